@@ -1,6 +1,6 @@
-"""Rank positives in a gallery that is sharded over processes, tile of queries by tile of queries.
+"""Rank positives in a gallery that is sharded over processes, some tiles of queries at a time.
 
-For a tile, every process reads the scores of the positives in its own part of the gallery. All get the scores of all
+For these, every process reads the scores of the positives in its own part of the gallery. All get the scores of all
 positives, by a sum into a buffer with slots for each process. Every process counts the negatives of its part before
 each positive, and the counts are summed. One query on two processes, the scores of its own identity in brackets:
 
@@ -15,6 +15,7 @@ each positive, and the counts are summed. One query on two processes, the scores
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +36,8 @@ from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, positive_entries, queries_per_tile
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
+_SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
+_FEWEST_AT_ONCE = 1008  # queries a tile, from which on each tile is exchanged by itself
 
 
 def count_sharded_ranks(
@@ -62,11 +65,13 @@ def count_sharded_ranks(
     slots = _Slots.agree(world, relevance.run_length)
     # A tile has the same queries on all processes: as many as fit on the one with the least memory to spend.
     fitting = queries_per_tile(part, slots.longest)
-    _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept]))
-    num_rows, num_gallery = min(rows for rows, _ in table), sum(kept for _, kept in table)
-    counting = world.guarded(lambda: _Counting(world, part, slots, num_rows, num_gallery))
-    for rows in _progress.steps(counting.tiles.rows, "Ranking"):
-        counting.rank(rows)
+    _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept, scores.at is not None]))
+    each_rows, each_kept, is_ahead = zip(*table, strict=True)
+    # With tiles of many queries there are few of them, and reading the positives ahead would cost more than messages.
+    at_once = _SLOTS if all(is_ahead) and min(each_rows) < _FEWEST_AT_ONCE else 0
+    counting = world.guarded(lambda: _Counting(world, part, slots, min(each_rows), sum(each_kept), at_once))
+    for group in _progress.steps(counting.groups, "Ranking"):
+        counting.rank(group)
     return counting.results()
 
 
@@ -107,18 +112,23 @@ class _Merged(NamedTuple):
 
 
 class _Counting:
-    """The state of counting: buffers for a tile, and the ranks so far."""
+    """The state of counting: buffers for a group of tiles, and the ranks so far."""
 
-    _tile: TileRelevance
+    _of_tiles: list[TileRelevance]
 
-    def __init__(self, world: World, part: GalleryPart, slots: _Slots, num_rows: int, num_gallery: int) -> None:
-        """Reserve all buffers, so that memory runs out here if it does."""
+    def __init__(
+        self, world: World, part: GalleryPart, slots: _Slots, num_rows: int, num_gallery: int, at_once: int
+    ) -> None:
+        """Reserve all buffers, so that memory runs out here if it does; a group has one tile, or `at_once` slots."""
         self._world, self._part, self._slots = world, part, slots
         self._device = part.scores.device
-        self.tiles = Tiles(part, longest_run=slots.longest, num_rows=num_rows)
-        self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self.tiles.rows}
-        # Buffers that are summed over the processes, for the largest tile; their first entry says whether one failed.
-        most = 1 + max(self._num_slots.values(), default=0)
+        self._tiles = Tiles(part, longest_run=slots.longest, num_rows=num_rows)
+        self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self._tiles.rows}
+        numbers = torch.tensor([*self._num_slots.values()], dtype=torch.int64, device="cpu")
+        cuts = segments.ranges_within(numbers + 1, at_once) if at_once else segments.ranges(len(numbers), 1)
+        self.groups = [self._tiles.rows[cut] for cut in cuts]
+        # Buffers that are summed over the processes, for the largest group; their first entry says whether one failed.
+        most = 1 + max((sum(self._sizes(group)) for group in self.groups), default=0)
         self._scores = torch.empty(most, dtype=part.scores.dtype, device=world.device)
         self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=world.device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
@@ -126,21 +136,34 @@ class _Counting:
         self._table = RankTable(part.ties, slots.total)
         self._totals = torch.empty(1 + 2 * len(slots.total), dtype=torch.int64, device=world.device)
 
-    def rank(self, rows: slice) -> None:
-        """Rank the positives of the queries `rows`."""
-        world = self._world
-        num_slots = self._num_slots[rows.start]
+    def _sizes(self, group: Sequence[slice]) -> list[int]:
+        return [self._num_slots[rows.start] for rows in group]
+
+    def rank(self, group: Sequence[slice]) -> None:
+        """Rank the positives of the queries of some tiles."""
+        world, sizes = self._world, self._sizes(group)
         # The scores of all positives: every process fills its own slots, the others add zeros.
-        scores = world.all_reduce_sum(self._scores[: num_slots + 1], lambda out: self._read(rows, out))
+        scores = world.all_reduce_sum(self._scores[: sum(sizes) + 1], lambda out: self._read(group, out))
         places = self._places[:0]
         if self._part.ties.by_place:
-            places = world.all_reduce_sum(self._places[: num_slots + 1], lambda out: self._read_places(rows, out))
-        merged = world.guarded(lambda: self._merge(rows, scores, places))
-        if merged is not None:  # on all processes or on none: they merged the same scores
+            places = world.all_reduce_sum(self._places[: sum(sizes) + 1], lambda out: self._read_places(group, out))
+        of_tiles = zip(
+            group, scores.split(sizes), places.split(sizes if len(places) else [0] * len(sizes)), strict=True
+        )
+        merged = world.guarded(lambda: [self._merge(*of_tile) for of_tile in of_tiles])
+        lengths = [0 if each is None else self._part.ties.num_counts * len(each.cells) for each in merged]
+        if any(lengths):  # on all processes or on none: they merged the same scores
             # The negatives before them: every process counts the negatives of its part.
-            size = self._part.ties.num_counts * len(merged.cells)
-            counts = world.all_reduce_sum(self._counts[: size + 1], lambda out: self._count(rows, merged, out))
-            world.guarded(lambda: self._store(rows, merged, counts))
+            def count(out: Tensor) -> None:
+                steps = _progress.steps(
+                    list(zip(group, self._of_tiles, merged, out.split(lengths), strict=True)), "Ranking"
+                )
+                for rows, tile, of_all, part in steps:
+                    if of_all is not None:
+                        self._count(rows, tile, of_all, part)
+
+            counts = world.all_reduce_sum(self._counts[: sum(lengths) + 1], count).split(lengths)
+            world.guarded(lambda: self._store(group, merged, counts))
 
     def results(self) -> tuple[PositiveRanks, QueryCounts]:
         """The ranks, once all tiles are done."""
@@ -154,22 +177,25 @@ class _Counting:
         table.num_candidates = totals[:num_queries].clone()
         return table.ranks(), relevance.counts(table.num_positives, totals[num_queries:])
 
-    def _read(self, rows: slice, out: Tensor) -> None:
+    def _read(self, group: Sequence[slice], out: Tensor) -> None:
         """Put the scores of local positives, and NaN for local junk, into the slots of this process."""
-        self._tile = tile = self._part.relevance.tile(rows)
-        self._table.num_candidates[rows] = tile.num_candidates
-        self._put(rows, self.tiles.read(rows, tile).masked_fill(~tile.positive, torch.nan), out)
+        self._of_tiles = [self._part.relevance.tile(rows) for rows in group]
+        for rows, tile, part in zip(group, self._of_tiles, out.split(self._sizes(group)), strict=True):
+            self._table.num_candidates[rows] = tile.num_candidates
+            scores = self._tiles.read(rows, tile, ahead=len(group) > 1)
+            self._put(rows, tile, scores.masked_fill(~tile.positive, torch.nan), part)
 
-    def _read_places(self, rows: slice, out: Tensor) -> None:
+    def _read_places(self, group: Sequence[slice], out: Tensor) -> None:
         assert self._part.places is not None  # noqa: S101 - for the type checker
-        self._put(rows, self._part.places[self._tile.columns], out)
+        for rows, tile, part in zip(group, self._of_tiles, out.split(self._sizes(group)), strict=True):
+            self._put(rows, tile, self._part.places[tile.columns], part)
 
-    def _put(self, rows: slice, values: Tensor, out: Tensor) -> None:
+    def _put(self, rows: slice, tile: TileRelevance, values: Tensor, out: Tensor) -> None:
         total = self._slots.total[rows]
         first = segments.starts(total) + self._slots.before[rows]
         slots = first[:, None] + torch.arange(values.shape[1], device=values.device)
         out.zero_()
-        out[slots[self._tile.listed].to(out.device)] = values[self._tile.listed].to(out.device)
+        out[slots[tile.listed].to(out.device)] = values[tile.listed].to(out.device)
 
     def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> _Merged | None:
         """The positives of all processes, best first; None if there are none."""
@@ -189,10 +215,13 @@ class _Counting:
             columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
         return _Merged(best_first(padded, columns, positive, ties=self._part.ties), cells)
 
-    def _count(self, rows: slice, merged: _Merged, out: Tensor) -> None:
-        counts = self.tiles.count(rows, self._tile, merged.positives)
+    def _count(self, rows: slice, tile: TileRelevance, merged: _Merged, out: Tensor) -> None:
+        counts = self._tiles.count(rows, tile, merged.positives)
         out.copy_(counts.flatten(1)[:, merged.cells].flatten())
 
-    def _store(self, rows: slice, merged: _Merged, counts: Tensor) -> None:
-        counts = counts.to(self._device, torch.int64).view(self._part.ties.num_counts, -1)
-        self._table.add(positive_entries(merged.positives, counts, self._table.num_positives[rows], merged.cells))
+    def _store(self, group: Sequence[slice], merged: Sequence[_Merged | None], counts: Sequence[Tensor]) -> None:
+        for rows, each, part in zip(group, merged, counts, strict=True):
+            if each is not None:
+                number = self._table.num_positives[rows]
+                of_tile = part.to(self._device, torch.int64).view(self._part.ties.num_counts, -1)
+                self._table.add(positive_entries(each.positives, of_tile, number, each.cells))

@@ -93,9 +93,9 @@ class Tiles:
             entries = positive_entries(positives, counts.flatten(1)[:, cells], num_positives, cells)
         return entries, num_positives, tile.num_candidates
 
-    def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
-        """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`."""
-        if self._scores.at is not None and len(self._walk.panels) > 1:
+    def read(self, rows: slice, tile: TileRelevance, *, ahead: bool = False) -> Float[Tensor, "queries padded"]:
+        """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`, unless `ahead`."""
+        if self._scores.at is not None and (ahead or len(self._walk.panels) > 1):
             scores = self._scores.at(rows, tile.columns.where(tile.listed, tile.columns[:, :1]))
         else:
             scores = self._read_panels(rows, tile)
