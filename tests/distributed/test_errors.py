@@ -33,11 +33,11 @@ def late_out_of_memory() -> mock._patch:
     """Let the third tile run out of memory."""
     original, calls = tiles.Tiles.read, []
 
-    def read(*args):
+    def read(*args, **options):
         calls.append(args)
         if len(calls) == 3:
             raise torch.cuda.OutOfMemoryError("simulated")
-        return original(*args)
+        return original(*args, **options)
 
     return mock.patch.object(tiles.Tiles, "read", read)
 

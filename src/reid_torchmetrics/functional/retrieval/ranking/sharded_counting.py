@@ -37,7 +37,7 @@ from .tiles import GalleryPart, Tiles, cells_of_positives, positive_entries, que
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 _SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
-_FEWEST_AT_ONCE = 1008  # queries a tile, from which on each tile is exchanged by itself
+_MANY_QUERIES = 256  # a tile of so many is exchanged by itself
 
 
 def count_sharded_ranks(
@@ -68,7 +68,7 @@ def count_sharded_ranks(
     _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept, scores.at is not None]))
     each_rows, each_kept, is_ahead = zip(*table, strict=True)
     # With tiles of many queries there are few of them, and reading the positives ahead would cost more than messages.
-    at_once = _SLOTS if all(is_ahead) and min(each_rows) < _FEWEST_AT_ONCE else 0
+    at_once = _SLOTS if all(is_ahead) and min(each_rows) < _MANY_QUERIES else 0
     counting = world.guarded(lambda: _Counting(world, part, slots, min(each_rows), sum(each_kept), at_once))
     for group in _progress.steps(counting.groups, "Ranking"):
         counting.rank(group)
