@@ -24,7 +24,7 @@ CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 
 _SAFE_NORMS = {torch.float32: 1e-15, torch.float64: 1e-150}
 """between this and its inverse, squares of norms are far from the limits of the dtype"""
-_SQUARED_AT_A_TIME = 1 << 20  # values
+_SQUARED_AT_A_TIME = 1 << 17  # values: in float64 they stay in the cache
 
 
 class Similarity(ABC):
@@ -154,7 +154,7 @@ class Euclidean(Similarity):
         self._origin = origin.to(dtype)
         self.copies_gallery = bool(origin.any())
         none = torch.empty(0, dtype=torch.float64, device=gallery.device)
-        norms = torch.cat([none, *gallery.each(lambda block: _squared_norm(self.gallery(block)), dtype)])
+        norms = torch.cat([none, *gallery.each(lambda block: _squared_norm(block, self.gallery), dtype)])
         self._half_squared_norm = (norms / 2).to(dtype)
 
     def query(self, block: Tensor) -> Tensor:
@@ -248,10 +248,15 @@ def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
     return block.sum(0, dtype=torch.float64), _squared_norm(block).sum()
 
 
-def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
-    """|x|^2 per row, in float64, a few rows at a time; exact for integers."""
-    parts = block.split(max(1, _SQUARED_AT_A_TIME // block.shape[1]))
-    return torch.cat([part.double().square().sum(1) for part in parts])
+def _squared_norm(
+    block: Float[Tensor, "rows dim"], prepare: Callable[[Tensor], Tensor] = torch.positive
+) -> Float[Tensor, " rows"]:
+    """|x|^2 per prepared row, in float64, a few rows at a time; exact for integers."""
+    num_rows = max(1, _SQUARED_AT_A_TIME // block.shape[1])
+    norm = torch.empty(len(block), dtype=torch.float64, device=block.device)
+    for rows, out in zip(block.split(num_rows), norm.split(num_rows), strict=True):
+        torch.sum(prepare(rows).to(torch.float64, copy=True).square_(), 1, out=out)
+    return norm
 
 
 def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
