@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,6 +48,10 @@ class Rows:
             return self
         return Rows(self._blocks, kept if self._kept is None else self._kept[kept])
 
+    def part(self, rows: slice) -> Rows:
+        """A range of the rows, of which none is left out; nothing is copied."""
+        return self if rows == slice(0, self.size) else Rows(self._range(rows))
+
     def beside(self, others: Float[Tensor, "others dim"]) -> Rows:
         """The rows, and others behind them; nothing is copied."""
         total, kept = self._starts[-1], self._kept
@@ -84,15 +89,23 @@ class Rows:
             with rooms.read(rows) as piece:
                 yield piece.contiguous()
 
-    def each(self, work: Callable[[Tensor], Result], dtype: torch.dtype) -> list[Result]:
-        """The results of some work on each of these pieces, a few at a time; none is the piece or a view of it."""
+    def each(self, work: Callable[[Tensor, slice], Result], dtype: torch.dtype) -> list[Result]:
+        """The results of some work on each of these pieces and its place, a few at a time."""
         pieces, rooms = self._pieces(dtype)
 
         def do(rows: slice) -> Result:
             with rooms.read(rows) as piece:
-                return work(piece.contiguous())
+                return work(piece.contiguous(), rows)
 
         return workers.share(do, pieces, most=_PIECES_AT_A_TIME)
+
+    def measure(
+        self, work: Callable[[Tensor], Tensor], dtype: torch.dtype, of_numbers: torch.dtype
+    ) -> Float[Tensor, " rows"]:
+        """One number for each row, by some work on each of these pieces."""
+        out = torch.empty(self.size, dtype=of_numbers, device=self.device)
+        self.each(lambda piece, rows: operator.setitem(out, rows, work(piece)), dtype)
+        return out
 
     def _pieces(self, dtype: torch.dtype) -> tuple[list[slice], Rooms]:
         num_rows = max(1, WALK_BYTES // (self.dimension * dtype.itemsize))
@@ -112,9 +125,7 @@ class Rows:
         edges = torch.searchsorted(positions, torch.tensor(self._starts, device=positions.device)).tolist()
         for block, start, (low, high) in zip(self._blocks, self._starts, pairwise(edges), strict=False):
             if low < high:
-                chosen = positions[low:high] - start
-                first, last = chosen[[0, -1]].tolist()
-                yield block[first : last + 1] if last - first == high - low - 1 else block[chosen]
+                yield block[positions[low:high] - start]
 
 
 class Rooms:
@@ -126,14 +137,19 @@ class Rooms:
         self._free: deque[Tensor] = deque()
 
     @contextmanager
-    def read(self, rows: slice) -> Iterator[Float[Tensor, "rows dim"]]:
-        """A range of rows, until the context is left; several threads may read at a time."""
+    def read(
+        self, rows: slice, prepare: Callable[[Tensor, Tensor], Tensor] = lambda block, _: block
+    ) -> Iterator[Float[Tensor, "rows dim"]]:
+        """A range of rows, until the context is left; several threads may read at a time.
+
+        `prepare` is given them with the memory for what it makes of them, where they may be already.
+        """
         try:
             room = self._free.pop()
         except IndexError:
             room = torch.empty(self._shape, dtype=self._dtype, device=self._rows.device)
         try:
-            yield self._rows.read(rows, self._dtype, room)
+            yield prepare(self._rows.read(rows, self._dtype, room), room[: rows.stop - rows.start])
         finally:
             self._free.append(room)
 

@@ -103,7 +103,21 @@ class Samples:
 
     def rows(self, positions: Tensor | None = None) -> Rows:
         """The embeddings at some positions, or all."""
-        return Rows(self.blocks, None if positions is None or self._are_all(positions) else positions)
+        rows = Rows(self.blocks)
+        place = slice(0, rows.size) if positions is None else self.run(positions)
+        return rows.part(place) if isinstance(place, slice) else rows.select(place)
+
+    def run(self, positions: Tensor) -> Tensor | slice:
+        """Positions that follow each other as a slice, because nothing is copied there; others as they are."""
+        are_as_many = len(positions) == len(self)
+        if not len(positions) or not (are_as_many or self.device.type == "cpu"):  # to look would wait for a device
+            return positions
+        if not bool((positions[1:] > positions[:-1]).all()):
+            return positions
+        if are_as_many:
+            return slice(0, len(self))
+        first, last = int(positions[0]), int(positions[-1])
+        return slice(first, last + 1) if last - first == len(positions) - 1 else positions
 
     def in_order(self, positions: Tensor) -> Tensor:
         """Positions in the order of the data set, by `index`; without it as they are."""
@@ -121,9 +135,6 @@ class Samples:
         columns = torch.full_like(self.roles, -1, dtype=torch.int64)
         columns[gallery] = torch.arange(len(gallery), device=self.device)
         return columns[query]
-
-    def _are_all(self, positions: Tensor) -> bool:
-        return len(positions) == len(self) and bool((positions[1:] > positions[:-1]).all())
 
 
 def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.device) -> Tensor:
