@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,15 +41,13 @@ class Rows:
         untouched = self._kept is None and len(self._blocks) == 1 and self._blocks[0].dtype == dtype
         return self._blocks[0] if untouched else None
 
-    def select(self, kept: Int[Tensor, " kept"] | None) -> Rows:
-        """Some of the rows, in any order; None for all."""
+    def select(self, kept: Int[Tensor, " kept"] | slice | None) -> Rows:
+        """Some of the rows, at positions in any order; a range, if no row is left out yet; None for all."""
         if kept is None:
             return self
+        if isinstance(kept, slice):
+            return Rows(self._range(kept))
         return Rows(self._blocks, kept if self._kept is None else self._kept[kept])
-
-    def part(self, rows: slice) -> Rows:
-        """A range of the rows, of which none is left out; nothing is copied."""
-        return self if rows == slice(0, self.size) else Rows(self._range(rows))
 
     def beside(self, others: Float[Tensor, "others dim"]) -> Rows:
         """The rows, and others behind them; nothing is copied."""
@@ -80,36 +77,31 @@ class Rows:
         return _joined(self._selection(positions), room)[order.argsort()]
 
     def walk(self, dtype: torch.dtype) -> Iterator[Float[Tensor, "rows dim"]]:
-        """All rows, in contiguous pieces of bounded size: sums of strided rows may differ in their last digit.
-
-        A piece is overwritten by the next.
-        """
-        pieces, rooms = self._pieces(dtype)
-        for rows in pieces:
-            with rooms.read(rows) as piece:
-                yield piece.contiguous()
+        """All rows, in contiguous pieces of bounded size: sums of strided rows may differ in their last digit."""
+        for rows in self._pieces(dtype):
+            yield self.read(rows, dtype).contiguous()
 
     def each(self, work: Callable[[Tensor, slice], Result], dtype: torch.dtype) -> list[Result]:
         """The results of some work on each of these pieces and its place, a few at a time."""
-        pieces, rooms = self._pieces(dtype)
+        pieces = self._pieces(dtype)
+        rooms = Rooms(self, dtype, pieces[0].stop if pieces else 0)
 
         def do(rows: slice) -> Result:
-            with rooms.read(rows) as piece:
+            with rooms.read(rows) as (piece, _):
                 return work(piece.contiguous(), rows)
 
         return workers.share(do, pieces, most=_PIECES_AT_A_TIME)
 
     def measure(
-        self, work: Callable[[Tensor], Tensor], dtype: torch.dtype, of_numbers: torch.dtype
+        self, work: Callable[[Tensor], Tensor], dtype: torch.dtype, *, of: torch.dtype
     ) -> Float[Tensor, " rows"]:
-        """One number for each row, by some work on each of these pieces."""
-        out = torch.empty(self.size, dtype=of_numbers, device=self.device)
-        self.each(lambda piece, rows: operator.setitem(out, rows, work(piece)), dtype)
+        """A number `of` some dtype for each row, by some work on each of these pieces."""
+        out = torch.empty(self.size, dtype=of, device=self.device)
+        self.each(lambda piece, rows: out[rows].copy_(work(piece)), dtype)
         return out
 
-    def _pieces(self, dtype: torch.dtype) -> tuple[list[slice], Rooms]:
-        num_rows = max(1, WALK_BYTES // (self.dimension * dtype.itemsize))
-        return segments.ranges(self.size, num_rows), Rooms(self, dtype, min(num_rows, self.size))
+    def _pieces(self, dtype: torch.dtype) -> list[slice]:
+        return segments.ranges(self.size, max(1, WALK_BYTES // (self.dimension * dtype.itemsize)))
 
     @cached_property
     def _is_ascending(self) -> bool:
@@ -133,23 +125,17 @@ class Rooms:
 
     def __init__(self, rows: Rows, dtype: torch.dtype, most: int) -> None:
         """Take the rows, and the most that are read at a time."""
-        self._rows, self._dtype, self._shape = rows, dtype, (most, rows.dimension)
-        self._free: deque[Tensor] = deque()
+        self._rows, self._dtype, self._shape, self._free = rows, dtype, (most, rows.dimension), deque[Tensor]()
 
     @contextmanager
-    def read(
-        self, rows: slice, prepare: Callable[[Tensor, Tensor], Tensor] = lambda block, _: block
-    ) -> Iterator[Float[Tensor, "rows dim"]]:
-        """A range of rows, until the context is left; several threads may read at a time.
-
-        `prepare` is given them with the memory for what it makes of them, where they may be already.
-        """
+    def read(self, rows: slice) -> Iterator[tuple[Float[Tensor, "rows dim"], Float[Tensor, "rows dim"]]]:
+        """A range of rows, and the memory where they are if they are a copy; several threads may read at a time."""
         try:
             room = self._free.pop()
         except IndexError:
             room = torch.empty(self._shape, dtype=self._dtype, device=self._rows.device)
         try:
-            yield prepare(self._rows.read(rows, self._dtype, room), room[: rows.stop - rows.start])
+            yield self._rows.read(rows, self._dtype, room), room[: rows.stop - rows.start]
         finally:
             self._free.append(room)
 
@@ -170,7 +156,9 @@ def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
 def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"]:
     """Positions of the rows with NaN or infinity; only rows with a sum that is not finite are searched."""
     embeddings = embeddings.detach()
-    total = embeddings.sum(1)  # in another dtype it would convert all of them; where a sum overflows, the row is searched
+    total = embeddings.sum(
+        1
+    )  # in a larger dtype it would convert them all; a row with a sum that overflows is searched
     suspects = (~total.isfinite()).nonzero()[:, 0]
     if not len(suspects):
         return suspects

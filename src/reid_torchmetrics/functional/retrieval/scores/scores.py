@@ -123,8 +123,8 @@ class EmbeddingScores:
     @contextmanager
     def _panel(self, panel: slice) -> Iterator[Tensor]:
         if not self._keeps_prepared:
-            with self._rooms.read(panel, self._similarity.gallery) as block:
-                yield block
+            with self._rooms.read(panel) as (block, room):
+                yield self._similarity.gallery(block, room)
             return
         key = (panel.start, panel.stop)
         if key not in self._prepared:

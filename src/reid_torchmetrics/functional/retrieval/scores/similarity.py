@@ -51,7 +51,7 @@ class Similarity(ABC):
         """Queries as `score` takes them."""
         return block
 
-    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:  # noqa: ARG002
+    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
         """Gallery items as `score` takes them; `room` may be written to, and may be the block itself."""
         return block
 
@@ -94,7 +94,7 @@ class Cosine(Similarity):
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
         self.copies_gallery = dtype == torch.float64 and is_extreme(gallery, dtype)
-        self._inverse_norm = gallery.measure(lambda block: _inverse_norm(self.gallery(block)), dtype, dtype)
+        self._inverse_norm = gallery.measure(lambda block: _inverse_norm(self.gallery(block)), dtype, of=dtype)
 
     def query(self, block: Tensor) -> Tensor:
         """Queries of norm 1."""
@@ -103,7 +103,7 @@ class Cosine(Similarity):
             block = _over_power_of_two(block, _exponent(block))
         return block * _inverse_norm(block)[:, None]
 
-    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:  # noqa: ARG002
+    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
         """Gallery items, divided by powers of two if some are extreme."""
         return _over_power_of_two(block, _exponent(block)) if self.copies_gallery else block
 
@@ -152,7 +152,7 @@ class Euclidean(Similarity):
         origin = (mean / grid).round() * grid
         self._origin = origin.to(dtype)
         self.copies_gallery = bool(origin.any())
-        norms = gallery.measure(lambda block: _squared_norm(block, self.gallery), dtype, torch.float64)
+        norms = gallery.measure(lambda block: _squared_norm(block, self.gallery), dtype, of=torch.float64)
         self._half_squared_norm = norms.div_(2).to(dtype)
 
     def query(self, block: Tensor) -> Tensor:
@@ -246,9 +246,7 @@ def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
     return block.sum(0, dtype=torch.float64), _squared_norm(block).sum()
 
 
-def _squared_norm(
-    block: Float[Tensor, "rows dim"], prepare: Callable[[Tensor], Tensor] = torch.positive
-) -> Float[Tensor, " rows"]:
+def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.positive) -> Float[Tensor, " rows"]:
     """|x|^2 per prepared row, in float64, a few rows at a time; exact for integers."""
     num_rows = max(1, _SQUARED_AT_A_TIME // block.shape[1])
     norm = torch.empty(len(block), dtype=torch.float64, device=block.device)

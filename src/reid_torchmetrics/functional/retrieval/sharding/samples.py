@@ -103,21 +103,18 @@ class Samples:
 
     def rows(self, positions: Tensor | None = None) -> Rows:
         """The embeddings at some positions, or all."""
-        rows = Rows(self.blocks)
-        place = slice(0, rows.size) if positions is None else self.run(positions)
-        return rows.part(place) if isinstance(place, slice) else rows.select(place)
+        return Rows(self.blocks).select(None if positions is None else self.run(positions))
 
     def run(self, positions: Tensor) -> Tensor | slice:
         """Positions that follow each other as a slice, because nothing is copied there; others as they are."""
-        are_as_many = len(positions) == len(self)
-        if not len(positions) or not (are_as_many or self.device.type == "cpu"):  # to look would wait for a device
+        is_all = len(positions) == len(self)  # if they ascend; to look at others would wait for a device
+        can_look = is_all or self.device.type == "cpu"
+        if not (len(positions) and can_look and bool((positions[1:] > positions[:-1]).all())):
             return positions
-        if not bool((positions[1:] > positions[:-1]).all()):
-            return positions
-        if are_as_many:
-            return slice(0, len(self))
-        first, last = int(positions[0]), int(positions[-1])
-        return slice(first, last + 1) if last - first == len(positions) - 1 else positions
+        first = 0 if is_all else int(positions[0])
+        return (
+            slice(first, first + len(positions)) if is_all or int(positions[-1]) - first < len(positions) else positions
+        )
 
     def in_order(self, positions: Tensor) -> Tensor:
         """Positions in the order of the data set, by `index`; without it as they are."""
