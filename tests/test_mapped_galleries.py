@@ -117,24 +117,13 @@ def test_shards_of_two_processes_give_the_bits_of_one_array(processes, tmp_path,
     assert all(same(each, whole) for each in processes.run(2, numbers_of_process, dtype, tmp_path))
 
 
-@LINUX
 @pytest.mark.parametrize("kind", FILES)
-def test_blocks_of_a_mapped_file_stay_there(tmp_path, kind):
+def test_blocks_of_a_map_of_numpy_stay_where_they_are(tmp_path, kind):
     mapped = FILES[kind](GALLERY, tmp_path / "gallery")
+    blocks = mapped if isinstance(mapped, np.ndarray) else mapped.numpy()
     metric = ReIDMeanAP()
-    metric.update(mapped[100:200], GALLERY_IDS[100:200])
-    start = mapped.ctypes.data if isinstance(mapped, np.ndarray) else mapped.data_ptr()
-    assert metric.embeddings[0].data_ptr() == start + 100 * DIMENSION * 4
-
-
-@pytest.mark.parametrize(
-    "allocate", [Tensor.clone, lambda rows: rows.clone().share_memory_(), lambda rows: torch.from_numpy(rows.numpy())]
-)
-def test_blocks_of_other_memory_are_cloned(allocate: Callable[[Tensor], Tensor]):
-    whole = allocate(GALLERY)
-    metric = ReIDMeanAP()
-    metric.update(whole[100:200], GALLERY_IDS[100:200])
-    assert metric.embeddings[0].untyped_storage().nbytes() == whole[100:200].numel() * 4
+    metric.update(blocks[100:200], GALLERY_IDS[100:200])
+    assert metric.embeddings[0].data_ptr() == blocks.ctypes.data + 100 * DIMENSION * 4
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -14,13 +14,11 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
@@ -38,10 +36,6 @@ _FORWARD_FLAGS = (
     "_cache",
     "compute_on_cpu",
 )
-
-
-_MAPS = Path("/proc/self/maps")
-_files: WeakIdKeyDictionary = WeakIdKeyDictionary()  # whether tensors with views are mapped files
 
 
 class GrowingStates(Metric):
@@ -374,27 +368,7 @@ def _has_values_of(owned: Tensor, values: Tensor) -> bool:
 
 
 def detached_copy(values: Tensor) -> Tensor:
-    """A tensor to keep: a view is cloned, so that the batch that it is a part of does not stay alive.
-
-    A part of a file stays where it is: the file takes no memory.
-    """
+    """A tensor to keep: a view is cloned, so that the batch that it is a part of does not stay alive."""
+    values = values.detach()
     is_view = values.untyped_storage().nbytes() > values.numel() * values.element_size()
-    return values.detach().clone() if is_view and not _is_in_file(values) else values.detach()
-
-
-def _is_in_file(values: Tensor) -> bool:
-    """Whether a view is of a mapped file, as `torch.load(mmap=True)` gives it; on Linux, where files are listed."""
-    if values.device.type != "cpu" or values.untyped_storage().resizable() or not _MAPS.exists():  # torch's own memory
-        return False
-    whole = values if values._base is None else values._base  # noqa: SLF001 - there is no public name for it
-    if whole not in _files:  # reading the list takes milliseconds
-        lines = _MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
-        at = next((line for line in lines if _has(line, values.data_ptr())), "")
-        _files[whole] = "/" in at and "/dev/" not in at and "(deleted)" not in at  # as shared memory is
-    return bool(_files[whole])
-
-
-def _has(line: str, address: int) -> bool:
-    """Whether a range of memory such as "7f00-7f80 r--p ... /a/file" has an address."""
-    first, last = line.split(maxsplit=1)[0].split("-")
-    return int(first, 16) <= address < int(last, 16)
+    return values.clone() if is_view else values

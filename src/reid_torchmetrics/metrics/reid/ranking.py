@@ -79,9 +79,8 @@ class SampleStates(GrowingStates):
         Embeddings are a tensor or a NumPy array, labels these or a list; arrays and lists of labels go to the device of
         the embeddings.
 
-        Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned unless
-        it is a mapped file: clone a buffer that will be filled anew. `compute` raises a ValueError if they were
-        written to since.
+        Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned:
+        clone a buffer that will be filled anew. `compute` raises a ValueError if they were written to since.
 
         Args:
             embeddings: float [N, D].
