@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
