@@ -77,8 +77,8 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
             metrics.
 
     Returns:
-        Grades by query and item for judgements, strings and ints; lists of items by query and name for a folder, "good",
-        "ok" and "junk", and for a .pkl, such as "easy", "hard" and "junk"; what stands in it for a .json.
+        Grades by query and item for judgements, strings and ints; lists of items by query and name for a folder,
+        "good", "ok" and "junk", and for a .pkl, such as "easy", "hard" and "junk"; what stands in it for a .json.
 
     Raises:
         FileNotFoundError: no such file, or a folder without a `_good.txt`, `_ok.txt` or `_junk.txt`.
