@@ -72,9 +72,10 @@ _PLACES = {name: f".{module}" for module, names in _MODULES.items() for name in 
 if not TYPE_CHECKING:  # to type checkers no other name exists
 
     def __getattr__(name: str) -> Any:
-        name = _SHORT.get(name, name)
-        if name in _PLACES:
-            return getattr(import_module(_PLACES[name], __name__), name)
+        full = _SHORT.get(name, name)
+        if full in _PLACES:
+            value = globals()[name] = getattr(import_module(_PLACES[full], __name__), full)
+            return value
         if not name.startswith("_"):  # a module
             try:
                 return import_module(f".{name}", __name__)

@@ -96,9 +96,12 @@ def names(page: str) -> dict[str, Any]:
             os.chdir(before)
 
 
+OURS = {name: getattr(reid_torchmetrics, name) for name in reid_torchmetrics.__all__}
+
+
 def options_of(row: Row, known: dict[str, Any]) -> dict[str, Any]:
     """The option of a row as keyword arguments; it may use the names of the page's block and of the problem."""
-    return eval(f"dict({row.code or ''})", vars(reid_torchmetrics) | known)  # noqa: S307
+    return eval(f"dict({row.code or ''})", OURS | known)  # noqa: S307
 
 
 def recorded(key: str) -> Record | RecordedError:

@@ -13,14 +13,14 @@ from reid_torchmetrics.functional.detection.evaluation.results import DetectionR
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from tests.coming_from.pages import PAGES, blocks, names, rows
+from tests.coming_from.pages import OURS, PAGES, blocks, names, rows
 from tests.test_docs import tables
 from tests.test_docs_pages import printed
 
 TOOLS = [page for page in PAGES if page != "index"]
 TAKEN_BY = (retrieval.evaluate, retrieval.evaluate_scores, Protocol, ReIDMeanAP.update, DetectionMAP, YoloMAP)
 ARGUMENTS = {name for function in TAKEN_BY for name in inspect.signature(function).parameters}
-EVERYTHING = vars(detection) | vars(retrieval) | vars(reid_torchmetrics) | vars(reid_torchmetrics.data)
+EVERYTHING = vars(detection) | vars(retrieval) | OURS | vars(reid_torchmetrics.data)
 KEYS = {"boxes", "scores", "labels", "image_id", *detection.CocoGrid().value_names, *DetectionMetrics().keys()}
 RESULTS = {*dir(RetrievalResults), *RetrievalResults.__dataclass_fields__}
 RESULTS |= {*dir(DetectionResults), *DetectionResults.__dataclass_fields__, *ClassAverages.__dataclass_fields__}

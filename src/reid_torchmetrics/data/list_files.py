@@ -38,9 +38,9 @@ def read_retrieved(path: str | PathLike[str]) -> Any:
             such text files, .txt, named like the queries.
 
     Returns:
-        For a run `{query: {item: score}}`, strings and floats; for a .npy an array [queries, items], mapped; for a
-        .json what stands in it: queries to lists, or to items with their scores; for a text file a list of items; and
-        for a folder `{query: [item, ...]}`.
+        Scores by query and item for a run, strings and floats; an array [queries, items], mapped, for a .npy; what
+        stands in it for a .json, queries with lists or with items and scores; a list of items for a text file; lists of
+        items by query for a folder.
 
     Raises:
         FileNotFoundError: no such file, or a folder without a .txt.
@@ -73,14 +73,12 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
             `gnd_roxford5k.pkl` of the revisited ones, of which containers, strings, numbers and arrays of numbers are
             read and nothing else, so that it cannot run code. Sources: trec_eval; Philbin et al., CVPR 2007;
             Radenović et al., CVPR 2018.
-
         by_name: whether queries and items of a .pkl are its names; else they are numbers, for `ground_truth=` of the
             metrics.
 
     Returns:
-        For judgements `{query: {item: grade}}`, strings and ints; for a folder `{query: {"good": [item, ...], "ok":
-        ..., "junk": ...}}`; for a .pkl the same with its lists, such as "easy", "hard" and "junk"; for a .json what
-        stands in it.
+        Grades by query and item for judgements, strings and ints; lists of items by query and name for a folder,
+        "good", "ok" and "junk", and for a .pkl, such as "easy", "hard" and "junk"; what stands in it for a .json.
 
     Raises:
         FileNotFoundError: no such file, or a folder without a `_good.txt`, `_ok.txt` or `_junk.txt`.

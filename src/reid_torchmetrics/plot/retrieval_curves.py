@@ -144,7 +144,7 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
     ax.set(xlim=(1 - margin, last + margin), xticks=_rank_ticks(last))
     in_percent(ax, "y")
     ax.grid(alpha=0.3)
-    ax.legend(loc="center right")  # curves end high for a good model and low for a useless one
+    ax.legend(loc="best")
     return ax.figure, ax
 
 

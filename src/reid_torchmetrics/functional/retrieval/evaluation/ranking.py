@@ -181,7 +181,7 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
 
     def find_items() -> tuple[Rows, dict[str, Tensor]]:
         # Places of gallery items in the whole gallery: their `index`, else their positions, process by process.
-        labels, first = at(deciding(samples.labels), gallery), sum(shard.num_gallery[: world.process])
+        labels, first = at(deciding(samples.labels), samples.run(gallery)), sum(shard.num_gallery[: world.process])
         if in_order:
             positions = torch.arange(first, first + len(gallery), device=gallery.device)
             labels["places"] = positions if samples.index is None else samples.index[gallery]

@@ -201,8 +201,8 @@ class Listing:
         # Where the whole list comes before the positive, more of the panel may do so.
         k, width = listed.scores.shape[1], negatives.scores.shape[1]
         open_rows = (num_before == k).nonzero()[:, 0] if k < width else num_before[:0]
-        places = torch.arange(width, device=place.device) + negatives.first_place
-        places = places if self._part.places is None else self._part.places[negatives.first_place :][:width]
+        places, first = self._part.places, negatives.first_place
+        places = torch.arange(first, first + width, device=place.device) if places is None else places[first:][:width]
         for some in _rows_at_a_time(open_rows, len(num_before), max(1, _SCORES_AT_A_TIME // width)):
             before = self._is_before(negatives.scores[some], places, score[some], place[some])
             if bool((score[some].isneginf() & exists[some]).any()):  # what was taken out has this score, too

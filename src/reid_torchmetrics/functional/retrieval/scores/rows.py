@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, reduce
 from itertools import accumulate, pairwise
 from typing import TypeVar
@@ -39,10 +41,12 @@ class Rows:
         untouched = self._kept is None and len(self._blocks) == 1 and self._blocks[0].dtype == dtype
         return self._blocks[0] if untouched else None
 
-    def select(self, kept: Int[Tensor, " kept"] | None) -> Rows:
-        """Some of the rows, in any order; None for all."""
+    def select(self, kept: Int[Tensor, " kept"] | slice | None) -> Rows:
+        """Some of the rows, at positions in any order; a range, if no row is left out yet; None for all."""
         if kept is None:
             return self
+        if isinstance(kept, slice):
+            return Rows(self._range(kept))
         return Rows(self._blocks, kept if self._kept is None else self._kept[kept])
 
     def beside(self, others: Float[Tensor, "others dim"]) -> Rows:
@@ -56,29 +60,45 @@ class Rows:
         """All rows as one tensor."""
         return self.read(slice(0, self.size), self.dtype)
 
-    def read(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "rows dim"]:
-        """A range of rows."""
+    def read(self, rows: slice, dtype: torch.dtype, room: Tensor | None = None) -> Float[Tensor, "rows dim"]:
+        """A range of rows; if they must be copied, in the memory of `room`, or in new memory where there is none."""
         whole = self.whole(dtype)
         if whole is not None:
             return whole[rows]
+        if room is None:
+            room = torch.empty((len(range(self.size)[rows]), self.dimension), dtype=dtype, device=self.device)
         if self._kept is None:
-            return self._joined(self._range(rows), dtype)
+            return _joined(self._range(rows), room)
         if len(self._blocks) == 1:  # without looking at positions: that would wait for a device
-            return self._blocks[0][self._kept[rows]].to(dtype)
+            return _joined([self._blocks[0][self._kept[rows]]], room)
         if self._is_ascending:
-            return self._joined(self._selection(self._kept[rows]), dtype)
+            return _joined(self._selection(self._kept[rows]), room)
         positions, order = self._kept[rows].sort()
-        return self._joined(self._selection(positions), dtype)[order.argsort()]
+        return _joined(self._selection(positions), room)[order.argsort()]
 
     def walk(self, dtype: torch.dtype) -> Iterator[Float[Tensor, "rows dim"]]:
         """All rows, in contiguous pieces of bounded size: sums of strided rows may differ in their last digit."""
         for rows in self._pieces(dtype):
             yield self.read(rows, dtype).contiguous()
 
-    def each(self, work: Callable[[Tensor], Result], dtype: torch.dtype) -> list[Result]:
-        """The results of some work on each of these pieces, a few at a time."""
+    def each(self, work: Callable[[Tensor, slice], Result], dtype: torch.dtype) -> list[Result]:
+        """The results of some work on each of these pieces and its place, a few at a time."""
         pieces = self._pieces(dtype)
-        return workers.share(lambda rows: work(self.read(rows, dtype).contiguous()), pieces, most=_PIECES_AT_A_TIME)
+        rooms = Rooms(self, dtype, pieces[0].stop if pieces else 0)
+
+        def do(rows: slice) -> Result:
+            with rooms.read(rows) as (piece, _):
+                return work(piece.contiguous(), rows)
+
+        return workers.share(do, pieces, most=_PIECES_AT_A_TIME)
+
+    def measure(
+        self, work: Callable[[Tensor], Tensor], dtype: torch.dtype, *, of: torch.dtype
+    ) -> Float[Tensor, " rows"]:
+        """A number `of` some dtype for each row, by some work on each of these pieces."""
+        out = torch.empty(self.size, dtype=of, device=self.device)
+        self.each(lambda piece, rows: out[rows].copy_(work(piece)), dtype)
+        return out
 
     def _pieces(self, dtype: torch.dtype) -> list[slice]:
         return segments.ranges(self.size, max(1, WALK_BYTES // (self.dimension * dtype.itemsize)))
@@ -87,20 +107,45 @@ class Rows:
     def _is_ascending(self) -> bool:
         return self._kept is None or bool((self._kept[1:] > self._kept[:-1]).all())
 
-    def _joined(self, parts: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
-        none = torch.empty((0, self.dimension), dtype=dtype, device=self.device)
-        return torch.cat([none, *(part.to(dtype) for part in parts)])
-
     def _range(self, rows: slice) -> list[Tensor]:
         first = bisect_right(self._starts, rows.start) - 1
         last = bisect_left(self._starts, rows.stop)
         pieces = zip(self._blocks[first:last], self._starts[first:last], strict=True)
         return [block[max(0, rows.start - start) : rows.stop - start] for block, start in pieces]
 
-    def _selection(self, positions: Tensor) -> list[Tensor]:
+    def _selection(self, positions: Tensor) -> Iterator[Tensor]:
         edges = torch.searchsorted(positions, torch.tensor(self._starts, device=positions.device)).tolist()
-        pieces = zip(self._blocks, self._starts, pairwise(edges), strict=False)
-        return [block[positions[low:high] - start] for block, start, (low, high) in pieces if low < high]
+        for block, start, (low, high) in zip(self._blocks, self._starts, pairwise(edges), strict=False):
+            if low < high:
+                yield block[positions[low:high] - start]
+
+
+class Rooms:
+    """Memory that ranges of rows are read into; new memory for each would leave holes between what is kept of them."""
+
+    def __init__(self, rows: Rows, dtype: torch.dtype, most: int) -> None:
+        """Take the rows, and the most that are read at a time."""
+        self._rows, self._dtype, self._shape, self._free = rows, dtype, (most, rows.dimension), deque[Tensor]()
+
+    @contextmanager
+    def read(self, rows: slice) -> Iterator[tuple[Float[Tensor, "rows dim"], Float[Tensor, "rows dim"]]]:
+        """A range of rows, and the memory where they are if they are a copy; several threads may read at a time."""
+        try:
+            room = self._free.pop()
+        except IndexError:
+            room = torch.empty(self._shape, dtype=self._dtype, device=self._rows.device)
+        try:
+            yield self._rows.read(rows, self._dtype, room), room[: rows.stop - rows.start]
+        finally:
+            self._free.append(room)
+
+
+def _joined(parts: Iterable[Tensor], room: Tensor) -> Tensor:
+    filled = 0
+    for part in parts:
+        room[filled : filled + len(part)] = part
+        filled += len(part)
+    return room[:filled]
 
 
 def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
@@ -111,7 +156,9 @@ def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
 def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"]:
     """Positions of the rows with NaN or infinity; only rows with a sum that is not finite are searched."""
     embeddings = embeddings.detach()
-    total = embeddings.sum(1, dtype=torch.promote_types(embeddings.dtype, torch.float32))
+    total = embeddings.sum(
+        1
+    )  # in a larger dtype it would convert them all; a row with a sum that overflows is searched
     suspects = (~total.isfinite()).nonzero()[:, 0]
     if not len(suspects):
         return suspects

@@ -6,7 +6,12 @@ Scores of one process's part of a gallery are comparable with the scores of othe
 from __future__ import annotations
 
 import functools
+<<<<<<< HEAD
 from collections.abc import Callable
+=======
+from collections.abc import Iterator
+from contextlib import contextmanager
+>>>>>>> main
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -18,8 +23,13 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
+<<<<<<< HEAD
 from .products import BLOCK, LANES, full_precision
 from .rows import WALK_BYTES, Rows, check_pair, promoted
+=======
+from .products import BLOCK, full_precision
+from .rows import WALK_BYTES, Rooms, Rows, check_pair, promoted
+>>>>>>> main
 from .similarity import CustomSimilarity, gallery_statistics, prepare, score_dtype
 
 DEFAULT_MAX_BYTES = 256 << 20
@@ -97,6 +107,7 @@ class EmbeddingScores:
         if self._keeps_prepared or is_whole:
             self.max_bytes, self.num_tiles = max_bytes // 4, 4 if is_whole else 2
         self._prepared: dict[tuple[int, int], Tensor] = {}
+        self._rooms = Rooms(gallery, self.dtype, min(self._panel_rows, gallery.size))
 
     def _prepare(self, similarity: str | CustomSimilarity, dtype: torch.dtype | None, sums: Tensor | None) -> None:
         self.dtype = dtype or score_dtype(similarity, self._query, self._gallery)
@@ -109,7 +120,8 @@ class EmbeddingScores:
             query = self._similarity.query(self._query.read(rows, self.dtype))
             for panel in [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows):
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]
-                self._similarity.score(query, self._panel(panel), panel, part)
+                with self._panel(panel) as items:
+                    self._similarity.score(query, items, panel, part)
 
     @property
     def at(self) -> ScoresAt | None:
@@ -145,14 +157,16 @@ class EmbeddingScores:
         is_cut = self._similarity.copies_gallery or self._similarity.bounds_blocks
         return not is_cut and self._gallery.whole(self.dtype) is not None
 
-    def _panel(self, panel: slice) -> Tensor:
+    @contextmanager
+    def _panel(self, panel: slice) -> Iterator[Tensor]:
+        if not self._keeps_prepared:
+            with self._rooms.read(panel) as (block, room):
+                yield self._similarity.gallery(block, room)
+            return
         key = (panel.start, panel.stop)
-        if key in self._prepared:
-            return self._prepared[key]
-        block = self._similarity.gallery(self._gallery.read(panel, self.dtype))
-        if self._keeps_prepared:
-            self._prepared[key] = block
-        return block
+        if key not in self._prepared:
+            self._prepared[key] = self._similarity.gallery(self._gallery.read(panel, self.dtype))
+        yield self._prepared[key]
 
 
 class GivenScores:

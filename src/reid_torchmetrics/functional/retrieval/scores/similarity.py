@@ -24,7 +24,7 @@ CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 
 _SAFE_NORMS = {torch.float32: 1e-15, torch.float64: 1e-150}
 """between this and its inverse, squares of norms are far from the limits of the dtype"""
-_SQUARED_AT_A_TIME = 1 << 20  # values
+_SQUARED_AT_A_TIME = 1 << 17  # values: in float64 they stay in the cache
 
 
 class Similarity(ABC):
@@ -51,8 +51,8 @@ class Similarity(ABC):
         """Queries as `score` takes them."""
         return block
 
-    def gallery(self, block: Tensor) -> Tensor:
-        """Gallery items as `score` takes them."""
+    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
+        """Gallery items as `score` takes them; `room` may be written to, and may be the block itself."""
         return block
 
     @abstractmethod
@@ -94,8 +94,7 @@ class Cosine(Similarity):
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
         self.copies_gallery = dtype == torch.float64 and is_extreme(gallery, dtype)
-        none = torch.empty(0, dtype=dtype, device=gallery.device)
-        self._inverse_norm = torch.cat([none, *gallery.each(lambda block: _inverse_norm(self.gallery(block)), dtype)])
+        self._inverse_norm = gallery.measure(lambda block: _inverse_norm(self.gallery(block)), dtype, of=dtype)
 
     def query(self, block: Tensor) -> Tensor:
         """Queries of norm 1."""
@@ -104,7 +103,7 @@ class Cosine(Similarity):
             block = _over_power_of_two(block, _exponent(block))
         return block * _inverse_norm(block)[:, None]
 
-    def gallery(self, block: Tensor) -> Tensor:
+    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
         """Gallery items, divided by powers of two if some are extreme."""
         return _over_power_of_two(block, _exponent(block)) if self.copies_gallery else block
 
@@ -127,7 +126,7 @@ class Euclidean(Similarity):
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
         """Sum of all items per coordinate, sum of all squares, number of items."""
         sums = torch.zeros(gallery.dimension + 2, dtype=torch.float64, device=gallery.device)
-        for of_items, of_squares in gallery.each(_sums, dtype):
+        for of_items, of_squares in gallery.each(lambda block, _: _sums(block), dtype):
             sums[:-2] += of_items
             sums[-2] += of_squares
         sums[-1] = gallery.size
@@ -153,17 +152,16 @@ class Euclidean(Similarity):
         origin = (mean / grid).round() * grid
         self._origin = origin.to(dtype)
         self.copies_gallery = bool(origin.any())
-        none = torch.empty(0, dtype=torch.float64, device=gallery.device)
-        norms = torch.cat([none, *gallery.each(lambda block: _squared_norm(self.gallery(block)), dtype)])
-        self._half_squared_norm = (norms / 2).to(dtype)
+        norms = gallery.measure(lambda block: _squared_norm(block, self.gallery), dtype, of=torch.float64)
+        self._half_squared_norm = norms.div_(2).to(dtype)
 
     def query(self, block: Tensor) -> Tensor:
         """Queries relative to the new origin."""
         return block - self._origin if self.copies_gallery else block
 
-    def gallery(self, block: Tensor) -> Tensor:
+    def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
         """Gallery items relative to the new origin."""
-        return self.query(block)
+        return torch.sub(block, self._origin, out=room) if self.copies_gallery else block
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
@@ -240,7 +238,7 @@ def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
 
 def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
     """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
-    return any(rows.each(_is_extreme, dtype))
+    return any(rows.each(lambda block, _: _is_extreme(block), dtype))
 
 
 def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
@@ -248,10 +246,13 @@ def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
     return block.sum(0, dtype=torch.float64), _squared_norm(block).sum()
 
 
-def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
-    """|x|^2 per row, in float64, a few rows at a time; exact for integers."""
-    parts = block.split(max(1, _SQUARED_AT_A_TIME // block.shape[1]))
-    return torch.cat([part.double().square().sum(1) for part in parts])
+def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.positive) -> Float[Tensor, " rows"]:
+    """|x|^2 per prepared row, in float64, a few rows at a time; exact for integers."""
+    num_rows = max(1, _SQUARED_AT_A_TIME // block.shape[1])
+    norm = torch.empty(len(block), dtype=torch.float64, device=block.device)
+    for rows, out in zip(block.split(num_rows), norm.split(num_rows), strict=True):
+        torch.sum(prepare(rows).to(torch.float64, copy=True).square_(), 1, out=out)
+    return norm
 
 
 def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:

@@ -30,6 +30,7 @@ from .samples import GALLERY, QUERY, Samples
 _NUM_FEATURES = 8  # entries of an embedding that are compared
 _CLOSE = 1e-2  # the same picture in another batch, perhaps in half precision
 _MOST_COMPARED = 1 << 12  # samples of a process, searched for two of one identity
+_AT_A_TIME = 1 << 16  # samples that are compared in float64
 _MOST_COUNTED = 64  # samples with entries that are counted
 _LEAST_VALUES = 2  # different entries a sample; one-hot vectors and codes of bits have fewer
 _MOST_COPIES = 0.01  # of the samples of a process; with more, its ends may be copies of each other by chance
@@ -158,6 +159,7 @@ def _tell_apart(identities: Int[Tensor, " samples"], entries: Float32[Tensor, "s
 
 
 def _are_close(first: Float32[Tensor, "samples entries"], others: Float32[Tensor, "... entries"]) -> Tensor:
-    first, others = first.double(), others.double()
-    is_close: Tensor = (first - others).norm(dim=-1) <= _CLOSE * others.norm(dim=-1)
-    return is_close
+    # A few samples at a time: there may be millions, on a disk.
+    parts = zip(first.split(_AT_A_TIME), others.expand_as(first).split(_AT_A_TIME), strict=True)
+    pairs = ((part.double(), other.double()) for part, other in parts)
+    return torch.cat([(part - other).norm(dim=-1) <= _CLOSE * other.norm(dim=-1) for part, other in pairs])

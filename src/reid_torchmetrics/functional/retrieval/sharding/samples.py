@@ -103,7 +103,18 @@ class Samples:
 
     def rows(self, positions: Tensor | None = None) -> Rows:
         """The embeddings at some positions, or all."""
-        return Rows(self.blocks, None if positions is None or self._are_all(positions) else positions)
+        return Rows(self.blocks).select(None if positions is None else self.run(positions))
+
+    def run(self, positions: Tensor) -> Tensor | slice:
+        """Positions that follow each other as a slice, because nothing is copied there; others as they are."""
+        is_all = len(positions) == len(self)  # if they ascend; to look at others would wait for a device
+        can_look = is_all or self.device.type == "cpu"
+        if not (len(positions) and can_look and bool((positions[1:] > positions[:-1]).all())):
+            return positions
+        first = 0 if is_all else int(positions[0])
+        return (
+            slice(first, first + len(positions)) if is_all or int(positions[-1]) - first < len(positions) else positions
+        )
 
     def in_order(self, positions: Tensor) -> Tensor:
         """Positions in the order of the data set, by `index`; without it as they are."""
@@ -121,9 +132,6 @@ class Samples:
         columns = torch.full_like(self.roles, -1, dtype=torch.int64)
         columns[gallery] = torch.arange(len(gallery), device=self.device)
         return columns[query]
-
-    def _are_all(self, positions: Tensor) -> bool:
-        return len(positions) == len(self) and bool((positions[1:] > positions[:-1]).all())
 
 
 def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.device) -> Tensor:

@@ -1,0 +1,188 @@
+"""A gallery in mapped files gives the bits of one in memory, is not copied, and half precision is not converted."""
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
+
+NUM_QUERIES, NUM_GALLERY, DIMENSION, NUM_SHARDS = 12, 3_000, 24, 100
+GENERATOR = torch.Generator().manual_seed(27)
+QUERY, GALLERY = (3 + torch.randn(size, DIMENSION, generator=GENERATOR) for size in (NUM_QUERIES, NUM_GALLERY))
+QUERY_IDS, GALLERY_IDS = (torch.randint(-1, 40, (len(side),), generator=GENERATOR) for side in (QUERY, GALLERY))
+DTYPES = [torch.float16, torch.bfloat16, torch.float32]
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="mapped files are listed on Linux")
+
+
+def in_numpy(rows: Tensor, path: Path) -> np.ndarray:
+    path = path.with_suffix(".npy")
+    np.save(path, rows.numpy())
+    return np.load(path, mmap_mode="r")
+
+
+def in_from_file(rows: Tensor, path: Path) -> Tensor:
+    path.write_bytes(rows.view(torch.int8).numpy().tobytes())
+    return torch.from_file(str(path), size=rows.numel(), dtype=rows.dtype).view(rows.shape)
+
+
+def in_load(rows: Tensor, path: Path) -> Tensor:
+    torch.save({"features": rows.clone()}, path)
+    return torch.load(path, mmap=True, weights_only=True)["features"]
+
+
+def in_safetensors(rows: Tensor, path: Path) -> Tensor:
+    safetensors = pytest.importorskip("safetensors")
+    pytest.importorskip("safetensors.torch").save_file({"other": rows + 1, "features": rows.clone()}, path)
+    with safetensors.safe_open(path, "pt") as file:
+        return file.get_tensor("features")
+
+
+FILES = {"numpy": in_numpy, "from_file": in_from_file, "load": in_load, "safetensors": in_safetensors}
+
+
+def fed(metric: ReIDMetrics, query: Tensor, shards: list, process: int = 0, size: int = 1) -> ReIDMetrics:
+    """The metric of one of some processes, which get a shard each in turn; the first has the queries."""
+    if process == 0:
+        metric.update(query, QUERY_IDS, is_query=True)
+    labels = GALLERY_IDS.tensor_split(NUM_SHARDS) if len(shards) > 1 else [GALLERY_IDS]
+    for place in range(process, len(shards), size):
+        metric.update(shards[place], labels[place], is_query=False)
+    return metric
+
+
+def numbers(metric: ReIDMetrics, **options) -> list[Tensor]:
+    """All numbers, those of each query, and lists, of which several hold the bits of scores."""
+    results, lists = metric.results(nearest=5), metric.nearest(10, **options)
+    return [*metric.compute().values(), results.average_precision, lists.scores, lists.index, lists.first_positive_rank]
+
+
+def same(first: list[Tensor], others: list[Tensor]) -> bool:
+    return all(map(torch.equal, first, others))
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", FILES)
+def test_a_mapped_gallery_gives_the_bits_of_one_in_memory(tmp_path, kind, dtype, similarity):
+    if kind == "numpy" and dtype == torch.bfloat16:
+        pytest.skip("NumPy has no bfloat16")
+    query, gallery = QUERY.to(dtype), GALLERY.to(dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch warns of arrays that cannot be written to
+        mapped = FILES[kind](gallery, tmp_path / "gallery")
+        results = evaluate(query, mapped, QUERY_IDS, GALLERY_IDS, similarity=similarity)
+        metric = fed(ReIDMetrics(similarity=similarity), query, [mapped])
+        assert same(numbers(metric), numbers(fed(ReIDMetrics(similarity=similarity), query, [gallery])))
+    expected = evaluate(query, gallery, QUERY_IDS, GALLERY_IDS, similarity=similarity)
+    assert results.average_precision.equal(expected.average_precision)
+    assert results["map"] == expected["map"]
+
+
+def in_shards(gallery: Tensor, folder: Path) -> list[np.ndarray]:
+    return [
+        in_numpy(rows, folder / f"gallery-{place}.npy") for place, rows in enumerate(gallery.tensor_split(NUM_SHARDS))
+    ]
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_a_hundred_shards_give_the_bits_of_one_array(tmp_path, dtype, similarity):
+    query, gallery = QUERY.to(dtype), GALLERY.to(dtype)
+    whole = numbers(fed(ReIDMetrics(similarity=similarity), query, [gallery]))
+    # Few bytes: panels begin and end inside shards.
+    options = {"similarity": similarity, "max_bytes": 40_000}
+    assert same(numbers(fed(ReIDMetrics(**options), query, in_shards(gallery, tmp_path))), whole)
+
+
+def numbers_of_process(process: int, size: int, dtype: torch.dtype, folder: Path) -> list[Tensor]:
+    shards = [np.load(folder / f"gallery-{place}.npy", mmap_mode="r") for place in range(NUM_SHARDS)]
+    lists = fed(ReIDMetrics(), QUERY.to(dtype), shards, process, size)
+    return [*lists.compute().values(), lists.results().average_precision, lists.nearest(10).scores]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_shards_of_two_processes_give_the_bits_of_one_array(processes, tmp_path, dtype):
+    in_shards(GALLERY.to(dtype), tmp_path)
+    metric = fed(ReIDMetrics(), QUERY.to(dtype), [GALLERY.to(dtype)])
+    whole = [*metric.compute().values(), metric.results().average_precision, metric.nearest(10).scores]
+    assert all(same(each, whole) for each in processes.run(2, numbers_of_process, dtype, tmp_path))
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_blocks_of_a_map_of_numpy_stay_where_they_are(tmp_path, kind):
+    mapped = FILES[kind](GALLERY, tmp_path / "gallery")
+    blocks = mapped if isinstance(mapped, np.ndarray) else mapped.numpy()
+    metric = ReIDMeanAP()
+    metric.update(blocks[100:200], GALLERY_IDS[100:200])
+    assert metric.embeddings[0].data_ptr() == blocks.ctypes.data + 100 * DIMENSION * 4
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+def test_rows_that_are_not_finite_are_found_where_sums_overflow(dtype, value):
+    gallery = torch.full((5, 300), 300.0, dtype=dtype)  # in float16 the sum of a row is infinite
+    assert evaluate(QUERY[:2, :1].expand(2, 300).to(dtype), gallery, [1, 2], [1, 1, 2, 3, 3]).counts.valid == 2
+    gallery[3, 7] = value
+    with pytest.raises(ValueError, match=r"`gallery` must be finite; got 1 rows with NaN or infinity, first \[3\]"):
+        evaluate(QUERY[:2, :1].expand(2, 300).to(dtype), gallery, [1, 2], [1, 1, 2, 3, 3])
+
+
+PEAK = """
+import sys, threading, numpy as np, torch
+from pathlib import Path
+from reid_torchmetrics import ReIDMetrics
+from reid_torchmetrics.functional.retrieval import evaluate
+torch.set_num_threads(1)
+
+def held():
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssAnon:")[2].split()[0]) / 1024
+
+def look():
+    while not over.wait(0.002):
+        most[0] = max(most[0], held())
+
+path, way, similarity = sys.argv[1:]
+gallery = np.load(path, mmap_mode="r")
+query, ids = torch.randn(20, 256).half(), torch.arange(len(gallery)) % 5000
+evaluate(query, query, ids[:20], ids[:20], similarity=similarity, self_index=torch.arange(20))
+over, most, before = threading.Event(), [0], held()
+thread = threading.Thread(target=look)
+thread.start()
+if way == "evaluate":
+    evaluate(query, gallery, ids[:20], ids, similarity=similarity, max_bytes=16 << 20)
+else:
+    metrics = ReIDMetrics(similarity=similarity, max_bytes=16 << 20)
+    metrics.update(query, ids[:20], is_query=True)
+    for first in range(0, len(gallery), 4000):
+        metrics.update(gallery[first : first + 4000], ids[first : first + 4000], is_query=False)
+    metrics.nearest(10)
+over.set()
+thread.join()
+print(most[0] - before)
+"""
+
+
+@LINUX
+@pytest.mark.parametrize(("way", "similarity"), [("evaluate", "euclidean"), ("nearest", "cosine")])
+def test_a_mapped_gallery_in_half_precision_is_not_held(mapped_half, way, similarity):
+    command = [sys.executable, "-c", PEAK, str(mapped_half), way, similarity]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    # 150,000 x 256 are 73 MB in float16 and 146 MB in float32; pieces of 16 MB are converted at a time.
+    assert float(done.stdout) < 90
+
+
+@pytest.fixture(scope="module")
+def mapped_half(tmp_path_factory):
+    path = tmp_path_factory.mktemp("mapped") / "gallery.npy"
+    rows = torch.randn(150_000, 256, generator=torch.Generator().manual_seed(1)).half()
+    np.save(path, rows.numpy())
+    return path
