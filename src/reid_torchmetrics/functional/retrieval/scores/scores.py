@@ -6,12 +6,8 @@ Scores of one process's part of a gallery are comparable with the scores of othe
 from __future__ import annotations
 
 import functools
-<<<<<<< HEAD
-from collections.abc import Callable
-=======
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
->>>>>>> main
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -23,13 +19,8 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
-<<<<<<< HEAD
 from .products import BLOCK, LANES, full_precision
-from .rows import WALK_BYTES, Rows, check_pair, promoted
-=======
-from .products import BLOCK, full_precision
 from .rows import WALK_BYTES, Rooms, Rows, check_pair, promoted
->>>>>>> main
 from .similarity import CustomSimilarity, gallery_statistics, prepare, score_dtype
 
 DEFAULT_MAX_BYTES = 256 << 20
