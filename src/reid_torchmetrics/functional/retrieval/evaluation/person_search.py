@@ -121,13 +121,7 @@ def person_search(
         galleries,
         cameras,
     )
-    # Query by query, from scores of a few at a time.
-    found = []
-    blocks = segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(boxes))))
-    for rows in _progress.steps(blocks, "Person search"):
-        scores = query[rows] @ embeddings.T
-        _checks.no_nan("embeddings", scores)
-        found += [scene.search(rows.start + row, each, max_rank, twice=listed_twice) for row, each in enumerate(scores)]
+    found = scene.search_all(query, embeddings, max_rank, twice=listed_twice)
     return _results(
         found, scene.query_identities, chosen, Setup("pessimistic", similarity, lists=True, cut=True), max_rank
     )
@@ -171,6 +165,18 @@ class _Scene(NamedTuple):
         if self.cameras is not None:
             searched &= self.cameras[1][images] != self.cameras[0][query]
         return searched
+
+    def search_all(
+        self, query: Float[Tensor, "queries dim"], embeddings: Float[Tensor, "boxes dim"], k: int, *, twice: bool
+    ) -> list[_Found]:
+        """Search query by query, from scores of a few at a time."""
+        found = []
+        blocks = segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(embeddings))))
+        for rows in _progress.steps(blocks, "Person search"):
+            scores = query[rows] @ embeddings.T
+            _checks.no_nan("embeddings", scores)
+            found += [self.search(rows.start + row, each, k, twice=twice) for row, each in enumerate(scores)]
+        return found
 
     def search(self, query: int, scores: Float[Tensor, " boxes"], k: int, *, twice: bool) -> _Found:
         """Rank the boxes for a query, and list the first k."""

@@ -31,6 +31,7 @@ from reid_torchmetrics.functional.retrieval.scores import Rows, Scores
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
+from .ground_truth import GroundTruth
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import mean_by
@@ -173,19 +174,8 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
     if shard.non_finite.num_bad:
         return _Shared(queries, num_gallery, world, None, shard.non_finite.reason())
 
-    lists = None
-    if options.lists is not None:
-        none = samples.roles[:0].long()  # where there is no sample
-        numbers = queries.labels.get("index", none), samples.labels.get("index", none)[gallery]
-        lists = options.lists.at(*numbers, world)
-
-    def find_items() -> tuple[Rows, dict[str, Tensor]]:
-        # Places of gallery items in the whole gallery: their `index`, else their positions, process by process.
-        labels, first = at(deciding(samples.labels), samples.run(gallery)), sum(shard.num_gallery[: world.process])
-        if in_order:
-            positions = torch.arange(first, first + len(gallery), device=gallery.device)
-            labels["places"] = positions if samples.index is None else samples.index[gallery]
-        return samples.rows(gallery), labels
+    lists = _find_lists(samples, queries, gallery, options, world)
+    first = sum(shard.num_gallery[: world.process]) if in_order else None
 
     def build(items: Rows, labels: dict[str, Tensor]) -> RetrievalProblem:
         places, of_queries = labels.pop("places", None), deciding_of(queries.labels, "query")
@@ -198,9 +188,34 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
         return problem.grouped(options.protocol, prefix="")
 
     if "groups" not in samples.labels:  # on all processes or on none
-        return _Shared(queries, num_gallery, world, world.guarded(lambda: build(*find_items())))
-    items = sharding.gather_groups(world, *world.guarded(find_items), shard.dtype)
-    return _Shared(queries, num_gallery, world, world.guarded(lambda: build(*items)))
+        problem = world.guarded(lambda: build(*_find_items(samples, gallery, first)))
+    else:
+        own = world.guarded(lambda: _find_items(samples, gallery, first))
+        items = sharding.gather_groups(world, *own, shard.dtype)
+        problem = world.guarded(lambda: build(*items))
+    return _Shared(queries, num_gallery, world, problem)
+
+
+def _find_lists(
+    samples: Samples, queries: Queries, gallery: Tensor, options: RankingOptions, world: World
+) -> GroundTruth | None:
+    """The lists of the queries, with the positions of this process's gallery items, if relevance is by lists."""
+    if options.lists is None:
+        return None
+    none = samples.roles[:0].long()  # where there is no sample
+    return options.lists.at(queries.labels.get("index", none), samples.labels.get("index", none)[gallery], world)
+
+
+def _find_items(samples: Samples, gallery: Tensor, first: int | None) -> tuple[Rows, dict[str, Tensor]]:
+    """The gallery items of this process and their labels, with places if the `first` one's is given.
+
+    Places in the whole gallery are their `index`, else their positions, process by process.
+    """
+    labels = at(deciding(samples.labels), samples.run(gallery))
+    if first is not None:
+        positions = torch.arange(first, first + len(gallery), device=gallery.device)
+        labels["places"] = positions if samples.index is None else samples.index[gallery]
+    return samples.rows(gallery), labels
 
 
 def _defined(shared: _Shared) -> RetrievalProblem:

@@ -100,13 +100,7 @@ def find_relevance(
     chosen = {"clothes": clothes}
     check_needed(why_needed(SimpleNamespace(radius=radius, **chosen)), named, "query_", "gallery_")
     query, gallery = check_labels(named, self_index)
-    _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
-    for name, values in LABEL_RULES.items():
-        _checks.one_of(name, chosen[name], values)
-    _checks.integers("junk_identities", junk_identities)
-    check_camera_map(camera_map)
-    if junk_pairs is not None and not callable(junk_pairs):
-        raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
+    _check_rules(same_camera, chosen, junk_identities, camera_map, junk_pairs)
     # The kept gallery: without junk identities, and without cameras that are not searched.
     num_gallery = length_of(gallery)
     is_junk = _of_identities(query, junk_identities if radius is None else ())  # another identity may be near
@@ -143,6 +137,19 @@ def find_relevance(
         query_cameras=query.get("cameras"),
         gallery_cameras=gallery.get("cameras"),
     )
+
+
+def _check_rules(
+    same_camera: str, chosen: Mapping[str, str], junk_identities: object, camera_map: Any, junk_pairs: object
+) -> None:
+    """Raise unless the options are rules; `chosen` are those of labels."""
+    _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
+    for name, values in LABEL_RULES.items():
+        _checks.one_of(name, chosen[name], values)
+    _checks.integers("junk_identities", junk_identities)
+    check_camera_map(camera_map)
+    if junk_pairs is not None and not callable(junk_pairs):
+        raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
 
 
 def _kept(is_dropped: Bool[Tensor, " gallery"]) -> Int[Tensor, " kept"] | None:

@@ -68,11 +68,7 @@ def gather_groups(
     def join() -> tuple[Rows, dict[str, Tensor]]:
         blocks, columns = (torch.cat(parts) for parts in zip(*received, strict=True))
         joined = unpacked(torch.cat([packed(labels, staying), columns]), labels)
-        order = (
-            joined["places"].argsort()
-            if "places" in joined
-            else torch.arange(len(joined["groups"]), device=leaves.device)
-        )
+        order = joined["places"].argsort() if "places" in joined else slice(0, len(joined["groups"]))
         return embeddings.select(staying).beside(blocks).select(order), at(joined, order)
 
     return world.guarded(join)
