@@ -142,7 +142,7 @@ def find_relevance(
 def _check_rules(
     same_camera: str, chosen: Mapping[str, str], junk_identities: object, camera_map: Any, junk_pairs: object
 ) -> None:
-    """Raise unless the options are rules; `chosen` are those of labels."""
+    """Raise unless the options are rules, with `chosen` for labels."""
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     for name, values in LABEL_RULES.items():
         _checks.one_of(name, chosen[name], values)

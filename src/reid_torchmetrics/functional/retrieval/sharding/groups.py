@@ -68,7 +68,8 @@ def gather_groups(
     def join() -> tuple[Rows, dict[str, Tensor]]:
         blocks, columns = (torch.cat(parts) for parts in zip(*received, strict=True))
         joined = unpacked(torch.cat([packed(labels, staying), columns]), labels)
-        order = joined["places"].argsort() if "places" in joined else slice(0, len(joined["groups"]))
+        none = torch.zeros_like(joined["groups"])  # of a stable sort, that changes nothing
+        order = joined.get("places", none).argsort(stable=True)
         return embeddings.select(staying).beside(blocks).select(order), at(joined, order)
 
     return world.guarded(join)
