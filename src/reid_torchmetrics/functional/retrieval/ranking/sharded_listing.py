@@ -24,17 +24,18 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Panel
+from reid_torchmetrics.functional.retrieval.scores import LANES, Panel
 from reid_torchmetrics.functional.world import World, all_gather_values, all_reduce_values
 
 from .counting import Negatives, are_above, count_true
 from .tie_policies import TiePolicy
 from .tiles import GalleryPart, Tiles, queries_per_tile
-from .top_k import stable_top_k
+from .top_k import keys_of_scores, stable_top_k
 
 Result = TypeVar("Result")
 
 _BYTES_PER_LISTED = 128  # score, place and flags of a listed item, a few times over while lists are merged
+_PLACE = (1 << 30) - 1
 _SCORES_AT_A_TIME = 1 << 18  # compared with a positive: they, and what comparing needs, stay in the cache
 
 
@@ -60,13 +61,23 @@ class CandidateLists(NamedTuple):
 
     def first(self, k: int, ties: TiePolicy) -> CandidateLists:
         """The first `k` in the order of a tie policy, or all if they are fewer."""
+        order = self._order(ties)[:, :k]
+        return CandidateLists(*(values.gather(1, order) for values in self))
+
+    def _order(self, ties: TiePolicy) -> Int[Tensor, "queries listed"]:
+        """Positions in the order of a tie policy."""
+        kind = (~self.positive if ties.positives_first else self.positive).byte()  # not every device sorts bools
+        kinds = () if ties.lists_by_place else (kind,)
+        if self.scores.device.type == "cpu" and self.scores.dtype == torch.float32:
+            # One integer holds all criteria, as long as a place has 30 bits: the score, then whether it is padding.
+            low = (self.places & _PLACE) | sum((each.long() << 30 for each in kinds), (~self.listed).long() << 31)
+            if self.places.numel() and int(self.places.max()) <= _PLACE:
+                return torch.from_numpy((keys_of_scores(self.scores.numpy()) | low.numpy()).argsort(axis=1))
         # From the last criterion to the first: each sort keeps the order of the sorts before it.
         order = self.places.argsort(dim=1, stable=True)
-        kind = (~self.positive if ties.positives_first else self.positive).byte()  # not every device sorts bools
-        between = () if ties.lists_by_place else (kind,)
-        for criterion in (*between, -self.scores, (~self.listed).byte()):
+        for criterion in (*kinds, -self.scores, (~self.listed).byte()):
             order = order.gather(1, criterion.gather(1, order).argsort(dim=1, stable=True))
-        return CandidateLists(*(values.gather(1, order[:, :k]) for values in self))
+        return order
 
     def beside(self, other: CandidateLists) -> CandidateLists:
         """The candidates of both."""
@@ -120,6 +131,7 @@ class Listing:
         lengths = min(k, max(num_kept)), min(k, sum(num_kept))  # no part has a longer list to give
         row_bytes = _BYTES_PER_LISTED * max(1, world.size * lengths[0])
         num_rows = max(1, min(*num_fitting, min(max_bytes) // row_bytes))
+        num_rows -= num_rows % LANES if num_rows > LANES else 0  # whole kernels of the product
         return world.guarded(lambda: cls(world, part, num_wanted, lengths, num_rows))
 
     def __init__(

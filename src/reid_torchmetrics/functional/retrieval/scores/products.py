@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 import torch
@@ -55,10 +55,11 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor, finish: Fini
     and the number of threads. So the columns of every product fill all kernels: blocks of `BLOCK`, the last overlapping
     the one before; a short gallery is padded to a multiple of `LANES`. So do its rows, or they are the fewest allowed.
     It has no more summands than any kernel adds up in one go; longer sums are added up here, piece by piece. Blocks
-    that stay in the cache are about as fast as one product; small blocks are taken several at once.
+    that stay in the cache are faster than one product; small blocks are taken several at once.
     """
     blocks = _Blocks(query, gallery, out)
-    at_a_time = BLOCK * max(1, _PART // (max(1, query.numel()) * BLOCK))
+    num_blocks = min(_PART // (max(1, query.numel()) * BLOCK), BLOCK // max(_FEW_ROWS, len(query)))
+    at_a_time = BLOCK * max(1, num_blocks)
 
     def fill(items: slice) -> None:
         blocks.fill(items)
@@ -73,6 +74,7 @@ class _Blocks:
 
     def __init__(self, query: Tensor, gallery: Tensor, out: Tensor) -> None:
         self._out = out
+        self._scratch = local()
         self._dtype = torch.float64 if out.dtype == torch.float32 and is_float32_reduced() else out.dtype
         # Pad a short side, so that kernels are filled: at least `width` items.
         num_items = len(gallery)
@@ -103,14 +105,21 @@ class _Blocks:
     def _multiply(self, query: Sequence[Tensor], items: Sequence[Tensor], out: Tensor, num_seen: int) -> None:
         """Write scores, without the first `num_seen` items: the block before has them."""
         shape = (len(query[0]), len(items[0]))
-        is_whole = out.shape == shape and out.dtype == self._dtype
-        block = out if is_whole else torch.empty(shape, dtype=self._dtype, device=out.device)
+        is_whole = out.shape == shape and out.dtype == self._dtype and out.is_contiguous()
+        block = out if is_whole else self._block(shape)
         # A sum over pieces of the depth, always in the same order.
         torch.mm(query[0], items[0].T, out=block)
         for queries_piece, items_piece in zip(query[1:], items[1:], strict=True):
             block.addmm_(queries_piece, items_piece.T)
         if not is_whole:
             out.copy_(block[: len(out), num_seen : num_seen + out.shape[1]])
+
+    def _block(self, shape: tuple[int, int]) -> Tensor:
+        """Contiguous memory of this thread: used again and again it stays in the cache, which a part of `out` does not."""
+        size = shape[0] * shape[1]
+        if not hasattr(self._scratch, "scores") or len(self._scratch.scores) < size:
+            self._scratch.scores = torch.empty(size, dtype=self._dtype, device=self._out.device)
+        return self._scratch.scores[:size].view(shape)
 
 
 def _cut_in_rows(rows: Tensor) -> list[Tensor]:

@@ -1,0 +1,163 @@
+"""Claim: on no shape of retrieval is another evaluator much faster, and at every real size all are slower.
+
+    python benchmarks/peers.py            # needs faiss-cpu, pytorch-metric-learning, scikit-learn and numba beside
+
+One thread, CPU seconds, medians of functions that take turns. Beside ours: the bare product, fast-reid's rule compiled
+(distance matrix, `argsort`, loop), pytorch-metric-learning with faiss, TorchMetrics' `RetrievalMAP` (once, where its
+memory allows), and faiss' flat index for lists.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import torch
+
+from harness.claims import claim, median_ratio
+from harness.problems import NOISE, Problem, market1501
+from harness.retrieval_peers import faiss_lists, metric_learning, retrieval_map, sorted_and_compiled
+from reid_torchmetrics import ReIDMetrics
+from reid_torchmetrics.functional.retrieval import (
+    average_precision,
+    find_relevance,
+    mean_over_queries,
+    rank_positives,
+    score_embeddings,
+)
+from reid_torchmetrics.functional.retrieval.ranking import nearest
+
+
+def drawn(num_queries: int, num_items: int, dimension: int, num_identities: int) -> Problem:
+    """Random embeddings and labels, 6 cameras."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = (num_queries, num_items)
+    embeddings = [torch.randn(size, dimension, generator=generator) for size in sizes]
+    identities, cameras = (
+        [torch.randint(0, high, (size,), generator=generator) for size in sizes] for high in (num_identities, 6)
+    )
+    return (*embeddings, *identities, *cameras)
+
+
+def ranked(problem: Problem) -> float:
+    """The mean average precision by `rank_positives`."""
+    return float(mean_over_queries(average_precision(rank_positives(*problem))))
+
+
+def metric(problem: Problem) -> dict[str, torch.Tensor]:
+    """`ReIDMetrics`, from construction to `compute`, queries and gallery in an update each."""
+    query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras = problem
+    metrics = ReIDMetrics()
+    metrics.update(query, query_identities, query_cameras, is_query=True)
+    metrics.update(gallery, gallery_identities, gallery_cameras, is_query=False)
+    return metrics.compute()
+
+
+def listed(problem: Problem, k: int) -> torch.Tensor:
+    """Lists of `k` and the first right answer."""
+    relevance = find_relevance(*problem[2:])
+    return nearest(score_embeddings(*problem[:2], relevance), relevance, k, ties="pessimistic").first_rank
+
+
+def in_turns(functions: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """CPU seconds of each function in each round, after one that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for number in range(rounds + 1):
+        for name, function in functions.items():
+            start = time.process_time()
+            function()
+            if number:
+                seconds[name].append(time.process_time() - start)
+    print("  CPU ms: " + ", ".join(f"{name} {1e3 * statistics.median(values):.4g}" for name, values in seconds.items()))
+    return seconds
+
+
+def main() -> None:
+    """Measure every shape, or the ones that are named; exit with 1 if a claim fails."""
+    torch.set_num_threads(1)
+    _one_thread_of_faiss()
+    chosen = sys.argv[1:] or [*_SHAPES]
+    holds = [held for name in chosen for held in _measured(name)]
+    sys.exit(not all(holds))
+
+
+def _one_thread_of_faiss() -> None:
+    import faiss  # noqa: PLC0415
+
+    faiss.omp_set_num_threads(1)
+
+
+class Limit(NamedTuple):
+    """A claim: one function costs at most so many times what another does."""
+
+    ours: str
+    other: str
+    value: float
+
+
+class Shape(NamedTuple):
+    """A problem, the rounds that it is measured in, the claims, and whether others than named in them take turns."""
+
+    problem: Callable[[], Problem]
+    rounds: int
+    limits: tuple[Limit, ...]
+    slow: bool = False
+
+
+_SHAPES = {
+    "tiny": Shape(
+        lambda: drawn(50, 200, 64, 20),
+        200,
+        (Limit("ranked", "sorted and compiled", 1.5), Limit("metric", "sorted and compiled", 4)),
+    ),
+    "one": Shape(
+        lambda: drawn(1, 1_000_000, 64, 1000), 9, (Limit("ranked", "product", 3), Limit("metric", "product", 6))
+    ),
+    "market-512": Shape(
+        lambda: market1501(512, NOISE["good"][512]),
+        5,
+        (
+            Limit("ranked", "product", 1.25),
+            Limit("listed 100", "faiss 100", 1),
+            Limit("listed 1000", "faiss 1000", 1.1),
+        ),
+        slow=True,
+    ),
+    "market-512-useless": Shape(lambda: market1501(512, NOISE["useless"][512]), 5, (Limit("ranked", "product", 1.5),)),
+    "market-2048": Shape(lambda: market1501(2048, NOISE["good"][2048]), 5, (Limit("ranked", "product", 1.2),)),
+}
+
+
+def _measured(name: str) -> list[bool]:
+    """Measure a shape; for each claim, whether it holds."""
+    shape = _SHAPES[name]
+    problem = shape.problem()
+    print(f"{name}: {len(problem[0])} x {len(problem[1])} x {problem[0].shape[1]}")
+    functions: dict[str, Callable[[], object]] = {
+        "product": lambda: problem[0] @ problem[1].T,
+        "ranked": lambda: ranked(problem),
+        "metric": lambda: metric(problem),
+        "sorted and compiled": lambda: sorted_and_compiled(problem),
+        "metric learning": lambda: metric_learning(problem),
+    }
+    for k in (100, 1000):
+        functions[f"listed {k}"] = functools.partial(listed, problem, k)
+        functions[f"faiss {k}"] = functools.partial(faiss_lists, problem, k)
+    if not shape.slow:
+        used = {name for limit in shape.limits for name in limit[:2]}
+        functions = {name: function for name, function in functions.items() if name in used}
+    seconds = in_turns(functions, shape.rounds)
+    if shape.slow:
+        in_turns({"RetrievalMAP": lambda: retrieval_map(problem)}, 1)
+    return [
+        claim(f"{ours} over {other}", median_ratio(seconds[ours], seconds[other]), limit)
+        for ours, other, limit in shape.limits
+    ]
+
+
+if __name__ == "__main__":
+    main()
