@@ -65,6 +65,14 @@ class GrowingStates(Metric):
         super().__init__(**kwargs)
         self._empty_states: dict[str, Tensor] = {}
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """As in the base class; for states without its search for modules, which is most of a collection's `update`."""
+        own = self.__dict__
+        if name in own and (name in own.get("_empty_states", ()) or name in ("_update_count", "_computed")):
+            own[name] = value
+        else:
+            super().__setattr__(name, value)
+
     def _add_growing_state(self, name: str, empty: Tensor) -> None:
         """Add a state; `empty` has no rows, and the dtype and number of axes of what will be appended."""
         self.add_state(name, default=[], dist_reduce_fx="cat")

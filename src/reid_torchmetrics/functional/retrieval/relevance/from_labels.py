@@ -224,9 +224,14 @@ def _mapped(labels: Tensor | None, mapping: Mapping[int, int] | None) -> Tensor 
 
 
 def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The start of every query's label in the sorted gallery, its number of items, and the sorting order."""
+    """The start of every query's label among the sorted items with such labels, its number of items, and the items."""
     query_labels = query_labels.contiguous()  # searchsorted warns otherwise
-    ordered, order = gallery_labels.sort(stable=True)
+    # Of a large gallery few items have the label of a query: only they are sorted.
+    labels = query_labels.unique()
+    near = torch.searchsorted(labels, gallery_labels.contiguous()).clamp_(max=max(0, len(labels) - 1))
+    items = (labels[near] == gallery_labels).nonzero()[:, 0] if len(labels) else near[:0]
+    ordered, order = gallery_labels[items].sort(stable=True)
+    order = items[order]
     start = torch.searchsorted(ordered, query_labels)
     return start, torch.searchsorted(ordered, query_labels, right=True) - start, order
 

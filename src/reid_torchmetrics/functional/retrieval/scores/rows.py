@@ -35,6 +35,7 @@ class Rows:
         self.dimension = blocks[0].shape[1]
         self.device = blocks[0].device
         self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
+        self._norms: dict[torch.dtype, Tensor] = {}
 
     def whole(self, dtype: torch.dtype) -> Tensor | None:
         """All rows as one tensor of `dtype` if that needs no copy, else None."""
@@ -99,6 +100,12 @@ class Rows:
         out = torch.empty(self.size, dtype=of, device=self.device)
         self.each(lambda piece, rows: out[rows].copy_(work(piece)), dtype)
         return out
+
+    def norms(self, dtype: torch.dtype) -> Float[Tensor, " rows"]:
+        """|x| of every row in a dtype, computed once: two steps ask for it."""
+        if dtype not in self._norms:
+            self._norms[dtype] = self.measure(lambda piece: torch.linalg.vector_norm(piece, dim=1), dtype, of=dtype)
+        return self._norms[dtype]
 
     def _pieces(self, dtype: torch.dtype) -> list[slice]:
         return segments.ranges(self.size, max(1, WALK_BYTES // (self.dimension * dtype.itemsize)))

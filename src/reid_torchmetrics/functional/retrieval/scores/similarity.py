@@ -94,7 +94,10 @@ class Cosine(Similarity):
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
         self.copies_gallery = dtype == torch.float64 and is_extreme(gallery, dtype)
-        self._inverse_norm = gallery.measure(lambda block: _inverse_norm(self.gallery(block)), dtype, of=dtype)
+        if self.copies_gallery:
+            self._inverse_norm = gallery.measure(lambda block: _inverse_norm(self.gallery(block)), dtype, of=dtype)
+        else:
+            self._inverse_norm = _inverse(gallery.norms(dtype))
 
     def query(self, block: Tensor) -> Tensor:
         """Queries of norm 1."""
@@ -238,7 +241,11 @@ def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
 
 def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
     """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
-    return any(rows.each(lambda block, _: _is_extreme(block), dtype))
+    norms, safe = rows.norms(dtype), _SAFE_NORMS[dtype]
+    is_safe = (norms > safe) & (norms < 1 / safe)
+    if bool(is_safe.all()):  # nearly always
+        return False
+    return any(rows.each(lambda block, part: bool(block[~is_safe[part]].any()), dtype))  # zeros are no trouble
 
 
 def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
@@ -257,14 +264,11 @@ def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.pos
 
 def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
     """1 / |x| per row, 0 for a zero vector."""
-    norm = torch.linalg.vector_norm(block, dim=1)
+    return _inverse(torch.linalg.vector_norm(block, dim=1))
+
+
+def _inverse(norm: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
     return torch.where(norm > 0, 1 / norm, 0)
-
-
-def _is_extreme(block: Float[Tensor, "rows dim"]) -> bool:
-    norm, safe = torch.linalg.vector_norm(block, dim=1), _SAFE_NORMS[block.dtype]
-    suspects = block[~((norm > safe) & (norm < 1 / safe))]  # zero vectors are no trouble
-    return bool(suspects.any())
 
 
 def _exponent(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:
