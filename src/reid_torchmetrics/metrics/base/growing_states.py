@@ -66,7 +66,7 @@ class GrowingStates(Metric):
         self._empty_states: dict[str, Tensor] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """As in the base class; for states without its search for modules, which is most of a collection's `update`."""
+        """As in the base class, but states are set without a search for modules: most of a collection's `update`."""
         own = self.__dict__
         if name in own and (name in own.get("_empty_states", ()) or name in ("_update_count", "_computed")):
             own[name] = value

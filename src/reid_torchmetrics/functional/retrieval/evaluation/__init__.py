@@ -15,3 +15,4 @@ from .rank_lists import RankLists
 from .ranking import NO_SAMPLE, CameraPairs, Ranking, find_camera_pairs, list_samples, rank_samples
 from .ranking_options import RankingOptions, Setup, describe
 from .results import RetrievalResults, summarize
+from .streams import evaluate_stream

@@ -103,7 +103,7 @@ def _in_pool(method: Method) -> Method:
     @wraps(method)
     def run(self: RankCounter, *args: Any, **options: Any) -> Any:
         work = partial(torch.no_grad()(method), self, *args, **options)
-        return workers.run(work, self._query.device, inside=callable(self._similarity))
+        return workers.run(work, self._query.device, inside=callable(self.similarity))
 
     return cast("Method", run)
 
@@ -177,8 +177,8 @@ class RankCounter:
         }
         rules = {"radius": None, "clothes": "keep"} | own
         check_needed(why_needed(SimpleNamespace(**rules)), sides, "query_", "positive_")
-        self._similarity, self._ties, self._max_bytes = similarity, ties, max_bytes
-        self_index, self._options = own.pop("self_index", None), own
+        self.similarity, self.ties, self._max_bytes = similarity, ties, max_bytes
+        self_index, self.rules = own.pop("self_index", None), own
         self._query = _checked("query", query)
         self._labels = _labels("query_", sides, self._query)
         self._positives = self._taken("positives", positives, "positive_", sides, self_index=self_index)
@@ -189,8 +189,8 @@ class RankCounter:
     @_in_pool
     def _facts(self, *rows: Rows) -> tuple[torch.dtype, Float[Tensor, " sums"]]:
         """What scores depend on besides their query and item: a dtype, and sums over the last rows."""
-        dtype = score_dtype(self._similarity, *rows)
-        return dtype, gallery_statistics(self._similarity, rows[-1], dtype)
+        dtype = score_dtype(self.similarity, *rows)
+        return dtype, gallery_statistics(self.similarity, rows[-1], dtype)
 
     @_in_pool
     def survey(
@@ -235,7 +235,7 @@ class RankCounter:
         """
         thresholds = self._start()
         block = self._block(embeddings, identities, cameras, labels)
-        needed = promoted([self._dtype, score_dtype(self._similarity, block.rows)])
+        needed = promoted([self._dtype, score_dtype(self.similarity, block.rows)])
         if needed != self._dtype:
             raise ValueError(
                 f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and blocks that were surveyed"
@@ -268,12 +268,22 @@ class RankCounter:
         """The ranks among `positives` and all items that were counted so far."""
         thresholds = self._start()
         before, num_candidates = _sum(self._own, self._added)
-        table = RankTable(TIE_POLICIES[self._ties], thresholds.num_positives)
+        table = RankTable(TIE_POLICIES[self.ties], thresholds.num_positives)
         table.num_positives, table.num_candidates = thresholds.num_positives.clone(), num_candidates
         for rows in segments.ranges(len(self._query), _QUERIES):
             positives, cells, inside = thresholds.of(rows)
             table.add(positive_entries(positives, before[:, inside], thresholds.num_positives[rows], cells))
         return table.ranks()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the labels that were given."""
+        return tuple(self._labels)
+
+    @property
+    def relevance(self) -> Relevance:
+        """Of `positives`: what comes later is relevant to no query."""
+        return self._positives.relevance
 
     def _start(self) -> Thresholds:
         """The scores of the positives, read and counted among themselves before the first block."""
@@ -285,7 +295,7 @@ class RankCounter:
         return self._thresholds
 
     def _read(self) -> Thresholds:
-        relevance, ties = self._positives.relevance, TIE_POLICIES[self._ties]
+        relevance, ties = self._positives.relevance, TIE_POLICIES[self.ties]
         num_positives = torch.zeros_like(relevance.run_length)
         scores = [torch.empty(0, dtype=self._dtype, device=self._query.device)]
         if relevance.num_kept:
@@ -300,7 +310,7 @@ class RankCounter:
 
     def _counts(self, block: _Block, thresholds: Thresholds) -> _Counts:
         """The negatives of a block before each positive, and its candidates."""
-        ties, relevance, device = TIE_POLICIES[self._ties], block.relevance, self._query.device
+        ties, relevance, device = TIE_POLICIES[self.ties], block.relevance, self._query.device
         before = torch.zeros((ties.num_counts, len(thresholds.scores)), dtype=torch.int64, device=device)
         num_candidates = torch.zeros_like(thresholds.num_positives)
         if relevance.num_kept:
@@ -315,9 +325,9 @@ class RankCounter:
 
     def _part(self, block: _Block) -> GalleryPart:
         whole = {"dtype": self._dtype, "sums": self._sums + self._surveyed}
-        options: dict[str, Any] = {"similarity": self._similarity, "max_bytes": self._max_bytes, **whole}
+        options: dict[str, Any] = {"similarity": self.similarity, "max_bytes": self._max_bytes, **whole}
         scores = EmbeddingScores(Rows([self._query]), block.rows, **options)
-        return GalleryPart(scores, block.relevance, TIE_POLICIES[self._ties])
+        return GalleryPart(scores, block.relevance, TIE_POLICIES[self.ties])
 
     def _block(self, embeddings: object, identities: object, cameras: object, labels: Mapping[str, Any]) -> _Block:
         """A block of the stream; raise if an item of it belongs in `positives`."""
@@ -329,7 +339,7 @@ class RankCounter:
             query = int(listed.nonzero()[0, 0])
             column = relevance.order[relevance.run_start[query]]
             row = int(column if relevance.kept is None else relevance.kept[column])
-            near = self._options.get("radius") is not None
+            near = self.rules.get("radius") is not None
             came = "within the `radius`" if near else f"with identity {int(block.labels['identities'][row])}"
             raise ValueError(
                 "`embeddings` must be of items that are relevant to no query: those belong in `positives`; got row"
@@ -350,13 +360,13 @@ class RankCounter:
             raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
         both: dict[str, Any] = {f"query_{name}": label for name, label in self._labels.items()}
         both |= {f"gallery_{name}": label for name, label in labels.items()}
-        return _Block(embeddings, labels, find_relevance(**both, **self._options, self_index=self_index))
+        return _Block(embeddings, labels, find_relevance(**both, **self.rules, self_index=self_index))
 
     @cached_property
     def _digest(self) -> str:
         """A hash of all that was given."""
-        similarity = self._similarity if isinstance(self._similarity, str) else "a function"
-        digest = hashlib.sha256(repr((similarity, self._ties, sorted(self._options.items()))).encode())
+        similarity = self.similarity if isinstance(self.similarity, str) else "a function"
+        digest = hashlib.sha256(repr((similarity, self.ties, sorted(self.rules.items()))).encode())
         positives, own = self._positives, self._positives.relevance.own_column
         given = {"query": self._query, **self._labels, "positives": positives.embeddings}
         given |= {f"positive_{name}": label for name, label in positives.labels.items()}

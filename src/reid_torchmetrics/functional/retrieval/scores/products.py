@@ -115,11 +115,12 @@ class _Blocks:
             out.copy_(block[: len(out), num_seen : num_seen + out.shape[1]])
 
     def _block(self, shape: tuple[int, int]) -> Tensor:
-        """Contiguous memory of this thread: used again and again it stays in the cache, which a part of `out` does not."""
+        """Contiguous memory of this thread, used again and again: it stays in the cache, unlike a part of `out`."""
         size = shape[0] * shape[1]
-        if not hasattr(self._scratch, "scores") or len(self._scratch.scores) < size:
-            self._scratch.scores = torch.empty(size, dtype=self._dtype, device=self._out.device)
-        return self._scratch.scores[:size].view(shape)
+        scores: Tensor | None = getattr(self._scratch, "scores", None)
+        if scores is None or len(scores) < size:
+            self._scratch.scores = scores = torch.empty(size, dtype=self._dtype, device=self._out.device)
+        return scores[:size].view(shape)
 
 
 def _cut_in_rows(rows: Tensor) -> list[Tensor]:
