@@ -69,9 +69,10 @@ class CandidateLists(NamedTuple):
         kind = (~self.positive if ties.positives_first else self.positive).byte()  # not every device sorts bools
         kinds = () if ties.lists_by_place else (kind,)
         if self.scores.device.type == "cpu" and self.scores.dtype == torch.float32:
-            # One integer holds all criteria, as long as a place has 30 bits: the score, then whether it is padding.
-            low = (self.places & _PLACE) | sum((each.long() << 30 for each in kinds), (~self.listed).long() << 31)
-            if self.places.numel() and int(self.places.max()) <= _PLACE:
+            # One integer holds all criteria if a place needs 30 bits: the score, then whether it is padding.
+            places = self.places.masked_fill(~self.listed, 0)
+            if places.numel() and 0 <= int(places.min()) and int(places.max()) <= _PLACE:
+                low = places | sum((each.long() << 30 for each in kinds), (~self.listed).long() << 31)
                 return torch.from_numpy((keys_of_scores(self.scores.numpy()) | low.numpy()).argsort(axis=1))
         # From the last criterion to the first: each sort keeps the order of the sorts before it.
         order = self.places.argsort(dim=1, stable=True)
