@@ -54,6 +54,11 @@ class DistributedWorld:
             as_bytes = rows.view(-1).view(torch.uint8)  # every backend moves bytes, not every one bfloat16
             self._collective(distributed.broadcast, as_bytes, src=self.members[source])
 
+    def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
+        """Send the first `num_sent[0]` rows to process 0, the next to process 1, ..., and fill `received` likewise."""
+        # gloo has no `all_to_all`, but this form of it, in all versions of PyTorch that are supported.
+        self._collective(distributed.all_to_all_single, received, rows, [*num_received], [*num_sent])
+
     def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
         """Let `fill` write to `buffer[1:]` and add that up over the processes; the first entry says whether it failed.
 
