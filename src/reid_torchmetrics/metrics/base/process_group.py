@@ -166,7 +166,7 @@ def _encoded(error: Exception | None) -> bytes:
 
 
 def devices_of(config: str, samples_device: torch.device) -> tuple[torch.device, torch.device]:
-    """The devices of messages and of payload, which the group's backends can use.
+    """The devices of messages and of payload, by the backends of the group.
 
     Messages are on the CPU where they can be, as they cost no wait for a device then; where the samples are matters for
     messages only if the group has no backend for the CPU. Payload is where the samples are, if a backend of its own
