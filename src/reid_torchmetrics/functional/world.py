@@ -47,7 +47,7 @@ class World(Protocol):
     members: tuple[int, ...]
     """numbers of these processes, to tell them from other groups; empty for one process"""
     device: torch.device
-    """device of the tensors that are exchanged"""
+    """device of the tensors that are exchanged, settled by the first message"""
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
         """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
