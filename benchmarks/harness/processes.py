@@ -50,7 +50,7 @@ class Traffic:
     """Counts the collectives of this process from now on, and the bytes that it receives by them.
 
     `all_gather` brings what the others have, `broadcast` all of it but for the sender, `all_reduce` what a ring brings,
-    a barrier nothing. Collectives of objects consist of these.
+    `all_to_all_single` what is not a process's own, a barrier nothing. Collectives of objects consist of these.
     """
 
     def __init__(self) -> None:
@@ -59,12 +59,16 @@ class Traffic:
         self.collectives = 0
         counters: dict[str, Callable[..., float]] = {
             "all_gather": self._all_gather,
-            "all_gather_into_tensor": self._all_gather_into_tensor,
+            "all_gather_into_tensor": self._all_gather_single,
+            "all_gather_single": self._all_gather_single,  # the name since PyTorch 2.13
+            "all_to_all_single": self._all_to_all,
             "all_reduce": self._all_reduce,
             "broadcast": self._broadcast,
             "barrier": lambda *_, **__: 0.0,
         }
         for name, counter in counters.items():
+            if not hasattr(distributed, name):
+                continue
             counted = self._counted(getattr(distributed, name), counter)
             for module in (distributed, distributed.distributed_c10d):
                 setattr(module, name, counted)
@@ -83,8 +87,13 @@ class Traffic:
         return (len(tensor_list) - 1) * tensor.nbytes
 
     @staticmethod
-    def _all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, *_: Any, **__: Any) -> float:
-        return output_tensor.nbytes - input_tensor.nbytes
+    def _all_gather_single(output: Tensor, sent: Tensor, *_: Any, **__: Any) -> float:
+        return output.nbytes - sent.nbytes
+
+    @staticmethod
+    def _all_to_all(output: Tensor, _: Tensor, num_received: list[int], *__: Any, **___: Any) -> float:
+        own = num_received[distributed.get_rank()] / max(1, sum(num_received))
+        return (1 - own) * output.nbytes
 
     @staticmethod
     def _all_reduce(tensor: Tensor, *_: Any, **__: Any) -> float:

@@ -1,26 +1,37 @@
 """Two processes whose metrics are on a device, in a group whose backend takes tensors of the CPU."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
+import torch
+from torch import distributed
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics
 from tests.device import simulated_device
+from tests.device.calls import is_simulated
 from tests.device.problems import assert_same, moved
 from tests.metrics.detection.detection_samples import fed as fed_boxes
 from tests.metrics.detection.detection_samples import images
 from tests.metrics.reid.samples import batches, fed
 
 
-def samples() -> list[dict]:
-    """Whole numbers, whose scores are rounded nowhere."""
-    return [batch | {"embeddings": batch["embeddings"].round().double()} for batch in batches()]
+def samples(*, numbered: bool) -> list[dict]:
+    """Whole numbers, whose scores are rounded nowhere; `numbered` samples have an index."""
+    given = [batch | {"embeddings": batch["embeddings"].round().double()} for batch in batches()]
+    for number, batch in enumerate(given if numbered else []):
+        batch["index"] = torch.arange(len(batch["identities"])) + 100 * number
+    return given
 
 
-def ranks(process: int, size: int, device: str, *, num_holders: int = 2, **options: object) -> object:
+def ranks(
+    process: int, size: int, device: str, *, num_holders: int = 2, numbered: bool = False, **options: object
+) -> object:
     """Each process has every other batch, or the first has all."""
     if device == "sim":
         simulated_device.install()
     metrics = ReIDMetrics(similarity="dot", **options).to(device)
-    fed(metrics, moved(samples()[process::num_holders] if process < num_holders else [], device))
+    fed(metrics, moved(samples(numbered=numbered)[process::num_holders] if process < num_holders else [], device))
     values = metrics.compute()
     results = metrics.results(nearest=3, camera_pairs=True)
     assert {value.device.type for value in values.values()} == {device}
@@ -60,6 +71,40 @@ def boxes(process: int, size: int, device: str) -> object:
 def test_two_processes_match_what_is_on_their_devices(device, processes):
     found, expected = (processes.run(2, boxes, where) for where in (device, "cpu"))
     assert_same(found, expected, "cpu")
+
+
+COLLECTIVES = ("broadcast", "all_reduce", "all_to_all_single", "all_gather_single", "all_gather_into_tensor")
+
+
+def over_two_backends(
+    process: int, size: int, devices: tuple[str, str], work: Callable[..., object]
+) -> tuple[object, set[str]]:
+    """What some work finds in a group with a backend for the device, too, and the collectives that went over that."""
+    seen = set()
+
+    def over_either(name: str, collective: Callable, *args: object, **options: object) -> object:
+        (kind,) = {each.device.type for each in args if isinstance(each, torch.Tensor)}
+        seen.update([name] if kind == "sim" else [])
+        return collective(*(each.raw if is_simulated(each) else each for each in args), **options)
+
+    simulated_device.install()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(distributed, "get_backend_config", lambda _: "cpu:gloo,sim:fast")
+        for name in COLLECTIVES:
+            if hasattr(distributed, name):
+                patched.setattr(distributed, name, partial(over_either, name, getattr(distributed, name)))
+        return work(process, size, devices[process]), seen
+
+
+@pytest.mark.parametrize("work", [partial(ranks, numbered=True), boxes], ids=["ranks", "boxes"])
+def test_payload_goes_over_the_backend_of_the_device_where_all_have_their_samples_there(simulated, processes, work):
+    expected = processes.run(2, work, "cpu")
+    for devices in ((simulated, simulated), (simulated, "cpu")):
+        found, seen = zip(*processes.run(2, over_two_backends, devices, work), strict=True)
+        assert_same([*found], expected, "cpu")
+        assert seen[0] == seen[1]
+        assert ("broadcast" in seen[0]) == ("cpu" not in devices)
+        assert ("all_to_all_single" in seen[0]) == ("cpu" not in devices and work is not boxes)
 
 
 class _Asked:

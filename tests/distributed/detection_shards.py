@@ -3,6 +3,7 @@
 import functools
 import hashlib
 from collections.abc import Mapping
+from contextlib import ExitStack
 from unittest import mock
 
 import torch
@@ -54,7 +55,8 @@ def text_of(call) -> str:
 
 def counts_collectives(process: int, size: int, num_images: int, options: dict[str, object], make=images) -> int:
     calls = []
-    names = ("broadcast", "all_gather", "all_reduce", "barrier", "all_gather_object", "all_gather_into_tensor")
+    names = ("broadcast", "all_gather", "all_reduce", "barrier", "all_gather_object", "all_to_all_single")
+    names += ("all_gather_single" if hasattr(distributed, "all_gather_single") else "all_gather_into_tensor",)
     patches = [
         mock.patch.object(distributed, name, functools.partial(_counted, calls, getattr(distributed, name)))
         for name in names
@@ -64,7 +66,9 @@ def counts_collectives(process: int, size: int, num_images: int, options: dict[s
         if isinstance(item.get("image_id"), int):
             item["image_id"] = item["image_id"] * size + process
     metric = fed(DetectionMAP(**options), *own)
-    with patches[0], patches[1], patches[2], patches[3], patches[4], patches[5]:
+    with ExitStack() as patched:
+        for patch in patches:
+            patched.enter_context(patch)
         metric.compute()
     return len(calls)
 

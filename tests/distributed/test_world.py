@@ -17,6 +17,12 @@ def answers(world: World) -> list:
     sizes = [process + 1 for process in range(world.size)]
     pieces = torch.full((world.process + 1, 2), float(world.process)).split(1)
     (rows,) = exchange_rows(world, sizes, SentRows(lambda: pieces, (2,), torch.float32))
+    receivers = torch.arange(world.size).repeat_interleave(torch.tensor(sizes))
+    sent = torch.stack([receivers, torch.full_like(receivers, world.process)], dim=1)
+    received = torch.empty(world.size * (world.process + 1), 2, dtype=torch.int64)
+    world.all_to_all(sent, received, sizes, [world.process + 1] * world.size)
+    senders = range(world.size)
+    assert received.tolist() == [[world.process, sender] for sender in senders for _ in range(world.process + 1)]
     done, table = world.guarded_all_gather(lambda: ("done", [world.process, 5]))
     sums = all_reduce_values(world, lambda: torch.tensor([world.process + 1, 2])).tolist()
     return [gathered.tolist(), total.tolist(), sums, rows[:, 0].tolist(), done, table, world.guarded(lambda: "alike")]

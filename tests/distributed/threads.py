@@ -44,6 +44,13 @@ class ThreadWorld:
         assert rows.is_contiguous()
         rows.copy_(self._all_gather(rows.clone())[source])
 
+    def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
+        assert rows.is_contiguous()
+        assert received.is_contiguous()
+        parts = [each[self.process] for each in self._all_gather(rows.clone().split([*num_sent]))]
+        assert [len(part) for part in parts] == [*num_received]
+        torch.cat(parts, out=received)
+
     def texts(self, text: str) -> list[str]:
         return self._all_gather(text)
 

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
@@ -29,6 +30,11 @@ def mixed(values: Int[Tensor, "*shape"], further: Int[Tensor, "*shape"]) -> Int[
     for shift, factor in zip(_SHIFTS, _FACTORS, strict=False):
         values = (values ^ (values >> shift)) * factor
     return values ^ (values >> _SHIFTS[-1])
+
+
+def owners(world: World, numbers: Int[Tensor, " numbers"]) -> Int[Tensor, " numbers"]:
+    """The process that each number belongs to, told from the number alone; each has about as many numbers."""
+    return mixed(torch.zeros_like(numbers), numbers) % world.size
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class World(Protocol):
     members: tuple[int, ...]
     """numbers of these processes, to tell them from other groups; empty for one process"""
     device: torch.device
-    """device of the tensors that are exchanged"""
+    """device of the tensors that are exchanged, settled by the first message"""
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
         """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
@@ -57,6 +57,9 @@ class World(Protocol):
 
     def broadcast(self, rows: Tensor, source: int) -> None:
         """Fill `rows`, a contiguous tensor, with the rows of the process `source`."""
+
+    def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
+        """Send the first `num_sent[0]` rows to process 0, the next to process 1, ..., and fill `received` likewise."""
 
     def guarded(self, work: Callable[[], Result]) -> Result:
         """Do local work; its error is raised on every process."""
@@ -88,6 +91,10 @@ class Alone:
 
     def broadcast(self, rows: Tensor, source: int) -> None:
         """Do nothing: the rows are there."""
+
+    def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
+        """Copy the rows."""
+        received.copy_(rows)
 
     def guarded(self, work: Callable[[], Result]) -> Result:
         """Do the work."""

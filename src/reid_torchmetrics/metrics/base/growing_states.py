@@ -291,7 +291,7 @@ class GrowingStates(Metric):
         process_group = process_group or self.process_group
         gathered = {}
         if self.dist_sync_fn is None and dist_sync_fn in (None, gather_all_tensors):
-            world = DistributedWorld(process_group, self.device)
+            world = DistributedWorld(process_group, torch.device("cpu") if self.compute_on_cpu else self.device)
             self._world = world if world.size > 1 else ALONE
         else:
             gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}

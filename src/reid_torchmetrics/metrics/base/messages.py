@@ -34,16 +34,22 @@ class Messages:
             if device.type != "cpu":
                 self._sent = sent, torch.empty_like(sent, device=device)
                 self._table = table, torch.empty_like(table, device=device)
-            self._rows = [*self._table[1].unbind()]
 
     def send(self, message: array[int], process_group: Any) -> list[array[int]]:
         """The messages of all processes, given this one's."""
         self._numbers[:] = message
         _copy(*self._sent)
-        distributed.all_gather(self._rows, self._sent[1], group=process_group)
+        gather_rows(self._table[1], self._sent[1], process_group)
         _copy(*reversed(self._table))
         # 192 bytes a process, where a list of ints takes a kilobyte: a lack of memory here could not be reported.
         return [array("q", row.tobytes()) for row in self._received]
+
+
+def gather_rows(table: Tensor, row: Tensor, group: Any) -> None:
+    """Fill a table, contiguous memory, with the rows of all processes: no backend needs a copy of it."""
+    # The first is the name since PyTorch 2.13; gloo takes either for flat tensors.
+    gather = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
+    gather(table.view(-1), row.view(-1), group=group)
 
 
 def message_of(numbers: Sequence[int]) -> array[int]:

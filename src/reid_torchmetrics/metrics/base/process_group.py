@@ -16,7 +16,7 @@ from torch import Tensor, distributed
 
 from reid_torchmetrics.functional.world import DistributedMetricError
 
-from .messages import NUM_BYTES, bytes_of, message_of, message_of_bytes, messages_of
+from .messages import NUM_BYTES, bytes_of, gather_rows, message_of, message_of_bytes, messages_of
 
 Result = TypeVar("Result")
 
@@ -39,20 +39,28 @@ class DistributedWorld:
         if self.process < 0:
             raise ValueError("`process_group` must contain the process that computes the metric; got one without it.")
         self.members = tuple(distributed.get_process_group_ranks(self._group))
-        self.device = _device_of(self._group, samples_device)
-        """where the group's backend wants tensors"""
+        self._devices = devices_of(distributed.get_backend_config(self._group), samples_device)
+        self._kind = int.from_bytes(self._devices[1].type.encode()[:7], "big")  # the name, for the others
+        self.device = self._devices[0]
+        """of payload; where the samples are, once all processes have said that theirs are on such a device"""
         self._is_over = False
         """whether nothing is left to say: a collective itself has failed, or an error was raised on all processes"""
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
         """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
-        self._collective(distributed.all_gather, [*gathered.unbind()], values)
+        if values.numel():
+            self._collective(gather_rows, gathered, values)
 
     def broadcast(self, rows: Tensor, source: int) -> None:
         """Fill `rows`, contiguous memory, with the rows of the process `source`."""
         if rows.numel():
             as_bytes = rows.view(-1).view(torch.uint8)  # every backend moves bytes, not every one bfloat16
             self._collective(distributed.broadcast, as_bytes, src=self.members[source])
+
+    def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
+        """Send the first `num_sent[0]` rows to process 0, the next to process 1, ..., and fill `received` likewise."""
+        # gloo has no `all_to_all`, but this form of it, in all versions of PyTorch that are supported.
+        self._collective(distributed.all_to_all_single, received, rows, [*num_received], [*num_sent])
 
     def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
         """Let `fill` write to `buffer[1:]` and add that up over the processes; the first entry says whether it failed.
@@ -85,13 +93,14 @@ class DistributedWorld:
         # A process says either that its work is done, with the numbers, or that it failed: one message each way.
         try:
             done, numbers = work()
-            message = message_of([0, *numbers])
+            message = message_of([0, self._kind, *numbers])
         except Exception as error:
             self.raise_everywhere(error)
             raise
         table = self._send(message)
         self._raise_failures(None, table)
-        return done, [row[1 : 1 + len(numbers)].tolist() for row in table]
+        self.device = self._devices[len({row[1] for row in table}) == 1]
+        return done, [row[2 : 2 + len(numbers)].tolist() for row in table]
 
     def raise_everywhere(self, error: Exception | None) -> None:
         """Raise on every process if there is an error on one.
@@ -135,7 +144,7 @@ class DistributedWorld:
 
     def _send(self, message: array[int]) -> list[array[int]]:
         self._is_over = True  # unless the collective returns: if it raises, no process can be told
-        table = messages_of(self._group, self.device).send(message, self._group)
+        table = messages_of(self._group, self._devices[0]).send(message, self._group)
         self._is_over = False
         return table
 
@@ -156,15 +165,24 @@ def _encoded(error: Exception | None) -> bytes:
     return text.encode(errors="backslashreplace")
 
 
-def _device_of(process_group: Any, samples_device: torch.device) -> torch.device:
-    """A device that the group's backend can use, by rules that have the same outcome on all processes.
+def devices_of(config: str, samples_device: torch.device) -> tuple[torch.device, torch.device]:
+    """The devices of messages and of payload, by the backends of the group.
 
-    Not by where the samples are: a process without samples may have its metric elsewhere.
+    Messages are on the CPU where they can be, as they cost no wait for a device then; where the samples are matters for
+    messages only if the group has no backend for the CPU. Payload is where the samples are, if a backend of its own
+    serves that device: one that serves the CPU as well, such as gloo, would copy it there.
+
+    Args:
+        config: as `torch.distributed.get_backend_config` gives it, such as `"cpu:gloo,cuda:nccl"`, or one backend.
+        samples_device: of this process; others may have theirs elsewhere.
     """
-    # "cpu:gloo,cuda:nccl" takes tensors of both devices; the CPU's cost no wait for the GPU.
-    backend = str(getattr(distributed, "get_backend_config", distributed.get_backend)(process_group))
-    if "nccl" not in backend or "cpu" in backend or not torch.cuda.is_available():
-        return torch.device("cpu")
-    if samples_device.type == "cuda":
-        return samples_device
-    return torch.device("cuda", torch.cuda.current_device())
+    backends = dict(pair.split(":") for pair in config.split(",") if ":" in pair)
+    backends = backends or dict.fromkeys(distributed.Backend.backend_capability.get(config.lower(), ["cpu"]), config)
+    kind, of_cpu = samples_device.type, backends.get("cpu")
+    if of_cpu is not None:
+        cpu = torch.device("cpu")
+        return cpu, cpu if backends.get(kind, of_cpu) == of_cpu else samples_device
+    if kind not in backends:
+        kind = next(iter(backends))
+        samples_device = torch.device(kind, getattr(torch, kind).current_device())
+    return samples_device, samples_device

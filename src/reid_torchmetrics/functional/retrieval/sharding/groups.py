@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.fingerprints import mixed
+from reid_torchmetrics.functional.fingerprints import owners
 from reid_torchmetrics.functional.retrieval.relevance import NO_GROUP, LabelValues, at, packed, unpacked, width_of
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, Rows
 from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
@@ -77,7 +77,7 @@ def gather_groups(
 
 def _are_of(world: World, groups: Int[Tensor, " items"]) -> Bool[Tensor, " items"]:
     """Whether groups belong to this process."""
-    return mixed(groups, torch.zeros_like(groups)) % world.size == world.process
+    return owners(world, groups) == world.process
 
 
 def _own(world: World, buffers: list[Tensor], device: torch.device) -> tuple[Tensor, ...]:

@@ -13,18 +13,18 @@ embedding that differs by more is no repetition of a sampler.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, deciding, packed, unpacked, width_of
+from reid_torchmetrics.functional.fingerprints import owners
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, deciding, packed, unpacked
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
-from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
+from reid_torchmetrics.functional.world import World
 
 from .samples import Samples
 
@@ -52,15 +52,9 @@ class Numbered(NamedTuple):
         none = positions[:0]
         if samples.index is None or not len(positions):
             return cls(positions, none, none)
-        # Sorted stably, the first sample of each number comes first.
-        numbers, order = samples.index[positions].sort(stable=True)
-        is_first = torch.ones_like(numbers, dtype=torch.bool)
-        is_first[1:] = numbers[1:] != numbers[:-1]
-        ordered = positions[order]
-        counted = ordered[is_first]
-        if len(counted) == len(positions):  # nearly always
+        counted, repeated, first = (positions[places] for places in _split(samples.index[positions]))
+        if not len(repeated):  # nearly always
             return cls(positions, none, none)
-        repeated, first = ordered[~is_first], counted[is_first.cumsum(0) - 1][~is_first]
         _check_same(samples, _labels(samples, first), _labels(samples, repeated))
         return cls(counted.sort().values, repeated, first)
 
@@ -80,67 +74,67 @@ def changed(samples: Samples, roles: Sequence[Numbered]) -> int:
     return len(torch.cat(positions).unique())  # leave-one-out samples have both roles
 
 
-def lowest_of_each(
-    world: World, samples: Samples, positions: Int[Tensor, " first"]
-) -> tuple[Int[Tensor, " counted"], Int[Tensor, " dropped"]]:
-    """Split positions of distinct `index`: first the samples that no lower process has, then the others."""
-    if samples.index is None or world.size == 1:
-        return positions, positions[:0]
-    is_first = _first_of_each(world, samples.index[positions])
-    return positions[is_first], positions[~is_first]
+def lowest_of_each(world: World, samples: Samples, roles: Sequence[Tensor]) -> list[Tensor]:
+    """Keep of some positions, of distinct `index` for each role, the samples that no lower process has.
 
-
-def _first_of_each(world: World, numbers: Int[Tensor, " samples"]) -> Bool[Tensor, " samples"]:
-    """Mark the sample numbers that no lower process has; the numbers of one process are distinct.
-
-    The numbers of one process at a time are sent, so that no process holds all of them.
-    """
-
-    def prepare() -> tuple[tuple[Tensor, Tensor], list[int]]:
-        local = numbers.to(world.device)
-        return (local, torch.ones_like(local, dtype=torch.bool)), [len(local)]
-
-    def compare_and_receive(lower: Tensor, size: int) -> Tensor:
-        """Unmark the numbers of a lower process, and make room for the numbers of the next."""
-        is_first.logical_and_(~torch.isin(local, lower))
-        return local.new_empty(size)
-
-    (local, is_first), sizes = world.guarded_all_gather(prepare)
-    # In round s process s sends its numbers; the processes above compare them at the beginning of the next round.
-    lower = local[:0]
-    for source in range(world.size - 1):  # the last has none above it
-        received = world.guarded(functools.partial(compare_and_receive, lower, sizes[source][0]))
-        world.broadcast(local if source == world.process else received, source)
-        lower = received if source < world.process else local[:0]
-    compare_and_receive(lower, 0)  # the numbers of the last round
-    return is_first.to(numbers.device)
-
-
-def check_dropped(world: World, samples: Samples, counted: Tensor, dropped: Tensor, sizes: Sequence[int]) -> None:
-    """Raise unless the samples that a process drops have the labels of the samples that count on lower processes.
-
-    Args:
-        world: of all processes.
-        samples: of this process.
-        counted: positions of samples that count.
-        dropped: positions of samples that a lower process has.
-        sizes: number of dropped samples on every process.
+    A number has an owner, the process that it is hashed to: it is sent the labels of all samples of that number,
+    compares them, and answers which of them is of the lowest process. So each process compares its share of the
+    numbers, and there are as many collectives for any number of processes.
 
     Raises:
-        ValueError: some have other labels, on any process.
+        DistributedMetricError: an error on some process, or samples with the same `index` have other labels.
     """
+    if samples.index is None or world.size == 1:
+        return [*roles]
 
-    def compare() -> None:
-        labels, others = _labels(samples, counted), listed.to(samples.device)
-        labels = labels[labels[:, 0].argsort()]
-        places = torch.searchsorted(labels[:, 0].contiguous(), others[:, 0].contiguous()).clamp(max=len(labels) - 1)
-        if len(labels):
-            is_pair = labels[places, 0] == others[:, 0]
-            _check_same(samples, labels[places][is_pair], others[is_pair])
+    def prepare() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        labels = torch.cat([_labels(samples, positions) for positions in roles]).to(world.device)
+        owner_and_role = owners(world, labels[:, 0]) * len(roles) + _role_of([*map(len, roles)], labels.device)
+        order = owner_and_role.argsort()
+        sizes = owner_and_role.bincount(minlength=world.size * len(roles)).view(world.size, -1)
+        return order, labels[order], sizes, torch.empty_like(sizes)
 
-    columns = sum(map(width_of, samples.labels.values()))
-    (listed,) = exchange_rows(world, sizes, SentRows(lambda: [_labels(samples, dropped)], (columns,)))
-    world.guarded(compare)
+    def receive() -> tuple[list[int], list[int], Tensor]:
+        """Make room for the labels that this process owns."""
+        num_sent, num_owned = (each.sum(1).tolist() for each in (sizes, sizes_owned))
+        return num_sent, num_owned, sent.new_empty((sum(num_owned), sent.shape[1]))
+
+    def compare() -> tuple[Tensor, Tensor]:
+        counts, answer = (torch.ones(len(rows), dtype=torch.uint8, device=rows.device) for rows in (owned, sent))
+        role_of = _role_of(sizes_owned.flatten().tolist(), owned.device) % len(roles)
+        for role in range(len(roles)):
+            labels, places = owned[role_of == role], (role_of == role).nonzero()[:, 0]
+            _, repeated, first = _split(labels[:, 0])  # of the processes in their order
+            _check_same(samples, labels[first], labels[repeated])
+            counts[places[repeated]] = 0
+        return counts, answer
+
+    order, sent, sizes, sizes_owned = world.guarded(prepare)
+    world.all_to_all(sizes, sizes_owned, [1] * world.size, [1] * world.size)
+    num_sent, num_owned, owned = world.guarded(receive)
+    world.all_to_all(sent, owned, num_sent, num_owned)
+    counts, answer = world.guarded(compare)
+    world.all_to_all(counts, answer, num_owned, num_sent)
+    is_counted = torch.empty_like(answer, dtype=torch.bool)
+    is_counted[order] = answer > 0
+    parts = is_counted.to(samples.device).split([*map(len, roles)])
+    return [positions[part] for positions, part in zip(roles, parts, strict=True)]
+
+
+def _role_of(sizes: Sequence[int], device: torch.device) -> Int[Tensor, " samples"]:
+    return segments.numbers(torch.tensor(sizes, device=device))
+
+
+def _split(numbers: Int[Tensor, " samples"]) -> tuple[Tensor, Tensor, Tensor]:
+    """Places of the first of each number, of the others, and for each of these of its first."""
+    # Sorted stably, the first sample of each number comes first.
+    numbers, order = numbers.sort(stable=True)
+    is_first = torch.ones_like(numbers, dtype=torch.bool)
+    is_first[1:] = numbers[1:] != numbers[:-1]
+    counted = order[is_first]
+    if len(counted) == len(order):  # nearly always
+        return counted, order[:0], order[:0]
+    return counted, order[~is_first], counted[is_first.cumsum(0) - 1][~is_first]
 
 
 def _labels(samples: Samples, positions: Int[Tensor, " chosen"]) -> Int[Tensor, "chosen labels"]:

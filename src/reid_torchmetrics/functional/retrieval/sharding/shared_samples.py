@@ -23,13 +23,13 @@ from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, Labe
 from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
-from .repetitions import Numbered, changed, check_dropped, lowest_of_each
+from .repetitions import Numbered, changed, lowest_of_each
 from .same_samples import NUM_SIGNS, SameSamples
 from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
 
 _NUM_STATUS = 4  # numbers of a `_ShardStatus`
 _BITS = 4  # of the number of columns of a label: those of all labels are one number, as messages are short
-_NUM_SIZES = 5  # numbers of `count_samples` in front of `NonFinite.numbers`
+_NUM_SIZES = 3  # numbers of `count_samples` in front of `NonFinite.numbers`
 _CHANGED = (
     "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
     " the first counts. Was `reset` forgotten after the last evaluation, or does `index` begin anew in each batch? It"
@@ -111,21 +111,16 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> S
     samples, dtype = _agree(samples, [*map(_ShardStatus.read, table)])
     signs = [row[_NUM_STATUS:] for row in table]
     same = same if samples.index is None else None  # an empty shard has learned now that others have an index
-    split = (lowest_of_each(world, samples, each.counted) for each in numbered)
-    (query, dropped_queries), (gallery, dropped_gallery) = split
+    query, gallery = lowest_of_each(world, samples, [each.counted for each in numbered])
 
     def count() -> tuple[None, list[int]]:
-        sizes = [*map(len, (query, gallery, dropped_queries, dropped_gallery)), changed(samples, numbered)]
+        sizes = [len(query), len(gallery), changed(samples, numbered)]
         run = [] if same is None else same.run(world.process, signs[0])
         return None, [*sizes, *NonFinite.numbers(samples, query, gallery), *run]
 
-    # Second message: the numbers of samples that count, do not count, changed, or are not finite.
+    # Second message: the numbers of samples that count, changed, or are not finite.
     _, table = world.guarded_all_gather(count)
-    columns = zip(*(row[:_NUM_SIZES] for row in table), strict=True)
-    num_queries, num_gallery, *num_dropped, num_changed = map(list, columns)
-    for counted, dropped, sizes in zip((query, gallery), (dropped_queries, dropped_gallery), num_dropped, strict=True):
-        if any(sizes):
-            check_dropped(world, samples, counted, dropped, sizes)
+    num_queries, num_gallery, num_changed = map(list, zip(*(row[:_NUM_SIZES] for row in table), strict=True))
     if any(num_changed):
         warn_once(world, "another embedding", _CHANGED.format(sum(num_changed)))
     if same is not None:
