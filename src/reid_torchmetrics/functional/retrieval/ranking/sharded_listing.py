@@ -71,7 +71,7 @@ class CandidateLists(NamedTuple):
         if self.scores.device.type == "cpu" and self.scores.dtype == torch.float32:
             # One integer holds all criteria if a place needs 30 bits: the score, then whether it is padding.
             places = self.places.masked_fill(~self.listed, 0)
-            if places.numel() and 0 <= int(places.min()) and int(places.max()) <= _PLACE:
+            if places.numel() and int(places.min()) >= 0 and int(places.max()) <= _PLACE:
                 low = places | sum((each.long() << 30 for each in kinds), (~self.listed).long() << 31)
                 return torch.from_numpy((keys_of_scores(self.scores.numpy()) | low.numpy()).argsort(axis=1))
         # From the last criterion to the first: each sort keeps the order of the sorts before it.
