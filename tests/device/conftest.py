@@ -31,7 +31,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(params=[_SIMULATED, *_GPUS])
 def full_device(request: pytest.FixtureRequest) -> str:
-    """Those with float64: what lies on others is moved, so that it may be given in parts."""
+    """Those with float64; what lies on others is on the CPU as soon as it is given."""
     if request.param == "sim":
         simulated_device.install()
     return request.param

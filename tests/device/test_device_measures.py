@@ -64,12 +64,12 @@ def ranks_on(where: str, ties: str) -> PositiveRanks:
 
 @pytest.mark.parametrize("ties", TIE_POLICIES)
 @pytest.mark.parametrize("measure", MEASURES)
-def test_measures_are_those_of_the_cpu(device, deterministic, ties, measure):
+def test_measures_are_those_of_the_cpu(full_device, deterministic, ties, measure):
     try:
         measure(ranks_on("cpu", ties))
     except ValueError:
         pytest.skip("no expectation is known")
-    assert_as_on_the_cpu(device, lambda where: measure(ranks_on(where, ties)))
+    assert_as_on_the_cpu(full_device, lambda where: measure(ranks_on(where, ties)))
 
 
 def test_what_lists_do_not_hold_is_counted_there(device):
