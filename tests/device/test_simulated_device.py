@@ -84,7 +84,7 @@ WAITS = {
     "repetitions of known number": (lambda here: here.repeat_interleave(here.long(), output_size=3), 0),
     "what is distinct": (lambda here: here.unique(), 1),
     "a comparison": (lambda here: torch.equal(here, here.clone()), 1),
-    "counts": (lambda here: here.long().bincount(), 1),
+    "counts": (lambda here: here.long().bincount(), 2),
     "arithmetic": (lambda here: (here + 1).sort().values.cumsum(0).clamp(max=2), 0),
     "views": (lambda here: here[1:].view(2, 1).T.unbind(), 0),
 }
