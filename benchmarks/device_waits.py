@@ -87,7 +87,7 @@ def main() -> None:
     if simulated_device.MISSING is not None:
         sys.exit(f"this PyTorch has {simulated_device.MISSING}")
     torch.set_num_threads(1)
-    simulated_device.install()
+    simulated_device.install(shape=None)
     sys.exit(not all([ranking(), detection()]))
 
 

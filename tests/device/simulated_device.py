@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils import backend_registration
 
+from reid_torchmetrics.functional.retrieval.scores import products
 from tests.device import refusals, waiting
 from tests.device.calls import Call, is_simulated
 
@@ -23,6 +24,7 @@ MISSING = None if hasattr(backend_registration, "_setup_privateuseone_for_python
 has_float64 = True
 """the mode"""
 
+_SMALL = products.BlockShape(16, 16, few=16, columns=48, lanes=48, bytes_added=1 << 60, part=0)
 _ATEN = torch.ops.aten
 _libraries: list[torch.library.Library] = []
 
@@ -74,8 +76,10 @@ class _Module:
     get_amp_supported_dtype = staticmethod(lambda: [torch.float16, torch.bfloat16])
 
 
-def install() -> None:
-    """Make the device, once a process, which keeps it."""
+def install(*, shape: products.BlockShape | None = _SMALL) -> None:
+    """Make the device, once a process, which keeps it; `shape` is of its products, None that of a GPU."""
+    if shape is not None:
+        products._SHAPES["sim"] = shape
     if _libraries:
         return
     backend_registration._setup_privateuseone_for_python_backend("sim", backend_module=_Module())

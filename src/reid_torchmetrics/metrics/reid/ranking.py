@@ -341,7 +341,7 @@ def rank_once(
     *,
     collect: Callable[[], tuple[Samples, int]],
     describe: Callable[[], Settings],
-    max_bytes: int,
+    max_bytes: int | None,
     warn: bool,
 ) -> Ranking:
     """Rank the samples of all processes, or find that they were ranked for another metric.
@@ -353,7 +353,7 @@ def rank_once(
         options: how samples are ranked.
         collect: gives this process's samples, and when the last of them came by `last_update_time`.
         describe: says what was asked for, which must be the same on all processes.
-        max_bytes: bound on the scores that are held at a time.
+        max_bytes: bound on the scores that are held at a time; None as for the metrics.
         warn: whether to say why nothing can be ranked, once per ranking.
 
     Raises:
