@@ -3,9 +3,10 @@
     python benchmarks/gpu.py            # needs a GPU, torch, torchmetrics and numpy; pytest for the tests
     python benchmarks/gpu.py --trial    # every step once, small and on the CPU: whether the script itself runs
 
-Steps: the tests of devices; whether equal items have equal scores there; the ranks of the CPU; where the host waits;
-deterministic algorithms; memory beside `max_bytes`; times of the parts of a ranking, and of whole metrics. It prints
-tables for RESULTS.md, and exits with 1 if a step fails; the others are taken all the same.
+Steps: the tests of devices; whether equal items have equal scores there, and whether a score depends on its tile; the
+ranks of the CPU; where the host waits; deterministic algorithms; memory beside `max_bytes`; times of the parts of a
+ranking, and of whole metrics. It prints tables for RESULTS.md, and exits with 1 if a step fails; the others are taken
+all the same.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product as product_of_sets
 from pathlib import Path
 
 import torch
@@ -88,9 +90,7 @@ def equal_scores(device: Device) -> Iterator[Row]:
             place = torch.randint(500, (num_columns,), device=device.name)
             for num_rows in (1, 2, 3, 8, 100, 210, 1024):
                 query = torch.randn(num_rows, dimension, device=device.name, dtype=dtype)
-                scores = torch.empty(num_rows, num_columns, device=device.name, dtype=dtype)
-                with full_precision(torch.device(device.name), foreign=False):
-                    product(query, items[place], scores)
+                scores = scores_of(query, items[place])
                 index, ends = place.expand(num_rows, -1), []
                 for end, start in (("amin", torch.inf), ("amax", -torch.inf)):
                     ends.append(torch.full((num_rows, 500), start, device=device.name, dtype=dtype))
@@ -98,6 +98,36 @@ def equal_scores(device: Device) -> Iterator[Row]:
                 if bool((ends[0] < ends[1]).any()):
                     differing.append(f"{num_rows} x {num_columns} x {dimension}")
         yield f"{dtype}: products in which equal items differ", ", ".join(differing) or "none"
+
+
+def same_bits(device: Device) -> Iterator[Row]:
+    """Whether a score depends on its tile: on which queries and items are multiplied together."""
+    num_rows, num_columns = (100, 1100) if device.is_trial else (1500, 20_000)
+    for dtype in (torch.float32, torch.float64):
+        differing = []
+        for dimension in (64, 511) if device.is_trial else (64, 510, 511, 512, 2048):
+            query = torch.randn(num_rows, dimension, device=device.name, dtype=dtype)
+            items = torch.randn(num_columns, dimension, device=device.name, dtype=dtype)
+            whole = scores_of(query, items)
+            differing += [
+                f"{rows.start}:{rows.stop} x {columns.start}:{columns.stop} x {dimension}"
+                for rows, columns in product_of_sets(cuts(num_rows), cuts(num_columns))
+                if not torch.equal(scores_of(query[rows], items[columns]), whole[rows, columns])
+            ]
+        yield f"{dtype}: tiles with other scores than the whole", ", ".join(differing) or "none"
+
+
+def cuts(size: int) -> list[slice]:
+    """Some ranges of a size."""
+    return [slice(0, 1), slice(1, 3), slice(size // 7, size // 2), slice(size // 3, size)]
+
+
+def scores_of(query: Tensor, items: Tensor) -> Tensor:
+    """Products as a ranking takes them."""
+    scores = torch.empty(len(query), len(items), device=query.device, dtype=query.dtype)
+    with full_precision(query.device, foreign=False):
+        product(query, items, scores)
+    return scores
 
 
 def same_ranks(device: Device) -> Iterator[Row]:
@@ -162,6 +192,11 @@ def parts(device: Device) -> Iterator[Row]:
         with full_precision(torch.device(device.name), foreign=False):
             bare = device.milliseconds(lambda q=query, g=gallery, out=scores: torch.mm(q, g.T, out=out))
         yield f"product, float32, dimension {dimension}", f"{bare:.3f} ms"
+        for name, rows in (("all queries", query), ("one query", query[:1])):
+            bare_of_rows = device.milliseconds(lambda q=rows, g=gallery: torch.mm(q, g.T))
+            in_blocks = device.milliseconds(lambda q=rows, g=gallery: scores_of(q, g))
+            times = f"{in_blocks:.3f} ms, {in_blocks / bare_of_rows:.2f} times the product"
+            yield f"product in blocks of one shape, {name}, dimension {dimension}", times
         low = query.bfloat16(), gallery.bfloat16()
         yield (
             f"product, bfloat16, dimension {dimension}",
@@ -271,7 +306,7 @@ def main() -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else products refuse deterministic algorithms
     device = Device(is_trial=is_trial)
     print(f"torch {torch.__version__}, {device.title}")
-    steps = (tests, equal_scores, same_ranks, waits, determinism, memory, parts, metrics, detection)
+    steps = (tests, equal_scores, same_bits, same_ranks, waits, determinism, memory, parts, metrics, detection)
     sys.exit(0 if take(steps, device) else 1)
 
 

@@ -1,10 +1,13 @@
-"""NumPy arrays and lists of numbers in the place of tensors; the checks of arguments take them."""
+"""NumPy arrays and lists of numbers in the place of tensors; the checks of arguments take them.
+
+What lies on a device without float64 is computed on the CPU: it moves there where it enters.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -15,7 +18,29 @@ Array: TypeAlias = NDArray[Any]
 Integers: TypeAlias = NDArray[Any] | Sequence[SupportsIndex]
 Numbers: TypeAlias = NDArray[Any] | Sequence[float]
 
+Value = TypeVar("Value")
+
 _KINDS = (np.ndarray, list, tuple)
+
+
+def lacks_float64(device: torch.device) -> bool:
+    """Whether a device has no float64: MPS, and others with `has_fp64` False among their properties (Intel's Arc)."""
+    if device.type in ("cpu", "cuda"):
+        return False
+    properties = getattr(getattr(torch, device.type, None), "get_device_properties", None)
+    return device.type == "mps" or (properties is not None and not getattr(properties(device), "has_fp64", True))
+
+
+def place_of_work(device: torch.device) -> torch.device:
+    """Where what lies on a device is computed: there, or on the CPU if the device has no float64."""
+    return torch.device("cpu") if lacks_float64(device) else device
+
+
+def at_work(value: Value, device: torch.device | None = None) -> Value:
+    """A tensor where it is computed, unless it is on `device`, and is to stay there; all else as it is."""
+    if not isinstance(value, Tensor) or value.device == device:
+        return value
+    return value.to(place_of_work(value.device))  # type: ignore[return-value]
 
 
 def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Tensor]:
@@ -23,8 +48,9 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
 
     An array shares its memory with the tensor, but for dtypes, byte orders and strides that torch does not have: these
     are copied. A list is what `torch.tensor` makes of it. Both go to `device`; None: that of the first tensor among the
-    values, else the CPU.
+    values, else the CPU. Tensors are `at_work`.
     """
+    values = tuple(at_work(value, device) for value in values)
     if not any(isinstance(value, _KINDS) for value in values):
         return values
     first = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._arrays import Array, Integers, Numbers, as_tensors  # noqa: F401 - names of what doors take
+from ._arrays import Array, Integers, Numbers, as_tensors, at_work  # noqa: F401 - names of what doors take
 
 _Device: TypeAlias = torch.device | None
 
@@ -156,9 +156,9 @@ def array_like(argument: str, value: object) -> None:
         raise TypeError(f"`{argument}` must be a tensor, an array or a list; got {_kind(value)}.")
 
 
-def floating_matrix(argument: str, value: object, columns: str | int) -> Tensor:
+def floating_matrix(argument: str, value: object, columns: str | int, device: _Device = None) -> Tensor:
     """Raise unless `value` is a 2-D floating point tensor; `columns` is their number, or a name for the message."""
-    value = _tensor(argument, value)
+    value = _tensor(argument, value, device)
     if value.dtype not in _FLOATING_DTYPES:
         raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
     if value.layout != torch.strided:
@@ -168,9 +168,9 @@ def floating_matrix(argument: str, value: object, columns: str | int) -> Tensor:
     return value
 
 
-def embeddings(argument: str, value: object) -> Tensor:
-    """Raise unless `value` is a floating point tensor [N, D] with D >= 1."""
-    value = floating_matrix(argument, value, "D")
+def embeddings(argument: str, value: object, device: _Device = None) -> Tensor:
+    """Raise unless `value` is a floating point tensor [N, D] with D >= 1; one on `device` stays there."""
+    value = floating_matrix(argument, value, "D", device)
     if value.shape[1] == 0:
         raise ValueError(f"`{argument}` must have at least one dimension per sample; got {_shape(value)}.")
     return value
@@ -217,7 +217,7 @@ def positions(argument: str, value: object, length: int | None = None, device: _
     if device not in (None, value.device):
         raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
     finite(argument, (~columns.isfinite().all(1)).nonzero()[:, 0])
-    return columns.double() + 0.0  # -0 is 0
+    return at_work(columns).double() + 0.0  # -0 is 0
 
 
 def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor") -> None:
@@ -323,7 +323,7 @@ def names_of_labels(argument: str, names: object) -> None:
 
 def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
     if isinstance(value, Tensor):  # at once: `update` is called often
-        return value
+        return at_work(value, device)
     (value,) = as_tensors(value, device=device)
     if not isinstance(value, Tensor):
         raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {_kind(value)}.")

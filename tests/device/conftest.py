@@ -10,18 +10,28 @@ from tests.device import simulated_device
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # products are deterministic only with it
 
-_SIMULATED = pytest.param(
-    "sim",
-    marks=pytest.mark.skipif(
-        simulated_device.MISSING is not None, reason=f"this PyTorch has {simulated_device.MISSING}"
-    ),
+_CAN_BE_SIMULATED = pytest.mark.skipif(
+    simulated_device.MISSING is not None, reason=f"this PyTorch has {simulated_device.MISSING}"
 )
+_SIMULATED = pytest.param("sim", marks=_CAN_BE_SIMULATED)
+_WITHOUT_FLOAT64 = pytest.param("sim without float64", marks=_CAN_BE_SIMULATED)
 _GPUS = ["cuda"] if torch.cuda.is_available() else []
 
 
+@pytest.fixture(params=[_SIMULATED, _WITHOUT_FLOAT64, *_GPUS])
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Every device besides the CPU; the simulated one in both modes."""
+    name, _, mode = request.param.partition(" ")
+    if name == "sim":
+        simulated_device.install()
+    simulated_device.has_float64 = not mode
+    yield name
+    simulated_device.has_float64 = True
+
+
 @pytest.fixture(params=[_SIMULATED, *_GPUS])
-def device(request: pytest.FixtureRequest) -> str:
-    """Every device besides the CPU."""
+def full_device(request: pytest.FixtureRequest) -> str:
+    """Those with float64; what lies on others is on the CPU as soon as it is given."""
     if request.param == "sim":
         simulated_device.install()
     return request.param

@@ -1,4 +1,4 @@
-"""What CUDA refuses, and so does the simulated device."""
+"""What CUDA refuses, and in the second mode MPS, and so does the simulated device."""
 
 import torch
 
@@ -18,6 +18,15 @@ def check(call: Call) -> None:
     _check_kernel(call)
     if call.others and call.name not in COPIES and not _are_scalars(call):
         raise RuntimeError(f"{call.operator}: Expected all tensors to be on the same device, but found sim:0 and cpu")
+
+
+def check_dtype(dtype: torch.dtype, *, has_float64: bool) -> None:
+    """Raise, in the words of MPS, for a tensor of float64 on a device that has none."""
+    if dtype in (torch.float64, torch.complex128) and not has_float64:
+        raise TypeError(
+            "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64."
+            " Please use float32 instead."
+        )
 
 
 def _check_kernel(call: Call) -> None:

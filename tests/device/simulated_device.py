@@ -1,22 +1,30 @@
 """A second device in the memory of the CPU, `sim`: it refuses what CUDA refuses, and counts what waits for CUDA.
 
+In a second mode, `has_float64` is False, it has no float64, as MPS and some GPUs of Intel.
+
 Its tensors are wrappers of PyTorch's device for the backends of others (PrivateUse1), whose kernels are in Python: one
 fallback runs every kernel on the tensors of the CPU that are behind the wrappers. Not simulated are the order in which
 sums are taken, reduced precision, streams, memory, and kernels that CUDA lacks but for those in `refusals.py`.
 """
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch.utils import backend_registration
 
+from reid_torchmetrics.functional.retrieval.scores import products
 from tests.device import refusals, waiting
 from tests.device.calls import Call, is_simulated
 
 MISSING = None if hasattr(backend_registration, "_setup_privateuseone_for_python_backend") else "no devices in Python"
 """what this PyTorch lacks for it, if so: the interface is an experiment of PyTorch's"""
 
+has_float64 = True
+"""the mode"""
+
+_SMALL = products.BlockShape(16, 16, few=16, columns=48, lanes=48, bytes_added=1 << 60, part=0)
 _ATEN = torch.ops.aten
 _libraries: list[torch.library.Library] = []
 
@@ -63,12 +71,15 @@ class _Module:
     device_count = staticmethod(lambda: 1)
     current_device = staticmethod(lambda: 0)
     _is_in_bad_fork = staticmethod(lambda: False)
+    get_device_properties = staticmethod(lambda device=None: SimpleNamespace(has_fp64=has_float64))
     manual_seed_all = staticmethod(lambda seed: None)
     get_amp_supported_dtype = staticmethod(lambda: [torch.float16, torch.bfloat16])
 
 
-def install() -> None:
-    """Make the device, once a process, which keeps it."""
+def install(*, shape: products.BlockShape | None = _SMALL) -> None:
+    """Make the device, once a process, which keeps it; `shape` is of its products, None that of a GPU."""
+    if shape is not None:
+        products._SHAPES["sim"] = shape
     if _libraries:
         return
     backend_registration._setup_privateuseone_for_python_backend("sim", backend_module=_Module())
@@ -130,6 +141,7 @@ def _returned(call: Call, found: Any) -> Any:
 
 
 def _wrapped(raw: torch.Tensor) -> torch.Tensor:
+    refusals.check_dtype(raw.dtype, has_float64=has_float64)
     size = raw.untyped_storage().nbytes() // max(raw.element_size(), 1)
     base = torch._C._acc.create_empty_tensor([size], raw.dtype)
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
     AP_RULES,
@@ -64,7 +65,8 @@ def packed(where: str) -> tuple[Detections, GroundTruths]:
     scores = torch.cat([each["scores"] for each in PREDICTED]).to(where)
     found, true = sides
     crowd = torch.arange(len(true[0]), device=where) % 5 == 0
-    return Detections(found[0], scores, *found[1:]), GroundTruths(*true, crowd, box_areas(true[0]).float())
+    areas = box_areas(true[0].cpu()).float().to(where)
+    return Detections(found[0], scores, *found[1:]), GroundTruths(*true, crowd, areas)
 
 
 @pytest.mark.parametrize("box_format", BOX_FORMATS)
@@ -73,8 +75,8 @@ def test_overlaps_are_those_of_the_cpu(device, box_format):
     is_crowd = torch.tensor([True, False, False])
 
     def overlaps(where):
-        boxes, crowd = corners.to(where), is_crowd.to(where)
-        sides = vars(Sides.of(boxes))
+        boxes, crowd = moved(corners, where), moved(is_crowd, where)
+        sides = vars(Sides.of(at_work(boxes)))
         plain = pairwise_iou(boxes, boxes, box_format="xywh", whole_pixels=True)
         given = boxes.abs() + torch.tensor([0, 0, 9, 9], device=where)
         return [sides, plain, pairwise_iou(given, given, box_format=box_format, is_crowd=crowd)]
@@ -87,7 +89,7 @@ def test_overlaps_of_masks_are_those_of_the_cpu(device):
     lengths = RunLengths.from_polygons([[[2, 3, 25, 4, 9, 18]]], (20, 30))
 
     def overlaps(where):
-        moved_masks, crowd = masks.to(where), torch.tensor([True, False, False], device=where)
+        moved_masks, crowd = moved(masks, where), torch.tensor([True, False, False], device=where)
         plain = mask_iou(moved_masks, moved_masks, is_crowd=crowd)
         return [plain, mask_iou(moved_masks, lengths), mask_iou(lengths, moved_masks, is_crowd=crowd)]
 
@@ -101,7 +103,7 @@ def test_overlaps_of_keypoints_and_rotated_boxes_are_those_of_the_cpu(device):
     boxes = torch.rand(6, 5, generator=generator, dtype=torch.float64) * 5
 
     def overlaps(where):
-        given_points, given_boxes = points.to(where), boxes.to(where)
+        given_points, given_boxes = moved(points, where), moved(boxes, where)
         areas, crowd = torch.full((4,), 200.0, device=where), torch.arange(6, device=where) % 2 == 0
         return [
             object_keypoint_similarity(given_points, given_points, areas=areas),
@@ -198,8 +200,8 @@ def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
 def test_coco_is_that_of_the_cpu(device, deterministic):
     def results(where):
         matches = detection.match_images(*packed(where))
-        num_positives = torch.ones(12, dtype=torch.int64, device=where)
-        confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=where)
+        num_positives = torch.ones(12, dtype=torch.int64, device=matches.classes.device)
+        confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=matches.classes.device)
         of_images = image_errors(matches, num_positives, confidence)
         return [detection.coco_evaluate(*packed(where)), evaluate_matches(matches, GRID), of_images]
 
@@ -223,7 +225,7 @@ def test_operating_points_are_those_of_the_cpu(device, deterministic):
 def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
     def confusion(where):
         objects = merge_object_pairs([pair_objects(*packed(where))])
-        confidence = torch.full((len(objects.classes),), 0.4, dtype=torch.float64, device=where)
+        confidence = torch.full((len(objects.classes),), 0.4, dtype=torch.float64, device=objects.classes.device)
         by_class = confusion_matrix(objects, confidence, rule=rule)
         return [objects, by_class, by_class.normalized, confusion_matrix(objects, 0.5, rule=rule)]
 

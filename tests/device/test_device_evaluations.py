@@ -94,8 +94,8 @@ def test_lists_of_python_go_with_scores_on_the_device(device):
     own = torch.tensor([0, 1, 2, 3, -1, -1, -1, -1, -1, -1])
 
     def results(where):
-        options = {"ground_truth": lists_of("oxford5k", where=where, kind=list), "self_index": own.to(where)}
-        return evaluate_scores((query @ gallery.T).to(where), protocol="oxford5k", **options)
+        options = {"ground_truth": lists_of("oxford5k", where=where, kind=list), "self_index": moved(own, where)}
+        return evaluate_scores(moved(query @ gallery.T, where), protocol="oxford5k", **options)
 
     assert_as_on_the_cpu(device, results)
 
@@ -168,11 +168,11 @@ def test_embeddings_are_changed_there(device):
     query, gallery, identities, _, cameras, _ = problem()
 
     def changed(where):
-        sides = query.to(where), gallery.to(where)
+        sides = moved(query, where), moved(gallery, where)
         kept = torch.arange(0, 60, 2).to(where)
         scores = rerank_k_reciprocal(*sides, k1=6, k2=3, kept=kept, max_bytes=10**5)
         expansion = QueryExpansion(k=3, expanded="gallery_first")
-        pooled = pool_queries(sides[0], identities.to(where), cameras.to(where))
+        pooled = pool_queries(sides[0], moved(identities, where), moved(cameras, where))
         return [scores.distances(), pooled, expand_queries(*sides, k=3), *expansion.expand(*sides)]
 
     assert_as_on_the_cpu(device, changed)
@@ -182,8 +182,8 @@ def test_a_re_ranking_knows_a_query_by_its_place_in_the_gallery(device):
     gallery, own = problem()[1], torch.arange(0, 60, 6)
 
     def changed(where):
-        query, own_there = gallery[own].to(where), own.to(where)
-        return QueryExpansion(k=3).expand(query, gallery.to(where), self_index=own_there)
+        query, own_there = moved(gallery[own], where), moved(own, where)
+        return QueryExpansion(k=3).expand(query, moved(gallery, where), self_index=own_there)
 
     assert_as_on_the_cpu(device, changed)
 

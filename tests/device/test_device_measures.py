@@ -64,20 +64,20 @@ def ranks_on(where: str, ties: str) -> PositiveRanks:
 
 @pytest.mark.parametrize("ties", TIE_POLICIES)
 @pytest.mark.parametrize("measure", MEASURES)
-def test_measures_are_those_of_the_cpu(device, deterministic, ties, measure):
+def test_measures_are_those_of_the_cpu(full_device, deterministic, ties, measure):
     try:
         measure(ranks_on("cpu", ties))
     except ValueError:
         pytest.skip("no expectation is known")
-    assert_as_on_the_cpu(device, lambda where: measure(ranks_on(where, ties)))
+    assert_as_on_the_cpu(full_device, lambda where: measure(ranks_on(where, ties)))
 
 
 def test_what_lists_do_not_hold_is_counted_there(device):
     hits = torch.tensor([[False, True, True], [False, False, False]])
 
     def values(where):
-        ranks = [PositiveRanks.from_hits(hits.to(where), num_positives=given) for given in (None, [3, 0])]
-        nothing = torch.full((2,), torch.nan, dtype=torch.float64, device=where)
+        ranks = [PositiveRanks.from_hits(moved(hits, where), num_positives=given) for given in (None, [3, 0])]
+        nothing = moved(torch.full((2,), torch.nan, dtype=torch.float64), where)
         return [*ranks, *(average_precision(each) for each in ranks), median_over_queries(nothing)]
 
     assert_as_on_the_cpu(device, values)
@@ -116,8 +116,8 @@ def test_means_are_those_of_the_cpu(device, action):
 def test_a_generator_on_the_cpu_draws_the_same_intervals(device, identities):
     def interval(where):
         generator = torch.Generator().manual_seed(0)
-        labels = None if identities is None else identities.to(where)
-        return bootstrap_interval(VALUES.to(where), generator=generator, repeats=50, identities=labels)
+        labels = None if identities is None else moved(identities, where)
+        return bootstrap_interval(moved(VALUES, where), generator=generator, repeats=50, identities=labels)
 
     assert_as_on_the_cpu(device, interval)
 

@@ -48,7 +48,7 @@ def test_labels_in_arrays_and_lists_go_to_the_embeddings(device):
         metric = ReIDMeanAP().to(where)
         for batch in DOUBLE:
             embeddings, ids, cameras = (batch[name] for name in ("embeddings", "identities", "cameras"))
-            metric.update(embeddings.to(where), ids.tolist(), cameras.numpy(), is_query=batch["is_query"])
+            metric.update(moved(embeddings, where), ids.tolist(), cameras.numpy(), is_query=batch["is_query"])
         return [metric.compute(), vars(metric.nearest(3, [1, 0])), vars(metric.nearest(2, np.array([0])))]
 
     assert_as_on_the_cpu(device, values)

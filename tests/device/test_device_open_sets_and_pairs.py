@@ -42,7 +42,7 @@ def test_given_pairs_are_verified_as_on_the_cpu(device, deterministic):
         found = verify_pairs(scores, sides[2])
         metrics = [PairVerification(report).to(where) for report in PAIR_REPORTS]
         for metric in metrics:
-            metric.update(*sides, index=index.to(where))
+            metric.update(*sides, index=moved(index, where))
         rates = [found.tar_at_far(RATES, "nearest"), found.equal_error_rate("voxceleb"), found.min_dcf(0.1)]
         return [found, accuracy_over_folds(scores.abs() / 8, sides[2]), *rates, *(each.compute() for each in metrics)]
 

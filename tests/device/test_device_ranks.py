@@ -84,7 +84,7 @@ def test_every_rule_of_relevance_gives_the_ranks_of_the_cpu(device, options):
 
     def ranks(where):
         relevance = find_relevance(*moved(labels, where), **options)
-        sides = query.to(where), gallery.to(where)
+        sides = moved(query, where), moved(gallery, where)
         return count_ranks(score_embeddings(*sides, relevance), relevance, ties="stable")
 
     assert_as_on_the_cpu(device, ranks)
@@ -118,8 +118,8 @@ def test_leave_one_out_by_position_gives_the_ranks_of_the_cpu(device, ties):
     labels = [identities[own], identities, cameras[own], cameras]
 
     def ranks(where):
-        relevance = find_relevance(*moved(labels, where), same_camera="keep", self_index=own.to(where))
-        sides = gallery[own].to(where), gallery.to(where)
+        relevance = find_relevance(*moved(labels, where), same_camera="keep", self_index=moved(own, where))
+        sides = moved(gallery[own], where), moved(gallery, where)
         return count_ranks(score_embeddings(*sides, relevance), relevance, ties=ties)
 
     assert_as_on_the_cpu(device, ranks)
@@ -132,7 +132,9 @@ def test_sequences_are_dropped_there(device):
     def ranks(where):
         sides = dict(zip(("query_sequences", "gallery_sequences"), moved(sequences, where), strict=True))
         relevance = find_relevance(*moved(labels, where), **sides)
-        return count_ranks(score_embeddings(query.to(where), gallery.to(where), relevance), relevance, ties="grouped")
+        return count_ranks(
+            score_embeddings(moved(query, where), moved(gallery, where), relevance), relevance, ties="grouped"
+        )
 
     assert_as_on_the_cpu(device, ranks)
 
@@ -144,9 +146,9 @@ def test_lists_on_the_device_give_the_ranks_of_the_cpu(device, own):
     scores = torch.tensor([[0.3, 0.1, 0.4, 0.1, 0.5, 0.9]] * 3)
 
     def ranks(where):
-        index = None if own is None else own.to(where)
+        index = None if own is None else moved(own, where)
         relevance = find_listed_relevance(moved(lists, where), moved(junk, where), num_gallery=6, self_index=index)
-        return count_ranks(given_scores(scores.to(where), relevance), relevance, ties="optimistic")
+        return count_ranks(given_scores(moved(scores, where), relevance), relevance, ties="optimistic")
 
     assert_as_on_the_cpu(device, ranks)
 
@@ -158,7 +160,7 @@ def test_the_nearest_are_those_of_the_cpu(device, ties, max_bytes):
 
     def lists(where):
         relevance = find_relevance(*moved(labels, where))
-        sides = query.to(where), gallery.to(where)
+        sides = moved(query, where), moved(gallery, where)
         scores = score_embeddings(*sides, relevance, similarity="dot", max_bytes=max_bytes)
         return nearest(scores, relevance, 4, ties=ties)
 
@@ -167,22 +169,23 @@ def test_the_nearest_are_those_of_the_cpu(device, ties, max_bytes):
 
 def test_hits_on_the_device_make_ranks_there(device):
     hits = torch.tensor([[False, True, True], [False, False, False]])
-    found = PositiveRanks.from_hits(hits.to(device))
+    found = PositiveRanks.from_hits(moved(hits, device))
     assert_same(found, PositiveRanks.from_hits(hits), device)
 
 
 @pytest.mark.parametrize("role", ["query", "identities", "cameras"])
-def test_a_tensor_that_is_elsewhere_is_named(device, role):
-    given = moved(problem(), device)
+def test_a_tensor_that_is_elsewhere_is_named(full_device, role):
+    device, given = full_device, moved(problem(), full_device)
     place = ["query", "", "identities", "", "cameras"].index(role)
     given[place] = given[place].cpu()
     with pytest.raises(ValueError, match=f"{role}` .*must be on the .*{device}"):
         rank_positives(*given)
 
 
-def test_labels_that_are_elsewhere_are_named(device):
+def test_labels_that_are_elsewhere_are_named(full_device):
+    device = full_device
     query, gallery, *labels = problem()
-    sides, scores = moved([query, gallery], device), (query @ gallery.T).to(device)
+    sides, scores = moved([query, gallery], device), moved(query @ gallery.T, device)
     relevance = find_relevance(*labels)
     refused = {
         "`gallery` and `relevance`": lambda: score_embeddings(*sides, relevance),
@@ -207,6 +210,6 @@ def test_relevance_moves(device):
 
     def ranks(where):
         relevance = find_relevance(*labels, **options).to(where)
-        return [relevance, count_ranks(given_scores(scores.to(where), relevance), relevance, ties="stable")]
+        return [relevance, count_ranks(given_scores(moved(scores, where), relevance), relevance, ties="stable")]
 
     assert_as_on_the_cpu(device, ranks)

@@ -22,6 +22,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from reid_torchmetrics._arrays import lacks_float64, place_of_work
 from reid_torchmetrics.functional.world import ALONE, Alone
 
 from .process_group import DistributedWorld
@@ -268,11 +269,12 @@ class GrowingStates(Metric):
 
         Lightning calls `.to(device)` at every `log`: where nothing would change, no batch is visited.
         """
+        fn = _FloatsOnly(fn)
         if self.compute_on_cpu or not self._would_change(fn):
             return super()._apply(fn, exclude_state=tuple(self._defaults))
         exact = [name for name, empty in self._empty_states.items() if empty.dtype == torch.float64]
         before = {name: getattr(self, name) for name in exact if name not in exclude_state}
-        result = super()._apply(_FloatsOnly(fn), exclude_state=exclude_state)
+        result = super()._apply(fn, exclude_state=exclude_state)
         for name, batches in before.items():
             moved = zip(batches, getattr(self, name), strict=True)
             setattr(self, name, [batch.to(cast.device) for batch, cast in moved])
@@ -304,7 +306,7 @@ class GrowingStates(Metric):
     def _whole(self, name: str) -> Tensor:
         """A state as one tensor, also if there is nothing in it: every process must have something to gather."""
         batches = getattr(self, name)
-        return torch.cat(batches) if batches else self._empty_states[name].to(self.device)
+        return torch.cat(batches) if batches else self._empty_states[name].to(place_of_work(self.device))
 
     def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
         """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""
@@ -329,15 +331,18 @@ def _copied(error: Exception) -> Exception:
 
 
 class _FloatsOnly:
-    """A function for floating point tensors; of integers it only takes the device."""
+    """A function for floating point tensors; of integers, and where there is no float64, it only takes the device."""
 
     def __init__(self, fn: Callable[[Tensor], Tensor]) -> None:
         self._fn = fn
 
     def __call__(self, values: Tensor) -> Tensor:
-        if values.is_floating_point():
+        if values.is_floating_point() and values.dtype != torch.float64:
             return self._fn(values)
-        return values.to(self._fn(torch.empty(0, device=values.device)).device)
+        device = self._fn(torch.empty(0, device=values.device)).device
+        if values.dtype == torch.float64:
+            return values.to(place_of_work(device)) if lacks_float64(device) else self._fn(values)
+        return values.to(device)
 
     def __str__(self) -> str:
         return str(self._fn)  # the base class recognizes casts by it

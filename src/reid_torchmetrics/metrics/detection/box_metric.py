@@ -19,6 +19,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import (
     INVALID,
@@ -381,7 +382,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         return {name: getattr(self, name) for name in self._defaults}
 
     def _images_device(self) -> torch.device:
-        """The device of the evaluation: that of the images, or the CPU for MPS without float64."""
+        """The device of the evaluation: that of the images, or the CPU if it has no float64."""
         counts = vars(self)["detection_counts"]
         device = counts[-1].device if counts else self.device
-        return torch.device("cpu") if device.type == "mps" else device
+        return place_of_work(device)

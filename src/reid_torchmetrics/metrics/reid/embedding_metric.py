@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_o
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
-from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import Settings, meet
 from reid_torchmetrics.metrics import base
@@ -38,14 +38,14 @@ class ScoreOptions(TypedDict, total=False):
     similarity: _names.SimilarityName | CustomSimilarity
     ties: _names.TieName
     rerank: Rerank | None
-    max_bytes: int
+    max_bytes: int | None
 
 
 class ReIDOptions(ScoreOptions, evaluation.RelevanceOptions, base.MetricOptions, total=False):
     """The options of `EmbeddingMetric`."""
 
 
-DEFAULTS = {"protocol": "market1501", "similarity": "cosine", "ties": "pessimistic", "max_bytes": DEFAULT_MAX_BYTES}
+DEFAULTS = {"protocol": "market1501", "similarity": "cosine", "ties": "pessimistic", "max_bytes": None}
 spelled_out = base.spelled_out(ReIDOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
 
 
@@ -85,8 +85,8 @@ class EmbeddingMetric(SampleStates):
             Where no query has a positive, as in Lightning's sanity check, the value is NaN under "skip" and "error".
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`. On several processes each gets all samples for it, and for drawn galleries.
-        max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time; off the CPU it
-            holds a copy of the embeddings besides.
+        max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time, None for 256 MiB, or
+            more on a GPU: an eighth of its free memory; off the CPU it holds a copy of the embeddings besides.
         kwargs: see `torchmetrics.Metric`.
 
     Raises:
@@ -125,7 +125,7 @@ class EmbeddingMetric(SampleStates):
         super().__init__(**chosen)
         check_similarity(similarity)
         _checks.one_of("ties", ties, TIE_POLICIES)
-        _checks.positive_int("max_bytes", max_bytes)
+        _checks.cutoff("max_bytes", max_bytes)
         check_rerank(rerank, similarity)
         self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
         self.protocol = evaluation.find_protocol(protocol)
@@ -302,4 +302,4 @@ class EmbeddingMetric(SampleStates):
         """The options that decide the value, and others that were chosen; the protocol's are in its name."""
         shown: dict[str, Any] = {name: getattr(self, name) for name in self._shown}
         shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
-        return base.show_arguments(self, shown, {"ground_truth": None, "rerank": None, "max_bytes": DEFAULT_MAX_BYTES})
+        return base.show_arguments(self, shown, {"ground_truth": None, "rerank": None, "max_bytes": None})

@@ -13,6 +13,7 @@ from torch.nn import functional
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, verify_pairs
 from reid_torchmetrics.functional.world import SentRows, Settings, exchange_rows, meet
 from reid_torchmetrics.metrics import base
@@ -160,7 +161,7 @@ class PairVerification(base.GrowingStates):
         def look() -> tuple[dict[str, Tensor], tuple[int, int]]:
             if self._world.size > 1:  # on one process `update` has raised it
                 self._raise_deferred_error()
-            states = {name: self._whole(name) for name in self._defaults}
+            states = {name: at_work(self._whole(name)) for name in self._defaults}
             return states, (len(states["scores"]), len(states["index"]))
 
         states, table = meet(self._world, look, lambda: self._settings(method))
@@ -190,7 +191,7 @@ class PairVerification(base.GrowingStates):
 
 
 def _in_float64(embeddings: Tensor) -> Tensor:
-    return (embeddings.cpu() if embeddings.device.type == "mps" else embeddings).detach().double()
+    return at_work(embeddings).detach().double()
 
 
 def _each_once(scores: Tensor, same: Tensor, index: Tensor) -> _Pairs:

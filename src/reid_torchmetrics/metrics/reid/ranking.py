@@ -28,6 +28,7 @@ from torchmetrics.utilities import rank_zero_warn
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.functional.result_cache import ResultCache, drawn_number, number_of_all, version_of
@@ -145,17 +146,17 @@ class SampleStates(GrowingStates):
         return [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
 
     def _samples(self) -> Samples:
-        # Samples are ranked where they are, but for MPS, which has no float64.
+        # Samples are ranked where they are, unless there is no float64.
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
-        return Samples.joined(states, torch.device("cpu") if device.type == "mps" else device)
+        return Samples.joined(states, place_of_work(device))
 
 
 def check_batch(
     embeddings: object, is_query: Any, labels: Mapping[str, object]
 ) -> tuple[Tensor, bool | Tensor | None, dict[str, Tensor]]:
     """The embeddings, roles and labels of `update` as tensors; raise unless they fit each other."""
-    embeddings = _checks.embeddings("embeddings", embeddings)
+    embeddings = _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None))
     length, device = len(embeddings), embeddings.device
     given = {name: value for name, value in labels.items() if value is not None}
     for name in given.keys() - LABELS.keys():
@@ -340,7 +341,7 @@ def rank_once(
     *,
     collect: Callable[[], tuple[Samples, int]],
     describe: Callable[[], Settings],
-    max_bytes: int,
+    max_bytes: int | None,
     warn: bool,
 ) -> Ranking:
     """Rank the samples of all processes, or find that they were ranked for another metric.
@@ -352,7 +353,7 @@ def rank_once(
         options: how samples are ranked.
         collect: gives this process's samples, and when the last of them came by `last_update_time`.
         describe: says what was asked for, which must be the same on all processes.
-        max_bytes: bound on the scores that are held at a time.
+        max_bytes: bound on the scores that are held at a time; None as for the metrics.
         warn: whether to say why nothing can be ranked, once per ranking.
 
     Raises:

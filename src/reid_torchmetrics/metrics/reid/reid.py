@@ -12,6 +12,7 @@ from torchmetrics.utilities import rank_zero_warn
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._arrays import at_work, place_of_work
 from reid_torchmetrics.functional.retrieval import evaluation, measures
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
@@ -240,11 +241,11 @@ class _RecallSum(_MeanOfMeasure):
     def compute(self) -> Tensor:
         """Rank all samples in both directions."""
         rankings = [self._ranking("compute", of_cmc=True, exchanged=exchanged) for exchanged in (False, True)]
-        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        total = torch.zeros((), dtype=torch.float64, device=place_of_work(self.device))
         for number in self._numbers:
             self._number = number
-            total += 100 * sum(self._value(ranking).double() for ranking in rankings)
-        return total.to(self.dtype)
+            total += 100 * sum(at_work(self._value(ranking)).double() for ranking in rankings)
+        return total.to(self.device, self.dtype)
 
     def _sync_compute(self) -> None:
         for exchanged in (False, True):

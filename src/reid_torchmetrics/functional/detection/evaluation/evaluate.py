@@ -300,7 +300,7 @@ def evaluate_images(
         # What one process refuses is an error on all.
         request, rule, confidence, names, states = world.guarded(prepare)
         options = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
-        device = states["detection_counts"][0].device
+        device = _arrays.place_of_work(states["detection_counts"][0].device)
         images = ShardedImages(world, states, device, partial(_settings, options))
         return make_results(images, images.match(request), rule, names, confidence=confidence, boxes=boxes)
 

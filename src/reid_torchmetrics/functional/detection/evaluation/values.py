@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics.functional.detection.curves import OperatingPoints, at_confidence, confidence_curve
 from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
 
@@ -170,4 +171,4 @@ def _moved(value: Any, device: torch.device) -> Any:
     """Tensors on the device of the metric, except float64 if the device has none."""
     if isinstance(value, dict):
         return {name: _moved(each, device) for name, each in value.items()}
-    return value if device.type == "mps" and value.dtype == torch.float64 else value.to(device)
+    return value.to(place_of_work(device) if value.dtype == torch.float64 else device)

@@ -16,7 +16,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, Integers, JunkPairs, SideLabels
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
-from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, check_pair
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
@@ -53,7 +53,7 @@ def evaluate(
     multi_query: bool = False,
     ties: str = "pessimistic",
     max_rank: int = 50,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> RetrievalResults:
     """Evaluate embeddings under a protocol.
@@ -81,7 +81,7 @@ def evaluate(
             says once if no two queries share both.
         ties: who goes first among equal scores; see `rank_positives`.
         max_rank: length of the CMC curve.
-        max_bytes: bound on the scores that are held at a time.
+        max_bytes: bound on the scores that are held at a time; see `rank_positives`.
         options: further labels of both sides, see `find_relevance`: `query_sequences`, `query_clothes`,
             `query_positions` and those of the gallery; `gallery_groups`, int, the group of each gallery item, which
             are ranked in the place of the items (tracks, places, captions of a video): the score of a group is that of
@@ -110,7 +110,6 @@ def evaluate(
     if gallery is None:
         gallery, labels = query, _leave_one_out(labels, len(query), query.device)
     query, gallery = check_pair(query, gallery)
-    _checks.positive_int("max_bytes", max_bytes)
     source = Embeddings(Rows([query]), Rows([gallery]), similarity, rerank, max_bytes)
     problem = RetrievalProblem(source, labels)
     _warn_of_queries_in_gallery(query, gallery, problem, protocol)
@@ -133,7 +132,7 @@ def evaluate_scores(
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     ties: str = "pessimistic",
     max_rank: int = 50,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> RetrievalResults:
     """Evaluate given scores, higher is closer; a distance matrix enters as `-distances`.

@@ -178,7 +178,7 @@ def read_truth(positives: Lists, grades: Lists | None, protocol: Protocol, reade
 
 def _rows(argument: str, lists: Any) -> Tensor | list[Any]:
     """A matrix of ints, or a collection of Python's values for each query."""
-    (given,) = _arrays.as_tensors(lists) if isinstance(lists, np.ndarray) else (lists,)
+    (given,) = _arrays.as_tensors(lists) if isinstance(lists, (np.ndarray, Tensor)) else (lists,)
     if isinstance(given, Tensor):
         if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
             raise TypeError(f"`{argument}` must hold items that are all ints, or all strings; got {given.dtype}.")

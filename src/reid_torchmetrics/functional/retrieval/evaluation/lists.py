@@ -89,7 +89,7 @@ def evaluate_lists(
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
     labels = {"query_identities": query_identities, "gallery_identities": gallery_identities, "self_index": self_index}
     _check_beside(positives, labels, {"gains": gains, "num_positives": num_positives})
-    reader, query, gallery = ItemReader(), None, None
+    reader, query, gallery, retrieved = ItemReader(), None, None, _arrays.at_work(retrieved)
     if positives is None:
         # Items are positions in the gallery.
         joined, device = Joined(retrieved, None), getattr(retrieved, "device", None)

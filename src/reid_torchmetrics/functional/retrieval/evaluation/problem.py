@@ -32,6 +32,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
     GroupScores,
     Rows,
     Scores,
+    bytes_within,
     given_scores,
     score_rows,
 )
@@ -51,7 +52,7 @@ class Embeddings:
     gallery: Rows
     similarity: str | CustomSimilarity
     rerank: Rerank | None
-    max_bytes: int
+    max_bytes: int | None
     argument = "query"
 
     @property
@@ -66,6 +67,7 @@ class Embeddings:
 
     def __post_init__(self) -> None:
         check_rerank(self.rerank, self.similarity)
+        _checks.cutoff("max_bytes", self.max_bytes)
 
     def scores(self, relevance: Relevance, world: World) -> Scores:
         """Scores against the gallery items that `relevance` keeps."""
@@ -79,8 +81,8 @@ class Embeddings:
 
     def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
         """Scores against gallery items at some positions, in any order; None for all."""
-        gallery = self.gallery.select(items)
-        return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=self.max_bytes)
+        gallery, max_bytes = self.gallery.select(items), bytes_within(self.max_bytes, self.device)
+        return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=max_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class Matrix:
     """Scores are given."""
 
     matrix: Tensor
-    max_bytes: int
+    max_bytes: int | None
     similarity = "given scores"
     rerank = None
     argument = "scores"
@@ -109,8 +111,7 @@ class Matrix:
 
     def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
         """Scores against gallery items at some positions, in any order; None for all."""
-        _checks.positive_int("max_bytes", self.max_bytes)
-        return GivenScores(self.matrix, kept=items, max_bytes=self.max_bytes)
+        return GivenScores(self.matrix, kept=items, max_bytes=bytes_within(self.max_bytes, self.device))
 
 
 @dataclass(frozen=True, eq=False)

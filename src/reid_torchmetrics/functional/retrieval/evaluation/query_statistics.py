@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
@@ -57,6 +58,7 @@ def mean_by(
         TypeError: a label tensor is not an integer tensor.
         ValueError: labels that are not as long as `values`, or on another device.
     """
+    values = at_work(values)
     names = ["label", *map("labels[{}]".format, range(len(labels)))]
     named = zip(names, (label, *labels), strict=True)
     columns = [_checks.integer_labels(name, column, len(values), values.device) for name, column in named]
@@ -125,6 +127,7 @@ def bootstrap_interval(
         ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
     """
     check_resampling(generator, level, repeats)
+    values = at_work(values)
     if identities is not None:
         identities = _checks.integer_labels("identities", identities, len(values), values.device)
     weight = None if weight is None else _checks.weights("weight", weight, len(values), values.device)

@@ -91,7 +91,7 @@ def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> 
 
 
 @torch.no_grad()
-def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE, *, max_bytes: int) -> Ranking:
+def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE, *, max_bytes: int | None) -> Ranking:
     """Rank the samples of all processes; each process passes its own.
 
     Where nothing can be ranked, no query has a positive, and `Ranking.undefined` says why.
@@ -113,7 +113,7 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
 
 @torch.no_grad()
 def list_samples(
-    samples: Samples, options: RankingOptions, world: World, *, k: int, queries: Tensor | None, max_bytes: int
+    samples: Samples, options: RankingOptions, world: World, *, k: int, queries: Tensor | None, max_bytes: int | None
 ) -> RankLists:
     """The first k candidates of all queries of all processes, or of chosen ones; see `find_rank_lists`.
 
@@ -131,7 +131,12 @@ def list_samples(
 
 @torch.no_grad()
 def find_camera_pairs(
-    samples: Samples, names: Mapping[str, RankingOptions], protocol: Protocol, world: World = ALONE, *, max_bytes: int
+    samples: Samples,
+    names: Mapping[str, RankingOptions],
+    protocol: Protocol,
+    world: World = ALONE,
+    *,
+    max_bytes: int | None,
 ) -> dict[str, CameraPairs]:
     """Means of some numbers for each query camera against each gallery camera alone, by the options that rank them.
 
@@ -157,7 +162,9 @@ class _Shared(NamedTuple):
     """why there is no problem"""
 
 
-def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
+def _share(
+    samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None, in_order: bool
+) -> _Shared:
     """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
     samples = samples.exchanged() if options.exchanged else samples
     # What all hold together: one dimension and dtype, the same labels.

@@ -10,6 +10,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional import segments
 
 EMPTY_TARGET_ACTIONS = {"skip": None, "neg": 0.0, "pos": 1.0, "error": None}
@@ -99,6 +100,7 @@ def median_over_queries(
         ValueError: an unknown rule, or weights that are negative, not finite or not one for each query.
     """
     _checks.one_of("rule", rule, _MEDIAN_RULES)
+    values = at_work(values)
     weight = (
         torch.ones_like(values) if weight is None else _checks.weights("weight", weight, len(values), values.device)
     )

@@ -59,7 +59,7 @@ def knn_accuracy(
         raise ValueError(f"`temperature` must be above 0; got {temperature}.")
     scores = _checks.floating_matrix("scores", scores, "k").double()
     query_labels = _checks.integer_labels("query_labels", query_labels, len(scores), scores.device)
-    _checks.integer_labels("labels", labels.flatten(), device=scores.device)
+    labels = _checks.integer_labels("labels", labels.flatten(), device=scores.device).view(labels.shape)
     if labels.shape != scores.shape:
         raise ValueError(f"`labels` must have the shape of `scores`, {list(scores.shape)}; got {list(labels.shape)}.")
     listed = ~scores.isnan()

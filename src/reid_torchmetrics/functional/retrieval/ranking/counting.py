@@ -156,11 +156,14 @@ def _count_in_bins(scores: Tensor, thresholds: Tensor, out: Tensor, *, or_tied: 
     rising = thresholds.flip(1)
     step = max(1, min(_SCORES // scores.shape[1], _MOST_BINS // num_bins))
     first_bin = torch.arange(0, min(step, len(scores)) * num_bins, num_bins, dtype=torch.int32, device=scores.device)
+    one = torch.ones(1, dtype=torch.int32, device=scores.device)
     parts = zip(scores.split(step), rising.split(step), out.split(step), strict=True)
     for part, edges, counts in parts:
         # The bin of a score, [queries, columns], is the number of thresholds below it; each query has bins of its own.
         bins = torch.searchsorted(edges, part, right=or_tied, out_int32=True).add_(first_bin[: len(part), None])
-        sizes = torch.bincount(bins.view(-1), minlength=len(part) * num_bins).view(len(part), num_bins)
+        # `bincount` would wait for the least and the largest bin.
+        sizes = torch.zeros(len(part) * num_bins, dtype=torch.int32, device=scores.device)
+        sizes = sizes.index_add_(0, bins.view(-1), one.expand(bins.numel())).view(len(part), num_bins)
         # Of the best threshold only the last bin is above, and so on.
         torch.cumsum(sizes[:, 1:].flip(1), dim=1, out=counts)
 

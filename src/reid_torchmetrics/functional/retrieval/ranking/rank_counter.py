@@ -30,10 +30,10 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     why_needed,
 )
 from reid_torchmetrics.functional.retrieval.scores import (
-    DEFAULT_MAX_BYTES,
     CustomSimilarity,
     EmbeddingScores,
     Rows,
+    bytes_within,
     check_similarity,
     gallery_statistics,
     non_finite_rows,
@@ -128,7 +128,8 @@ class RankCounter:
         positive_cameras: cameras of `positives`.
         similarity: as in `rank_positives`.
         ties: as in `rank_positives`, but not "stable", as a stream has no order.
-        max_bytes: bound on the scores, and on the prepared rows of a block, that are held at a time.
+        max_bytes: bound on the scores, and on the prepared rows of a block, that are held at a time; as in
+            `rank_positives`.
         options: `query_sequences` and `positive_sequences`, clothes and positions likewise, and the options of
             `find_relevance` without `junk_pairs`; a protocol has them as its `relevance_options`. `self_index` holds
             positions in `positives`.
@@ -163,12 +164,12 @@ class RankCounter:
         *,
         similarity: str | CustomSimilarity = "cosine",
         ties: str = "pessimistic",
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> None:
         check_similarity(similarity)
         _checks.one_of("ties", ties, _STREAMED)
-        _checks.positive_int("max_bytes", max_bytes)
+        _checks.cutoff("max_bytes", max_bytes)
         _checks.known_arguments("RankCounter", options, list(StreamOptions.__annotations__))
         own: dict[str, Any] = {"query_identities": query_identities, "positive_identities": positive_identities}
         own |= {"query_cameras": query_cameras, "positive_cameras": positive_cameras, **options}
@@ -177,9 +178,10 @@ class RankCounter:
         }
         rules = {"radius": None, "clothes": "keep"} | own
         check_needed(why_needed(SimpleNamespace(**rules)), sides, "query_", "positive_")
-        self.similarity, self.ties, self._max_bytes = similarity, ties, max_bytes
+        self.similarity, self.ties = similarity, ties
         self_index, self.rules = own.pop("self_index", None), own
         self._query = _checked("query", query)
+        self._max_bytes = bytes_within(max_bytes, self._query.device)
         self._labels = _labels("query_", sides, self._query)
         self._positives = self._taken("positives", positives, "positive_", sides, self_index=self_index)
         self._thresholds: Thresholds | None = None

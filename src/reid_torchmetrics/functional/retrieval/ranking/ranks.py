@@ -18,7 +18,6 @@ from reid_torchmetrics import _arrays, _checks, _progress
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.scores import (
-    DEFAULT_MAX_BYTES,
     CustomSimilarity,
     Scores,
     check_fit,
@@ -45,7 +44,7 @@ def rank_positives(
     junk_identities: Collection[int] = (-1,),
     ties: str = "pessimistic",
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> PositiveRanks:
     """Rank every query's positives in the gallery by the similarity of embeddings.
 
@@ -66,7 +65,8 @@ def rank_positives(
             average precision), and under "expected" measures are means over all orders of equal scores. Evaluators
             that sort leave this to their sorting routine.
         self_index: for every query its own position in the gallery, or -1: leave-one-out drops it by position.
-        max_bytes: bound on the scores, and on the prepared gallery rows, that are held at a time.
+        max_bytes: bound on the scores, and on the prepared gallery rows, that are held at a time; None for 256 MiB, or
+            more on a GPU: an eighth of its free memory. Ranks do not depend on it.
 
     Returns:
         Ranks among the query's candidates. A query without positives has none; an empty gallery gives no ranks.
@@ -96,7 +96,7 @@ def rank_positives_from_scores(
     junk_identities: Collection[int] = (-1,),
     ties: str = "pessimistic",
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> PositiveRanks:
     """Rank every query's positives by given scores, higher is closer; a distance matrix enters as `-distances`.
 

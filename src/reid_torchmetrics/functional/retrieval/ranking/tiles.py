@@ -28,12 +28,12 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import (
     FEWEST_ROWS,
-    LANES,
     Panel,
     Scores,
     Walk,
     cut_in_panels,
     rows_with_gallery,
+    shape_on,
 )
 
 from .counting import Negatives, Positives, bytes_of_counting, count_true
@@ -223,7 +223,7 @@ def _cut(part: GalleryPart, longest_run: int | None) -> tuple[int, int]:
     """Queries per tile and gallery columns per panel; `longest_run` is the part's own unless given."""
     scores, beside = part.scores, bytes_of_counting(part.scores, by_place=part.ties.by_place is not None)
     per_row = _BYTES_PER_POSITIVE * (part.relevance.longest_run if longest_run is None else longest_run)
-    fewest = FEWEST_ROWS if scores.at is None else LANES  # panels cost no second product
+    fewest = FEWEST_ROWS if scores.at is None else shape_on(scores.device).unit  # panels cost no second product
     rows = rows_with_gallery(scores, beside, per_row, fewest=fewest)
     return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, per_row, num_tiles=scores.num_tiles)
 

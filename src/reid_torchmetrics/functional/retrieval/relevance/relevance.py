@@ -18,6 +18,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics.functional import segments
 
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
@@ -144,8 +145,8 @@ class Relevance:
         return self.junk_pairs is not None or any(rule.drops_others for rule in self.rules)
 
     def to(self, device: torch.device | str) -> Relevance:
-        """The same on a device; a function `junk_pairs` is left as it is."""
-        device = torch.device(device)
+        """The same on a device, or on the CPU for one without float64; a function `junk_pairs` is left as it is."""
+        device = place_of_work(torch.device(device))
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
         tensors: dict[str, Any] = {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
         return replace(self, **tensors, rules=tuple(rule.to(device) for rule in self.rules))

@@ -22,9 +22,9 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.scores import (
-    DEFAULT_MAX_BYTES,
     EmbeddingScores,
     Rows,
+    bytes_within,
     check_pair,
     gallery_statistics,
     score_dtype,
@@ -73,14 +73,14 @@ class KReciprocal:
         *,
         kept: Integer[Tensor, " kept"] | _checks.Integers | None = None,
         self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int | None = None,
     ) -> RerankedScores:
         """Minus the final distance of queries and gallery items; `rerank_k_reciprocal` says more."""
         query, gallery = check_pair(query, gallery)
         if kept is not None:
             kept = _checks.integer_labels("kept", kept, device=gallery.device)
             _checks.in_range("kept", kept, 0, len(gallery))
-        _checks.positive_int("max_bytes", max_bytes)
+        max_bytes = bytes_within(max_bytes, query.device)
         items = ItemSet.of(query, gallery, self_index)
         scored = items if kept is None else items._replace(of_gallery=items.of_gallery[kept.long()])
         return workers.run(lambda: self._of_items(scored, max_bytes), query.device)
@@ -109,7 +109,7 @@ def rerank_k_reciprocal(
     normalize: bool = False,
     kept: Integer[Tensor, " kept"] | _checks.Integers | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> RerankedScores:
     """Scores for `count_ranks`; minus a score is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q).
 

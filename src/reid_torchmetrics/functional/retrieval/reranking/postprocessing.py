@@ -31,7 +31,7 @@ def rerank_embeddings(
     rerank: Rerank,
     *,
     similarity: str | CustomSimilarity,
-    max_bytes: int,
+    max_bytes: int | None,
 ) -> Scores:
     """Scores of embeddings after post-processing.
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores, Rows, check_pair
+from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows, bytes_within, check_pair
 
 from .neighbors import ItemSet, find_neighbors
 
@@ -49,14 +49,14 @@ class QueryExpansion:
         gallery: Float[Tensor, "gallery dim"] | _checks.Array,
         *,
         self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int | None = None,
     ) -> tuple[Float[Tensor, "queries dim"], Float[Tensor, "gallery dim"]]:
         """Queries and gallery after the expansion; what is not expanded is returned as it is.
 
         A query with a position in the gallery, `self_index`, is not expanded by itself.
         """
         query, gallery = check_pair(query, gallery)
-        _checks.positive_int("max_bytes", max_bytes)
+        max_bytes = bytes_within(max_bytes, query.device)
         # A query that is a gallery item is one item.
         items = ItemSet.of(query, gallery, self_index)
         if self.expanded == "together":
@@ -74,7 +74,7 @@ def expand_queries(
     *,
     k: int = 5,
     alpha: float = 3.0,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Float[Tensor, "queries dim"]:
     """(q + sum_i s_i^alpha g_i) / (k + 1): the mean of a query and its `k` nearest gallery items, by cosine s_i.
 

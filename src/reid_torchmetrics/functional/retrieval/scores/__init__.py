@@ -1,13 +1,14 @@
 """Similarities of embeddings, and tiles of scores on demand."""
 
 from .group_scores import GroupScores
-from .products import LANES
+from .products import shape_on
 from .rows import WALK_BYTES, Rows, check_pair, non_finite_rows, promoted
 from .scores import (
     DEFAULT_MAX_BYTES,
     EmbeddingScores,
     GivenScores,
     Scores,
+    bytes_within,
     check_fit,
     given_scores,
     score_embeddings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import Lock, local
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,14 +17,44 @@ LANES = 48
 """rows and columns of a product are a multiple of it, and so of every kernel: 4, 6, 8, 12, 16, 24 and 48"""
 BLOCK = 21 * LANES
 """gallery items, and queries, multiplied at a time"""
-_FEW_ROWS = 16  # rows of a product, if not a multiple of `LANES`: with fewer, or 32, MKL adds up in another order
-_PART = 1 << 25  # products of two numbers in a part of the work: a millisecond
-_BYTES_ADDED = 1536  # bytes of a row, added up in one product: MKL cuts longer sums by the size of the product
 _FINE = 1 + 2**-12  # a number that float32 holds, and neither TF32 nor bfloat16
 _PROBE = (  # a product large enough for reduced precision, which needs more than 16 rows and columns
     torch.full((32, 32), _FINE, dtype=torch.float32, device="cpu"),
     torch.eye(32, dtype=torch.float32, device="cpu"),
 )
+
+
+class BlockShape(NamedTuple):
+    """Shapes of the products that a larger product is made of; rows are queries, columns gallery items."""
+
+    rows: int
+    """the most"""
+    unit: int
+    """rows are a multiple of it"""
+    few: int
+    """rows, if there are no more, and not a multiple of the unit"""
+    columns: int
+    """of a block"""
+    lanes: int
+    """columns of a gallery of less than a block are a multiple of it"""
+    bytes_added: int
+    """bytes of a row, added up in one product"""
+    part: int
+    """products of two numbers in a part of the work, with one block of columns at least"""
+
+
+# With fewer rows than 16, or 32, MKL adds up in another order; longer sums it cuts by the size of the product. A part
+# takes a millisecond.
+_CPU = BlockShape(BLOCK, LANES, few=16, columns=BLOCK, lanes=LANES, bytes_added=1536, part=1 << 25)
+# Libraries of GPUs choose a kernel by the shape of a product: here it is one, large enough that no sum need be cut.
+_GPU = BlockShape(BLOCK, BLOCK, few=BLOCK, columns=8 * BLOCK, lanes=8 * BLOCK, bytes_added=1 << 60, part=0)
+_SHAPES = {"cpu": _CPU}
+
+
+def shape_on(device: torch.device) -> BlockShape:
+    """The shapes of products on a device."""
+    return _SHAPES.get(device.type, _GPU)
+
 
 Finish = Callable[[Tensor, slice], object]
 """changes the scores of a range of gallery items, in place, as soon as they are there"""
@@ -34,32 +64,19 @@ def product(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None =
     """Write q . g into `out` [queries, items]; equal items have equal scores.
 
     On the CPU a score depends on the query and the item alone: not on their places, on the number of others, or on the
-    number of threads. Other devices have not been measured; there, one query is multiplied as two, because a product of
-    a vector and a matrix is another kernel.
-    """
-    if out.device.type == "cpu":
-        _product_in_blocks(query, gallery, out, finish)
-        return
-    if len(query) == 1:
-        out.copy_(torch.mm(query.repeat(2, 1), gallery.T)[:1])
-    else:
-        torch.mm(query, gallery.T, out=out)
-    if finish is not None:
-        finish(out, slice(0, len(gallery)))
-
-
-def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None) -> None:
-    """Write q . g into `out` by products of one width and bounded depth, each of one thread.
+    number of threads. On other devices, where all products have one shape, this has not been measured.
 
     A library for matrix products chooses its kernels, and the places where it cuts a sum, by the shape of the product
-    and the number of threads. So the columns of every product fill all kernels: blocks of `BLOCK`, the last overlapping
-    the one before; a short gallery is padded to a multiple of `LANES`. So do its rows, or they are the fewest allowed.
-    It has no more summands than any kernel adds up in one go; longer sums are added up here, piece by piece. Blocks
-    that stay in the cache are faster than one product; small blocks are taken several at once.
+    and the number of threads. So the columns of every product fill all kernels: blocks of one width, the last
+    overlapping the one before; a short gallery is padded. So do its rows, or they are the fewest allowed. It has no
+    more summands than any kernel adds up in one go; longer sums are added up here, piece by piece. On the CPU each
+    product is of one thread: blocks that stay in the cache are faster than one product; small ones are taken
+    several at once.
     """
-    blocks = _Blocks(query, gallery, out)
-    num_blocks = min(_PART // (max(1, query.numel()) * BLOCK), BLOCK // max(_FEW_ROWS, len(query)))
-    at_a_time = BLOCK * max(1, num_blocks)
+    shape = shape_on(out.device)
+    blocks = _Blocks(query, gallery, out, shape)
+    num_blocks = min(shape.part // (max(1, query.numel()) * shape.columns), shape.rows // max(shape.few, len(query)))
+    at_a_time = shape.columns * max(1, num_blocks)
 
     def fill(items: slice) -> None:
         blocks.fill(items)
@@ -72,24 +89,26 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor, finish: Fini
 class _Blocks:
     """One product of queries and gallery items, filled by ranges of blocks."""
 
-    def __init__(self, query: Tensor, gallery: Tensor, out: Tensor) -> None:
-        self._out = out
-        self._scratch = local()
-        self._dtype = torch.float64 if out.dtype == torch.float32 and is_float32_reduced() else out.dtype
+    def __init__(self, query: Tensor, gallery: Tensor, out: Tensor, shape: BlockShape) -> None:
+        self._out, self._shape, self._scratch = out, shape, local()
+        is_reduced = out.dtype == torch.float32 and out.device.type == "cpu" and is_float32_reduced()
+        self._dtype = torch.float64 if is_reduced else out.dtype
         # Pad a short side, so that kernels are filled: at least `width` items.
         num_items = len(gallery)
-        self._width = min(BLOCK, num_items + -num_items % LANES)
+        self._width = min(shape.columns, num_items + -num_items % shape.lanes)
         if num_items < self._width:
             gallery = functional.pad(gallery, (0, 0, 0, self._width - num_items))
         self._gallery = gallery
         # Queries [rows, depth] by blocks of rows, each in pieces of the depth.
-        self._depth = _BYTES_ADDED // self._dtype.itemsize
-        self._queries = [_filled_up(rows.to(self._dtype)).split(self._depth, dim=1) for rows in _cut_in_rows(query)]
+        self._depth = shape.bytes_added // self._dtype.itemsize
+        self._queries = [
+            _filled_up(rows.to(self._dtype), shape).split(self._depth, dim=1) for rows in _cut_in_rows(query, shape)
+        ]
 
     def fill(self, columns: slice) -> None:
         """Write the scores of a range of gallery items; the range begins where a block does."""
         # Whole blocks are one product, and a rest of a block, at the end of the gallery, is the end of another block.
-        rest = columns.stop - (columns.stop - columns.start) % BLOCK
+        rest = columns.stop - (columns.stop - columns.start) % self._shape.columns
         if rest > columns.start:
             self._fill(slice(columns.start, rest), columns.start)
         if rest < columns.stop:
@@ -99,13 +118,14 @@ class _Blocks:
         """Write the scores of gallery items by a product with items from `start` on."""
         stop = max(columns.stop, start + self._width)
         pieces = self._gallery[start:stop].to(self._dtype).split(self._depth, dim=1)
-        for queries, rows in zip(self._queries, _cut_in_rows(self._out[:, columns]), strict=True):
+        for queries, rows in zip(self._queries, _cut_in_rows(self._out[:, columns], self._shape), strict=True):
             self._multiply(queries, pieces, rows, columns.start - start)
 
     def _multiply(self, query: Sequence[Tensor], items: Sequence[Tensor], out: Tensor, num_seen: int) -> None:
         """Write scores, without the first `num_seen` items: the block before has them."""
         shape = (len(query[0]), len(items[0]))
-        is_whole = out.shape == shape and out.dtype == self._dtype and out.is_contiguous()
+        # On other devices the place of the scores in memory, too, may decide on the kernel.
+        is_whole = out.shape == shape and out.dtype == self._dtype and out.is_contiguous() and out.device.type == "cpu"
         block = out if is_whole else self._block(shape)
         # A sum over pieces of the depth, always in the same order.
         torch.mm(query[0], items[0].T, out=block)
@@ -123,15 +143,15 @@ class _Blocks:
         return scores[:size].view(shape)
 
 
-def _cut_in_rows(rows: Tensor) -> list[Tensor]:
-    """Blocks of at most `BLOCK` rows; all but the last are a multiple of `LANES`, and need no filling."""
-    num_whole = len(rows) - len(rows) % LANES
-    return [block for part in (rows[:num_whole], rows[num_whole:]) for block in part.split(BLOCK) if len(block)]
+def _cut_in_rows(rows: Tensor, shape: BlockShape) -> list[Tensor]:
+    """Blocks of rows; all but the last are a multiple of the unit, and need no filling."""
+    num_whole = len(rows) - len(rows) % shape.unit
+    return [block for part in (rows[:num_whole], rows[num_whole:]) for block in part.split(shape.rows) if len(block)]
 
 
-def _filled_up(rows: Tensor) -> Tensor:
+def _filled_up(rows: Tensor, shape: BlockShape) -> Tensor:
     """Rows, and rows of zeros to fill all kernels."""
-    missing = _FEW_ROWS - len(rows) if len(rows) <= _FEW_ROWS else -len(rows) % LANES
+    missing = shape.few - len(rows) if len(rows) <= shape.few else -len(rows) % shape.unit
     return functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 

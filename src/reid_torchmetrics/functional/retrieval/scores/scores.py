@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -19,11 +19,12 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
-from .products import BLOCK, LANES, full_precision
+from .products import full_precision, shape_on
 from .rows import WALK_BYTES, Rooms, Rows, check_pair, promoted
 from .similarity import CustomSimilarity, gallery_statistics, prepare, score_dtype
 
 DEFAULT_MAX_BYTES = 256 << 20
+_SHARE_OF_FREE = 8
 _PROBED = 16  # queries and gallery items that a user's function is tried on
 _COMPARED = 4  # queries; the processes compare their scores with each other
 _SAME = 0.05  # difference allowed, as a share of a score: other blocks are rounded otherwise
@@ -89,7 +90,8 @@ class EmbeddingScores:
         self.keeps_thread = callable(similarity)
         row_bytes = gallery.dimension * self.dtype.itemsize
         # Gallery rows prepared at a time: whole blocks of a product, if a few fit.
-        blocks = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
+        block = shape_on(self.device).columns
+        blocks = max(block, WALK_BYTES // row_bytes // block * block)
         self._panel_rows = min(max(1, max_bytes // 4 // row_bytes), blocks)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
         # Rows prepared anew for every tile need large tiles; otherwise a quarter is as fast as more.
@@ -116,15 +118,15 @@ class EmbeddingScores:
 
     @property
     def at(self) -> ScoresAt | None:
-        """None by a function or on other devices: a score may depend on the shape of the block."""
-        return None if self.keeps_thread or self.device.type != "cpu" else self._at
+        """None by a function: a score may depend on the shape of the block."""
+        return None if self.keeps_thread else self._at
 
     def _at(self, rows: slice, columns: Int[Tensor, "queries listed"]) -> Float[Tensor, "queries listed"]:
         """By products of some queries with all columns of theirs; neighbors by their first column share columns."""
         out = torch.empty(columns.shape, dtype=self.dtype, device=self.device)
         with full_precision(self.device, foreign=False):
             query = self._similarity.query(self._query.read(rows, self.dtype))
-            for some in columns[:, :1].sum(1).argsort().split(LANES):
+            for some in columns[:, :1].sum(1).argsort().split(shape_on(self.device).unit):
                 items, place = columns[some].unique(return_inverse=True)
                 scores = torch.empty((len(some), len(items)), dtype=self.dtype, device=self.device)
                 for part in segments.ranges(len(items), self._panel_rows):
@@ -193,13 +195,32 @@ class GivenScores:
         """Do nothing: the user's scores are taken to be comparable."""
 
 
+def bytes_within(max_bytes: int | None, device: torch.device) -> int:
+    """A bound on what is held at a time; None: 256 MiB, or more on a GPU, an eighth of its free memory.
+
+    Raises:
+        TypeError: no int.
+        ValueError: an int below 1.
+    """
+    _checks.cutoff("max_bytes", max_bytes)
+    memory: Any = None if device.type == "cpu" else getattr(torch, device.type, None)
+    if max_bytes is not None or not hasattr(memory, "mem_get_info"):
+        return max_bytes or DEFAULT_MAX_BYTES
+    try:
+        free: int = memory.mem_get_info(device)[0]
+    except RuntimeError:  # some GPUs of Intel do not tell
+        return DEFAULT_MAX_BYTES
+    free += memory.memory_reserved(device) - memory.memory_allocated(device)  # that PyTorch keeps
+    return max(DEFAULT_MAX_BYTES, free // _SHARE_OF_FREE)
+
+
 def score_embeddings(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array,
     relevance: Relevance,
     *,
     similarity: str | CustomSimilarity = "cosine",
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> EmbeddingScores:
     """Scores of embeddings against the gallery items that `relevance` keeps, computed on demand.
 
@@ -209,7 +230,7 @@ def score_embeddings(
         relevance: the positives, negatives and junk of each query.
         similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
             items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
-        max_bytes: bound on the scores and the prepared gallery rows held at a time.
+        max_bytes: bound on the scores and the prepared gallery rows held at a time; see `rank_positives`.
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
@@ -220,16 +241,13 @@ def score_embeddings(
     _checks.same_device("gallery", gallery, "relevance", relevance)
     _checks.length("query", len(query), relevance.num_queries)
     _checks.length("gallery", len(gallery), relevance.num_gallery)
-    _checks.positive_int("max_bytes", max_bytes)
+    max_bytes = bytes_within(max_bytes, query.device)
     sides = Rows([query]), Rows([gallery], relevance.kept)
     return score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
 
 
 def given_scores(
-    scores: Float[Tensor, "queries gallery"] | _checks.Array,
-    relevance: Relevance,
-    *,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    scores: Float[Tensor, "queries gallery"] | _checks.Array, relevance: Relevance, *, max_bytes: int | None = None
 ) -> GivenScores:
     """Scores that the user computed, higher is closer; a distance matrix enters as `-distances`.
 
@@ -243,8 +261,7 @@ def given_scores(
     _checks.same_device("scores", scores, "relevance", relevance)
     _checks.length("scores", len(scores), relevance.num_queries)
     _checks.length("scores.T", scores.shape[1], relevance.num_gallery)
-    _checks.positive_int("max_bytes", max_bytes)
-    return GivenScores(scores, kept=relevance.kept, max_bytes=max_bytes)
+    return GivenScores(scores, kept=relevance.kept, max_bytes=bytes_within(max_bytes, scores.device))
 
 
 def check_fit(scores: Scores, relevance: Relevance) -> None:

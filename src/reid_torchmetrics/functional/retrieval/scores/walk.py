@@ -21,7 +21,7 @@ from torch import Tensor
 from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
 
-from .products import BLOCK, LANES
+from .products import BLOCK, LANES, shape_on
 from .scores import Scores
 
 Result = TypeVar("Result")
@@ -130,7 +130,7 @@ def cut_in_panels(
     beside: int = 0,
     per_row: int = 0,
     *,
-    most_rows: int = _PANEL_ROWS,
+    most_rows: int | None = None,
     most_scores: int = sys.maxsize,
     num_tiles: int = 1,
 ) -> tuple[int, int]:
@@ -139,6 +139,7 @@ def cut_in_panels(
     Bytes as for `rows_with_gallery`. Where little fits, a tile is about as high as wide. Work on one tile at a time may
     take the memory of all `num_tiles`.
     """
+    most_rows = max(_PANEL_ROWS, shape_on(scores.device).unit) if most_rows is None else most_rows
     share = num_tiles * scores.max_bytes // (2 if per_row else 1)
     num_scores = max(1, min(share // (scores.dtype.itemsize + beside), most_scores))
     rows = min(max(isqrt(num_scores), num_scores // max(1, scores.num_gallery)), share // max(1, per_row))

@@ -24,13 +24,13 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import (
-    FEWEST_ROWS,
     Scores,
     SharedWalk,
     Walk,
     bytes_of_sort,
     check_fit,
     cut_in_panels,
+    shape_on,
 )
 
 Result = TypeVar("Result")
@@ -151,9 +151,11 @@ class ScoredPairs:
 
 def _cut(scores: Scores, longest_run: int) -> tuple[int, int]:
     """Queries and gallery items per tile."""
-    most_rows = max(FEWEST_ROWS, _MOST_PAIRS // max(1, scores.num_gallery))
+    shape = shape_on(scores.device)
+    most_pairs = max(_MOST_PAIRS, shape.rows * shape.columns)
+    most_rows = max(shape.few, most_pairs // max(1, scores.num_gallery))
     per_row, beside = _BYTES_PER_POSITIVE * max(1, longest_run), _BYTES_PER_MASK + bytes_of_sort(scores)
-    return cut_in_panels(scores, beside, per_row, most_rows=most_rows, most_scores=_MOST_PAIRS)
+    return cut_in_panels(scores, beside, per_row, most_rows=most_rows, most_scores=most_pairs)
 
 
 def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor, " ranks"]:
