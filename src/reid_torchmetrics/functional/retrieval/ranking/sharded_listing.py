@@ -24,7 +24,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import LANES, Panel
+from reid_torchmetrics.functional.retrieval.scores import Panel, shape_on
 from reid_torchmetrics.functional.world import World, all_gather_values, all_reduce_values
 
 from .counting import Negatives, are_above, count_true
@@ -132,7 +132,8 @@ class Listing:
         lengths = min(k, max(num_kept)), min(k, sum(num_kept))  # no part has a longer list to give
         row_bytes = _BYTES_PER_LISTED * max(1, world.size * lengths[0])
         num_rows = max(1, min(*num_fitting, min(max_bytes) // row_bytes))
-        num_rows -= num_rows % LANES if num_rows > LANES else 0  # whole kernels of the product
+        unit = shape_on(part.scores.device).unit  # of the rows of a product
+        num_rows -= num_rows % unit if num_rows > unit else 0
         return world.guarded(lambda: cls(world, part, num_wanted, lengths, num_rows))
 
     def __init__(
