@@ -104,8 +104,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
     """other shapes than boxes, by `iou_type`"""
 
-    _flags: ClassVar[tuple[str, ...]] = ()
-    """further keys of `target` with a flag for each ground truth, besides `iscrowd`"""
+    _extras: ClassVar[tuple[str, ...]] = ()
+    """what `target` may have besides, see `EXTRAS`"""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self._units = Units()
         if max_detection_thresholds is not None:  # there are evaluators without limits
             self._set_limits(max_detection_thresholds)
-        self._add_states(empty_states((), self._flags))
+        self._add_states(empty_states((), self._extras))
 
     def _add_states(self, states: Mapping[str, Tensor]) -> None:
         for name, empty in states.items():
@@ -217,7 +217,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             self.device,
             has_boxes="bbox" in self.iou_type,
             invalid=self.invalid,
-            flags=self._flags,
+            extras=self._extras,
             note=self._units.note,
         )
 

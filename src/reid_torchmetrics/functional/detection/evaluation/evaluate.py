@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import (
     BOX_FORMATS,
     COCO_AREA_RANGES,
@@ -227,6 +227,7 @@ def evaluate_images(
     recall_thresholds: Sequence[float] | None = None,
     max_detections: Sequence[int] | None = None,
     area_ranges: Mapping[str, AreaRange] | None = None,
+    class_groups: Mapping[str, Sequence[int]] | None = None,
     rule: str | None = None,
     confidence: float | None = None,
     whole_pixels: bool | None = None,
@@ -244,14 +245,17 @@ def evaluate_images(
 
     Args:
         preds: for each image a dict of `boxes`, `scores` and `labels`, see `DetectionMAP.update`.
-        target: for each image a dict of `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`.
-        evaluator: "coco", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
+        target: for each image a dict of `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`, for LVIS also
+            `neg_category_ids` and `not_exhaustive_category_ids`, see `LvisMAP`.
+        evaluator: "coco", "lvis", "lvis_fixed", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_type: "bbox", "segm", "keypoints" or "rotated".
         iou_thresholds: least overlaps of a match; None for the default of the evaluator.
         recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
         max_detections: COCO's limits of detections per image and class, ascending; None for the default of `iou_type`.
+            One limit of LVIS, of an image or, with "lvis_fixed", a class; None for 300 and 10,000.
         area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
+        class_groups: labels by the name of a group of classes, such as LVIS' rare ones: `map_{name}` is its mean.
         rule: of average precision; None for the default of the evaluator.
         confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
         whole_pixels: of VOC's boxes, see `VocMAP`; None for True.
@@ -280,6 +284,7 @@ def evaluate_images(
             "recall_thresholds": recall_thresholds,
             "max_detections": max_detections,
             "area_ranges": area_ranges,
+            "class_groups": class_groups,
         }
         # An option that the evaluator does not know must be left out.
         unknown = {} if row.has_limits else of_coco | {"iou_type": None if iou_type == "bbox" else iou_type}
@@ -289,7 +294,7 @@ def evaluate_images(
                 raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
         # COCO's grid has defaults by type of shape; others have thresholds only.
         thresholds = row.iou_thresholds if iou_thresholds is None else iou_thresholds
-        grid = _coco_grid(iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
+        grid = _coco_grid(row, iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
         wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes}
         request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
@@ -311,12 +316,19 @@ def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str])
     return Settings("evaluate_images", method, options, asked)
 
 
-def _coco_grid(iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
+def _coco_grid(
+    row: Evaluator, iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]
+) -> CocoGrid:
     # Keypoints have other limits and area ranges than boxes.
     limits, ranges = defaults_of(iou_type)
-    defaults = {"recall_thresholds": COCO_RECALL_THRESHOLDS, "max_detections": limits, "area_ranges": ranges}
+    defaults: dict[str, Any] = {
+        "recall_thresholds": COCO_RECALL_THRESHOLDS,
+        "max_detections": row.max_detections or limits,
+        "area_ranges": ranges,
+        "class_groups": {},
+    }
     chosen: dict[str, Any] = {name: defaults[name] if value is None else value for name, value in given.items()}
-    return CocoGrid(iou_thresholds, **chosen)
+    return CocoGrid(iou_thresholds, limited=row.limited, **chosen)
 
 
 def _states(
@@ -329,7 +341,7 @@ def _states(
     """The images as the states of a metric."""
     # Shapes become overlaps at once, as in `update`; boxes are kept.
     shapes = shape_types(checked_iou_type(request.iou_type), sigmas)
-    flags = ("difficult",) if request.evaluator.knows_difficult else ()
-    options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "flags": flags}
+    extras = request.evaluator.extras
+    options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras}
     batch = pack_images(preds, target, shapes, request.box_format, torch.device("cpu"), **options)
-    return {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], flags).items()}
+    return {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}

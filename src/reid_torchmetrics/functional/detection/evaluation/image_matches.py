@@ -27,7 +27,13 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     place_of_labels,
 )
-from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, merge_matches, with_edges
+from reid_torchmetrics.functional.detection.matching import (
+    Matches,
+    are_best_of_classes,
+    find_pairs,
+    merge_matches,
+    with_edges,
+)
 from reid_torchmetrics.functional.result_cache import ResultCache
 
 Group = tuple[int | str, int]
@@ -132,10 +138,11 @@ class MatchRequest:
         else:
             labels = distinct_labels(images.detection_labels, images.ground_truth_labels)
         if not self.with_origins:
-            return ImageMatches(self, labels, matches, overlaps)
+            return ImageMatches(self, labels, matches, overlaps).within_classes()
         # The ground truths that count, for the misses of each image.
         areas, crowds = images.areas_of_ground_truths(self.iou_type), images.ground_truth_crowds
-        bits = bits_of_areas(areas, self.grid, crowds, images.ground_truth_difficult)
+        without_area = areas <= 0 if self.evaluator.is_federated else None
+        bits = bits_of_areas(areas, self.grid, crowds, images.ground_truth_difficult, without_area)
         own_labels = images.ground_truth_labels
         numbers = numbered.numbers.repeat_interleave(images.ground_truth_counts)
         # Rows are counted in each image: users know an object by its place there.
@@ -148,12 +155,14 @@ class MatchRequest:
             labels_of_rows=images.detection_labels.index_select(0, matches[0].rows).long(),
             positives=list_positives(numbers, torch.zeros_like(own_labels) if self.micro[0] else own_labels, bits),
             objects=self._objects(numbered, matches[0]) if self.across_classes else None,
-        )
+        ).within_classes()
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
         boxes, options = numbered.boxes(one_class=micro, iou_type=self.iou_type), dict(self.options)
         if self.evaluator.knows_difficult:
             options["is_difficult"] = numbered.images.ground_truth_difficult
+        if self.evaluator.is_federated:
+            options["lists"] = numbered.lists()
         options |= {"keep_ground_truths": self.with_origins, "max_bytes": self.max_bytes}
         return self.evaluator.match(*boxes, self.grid, **options)
 
@@ -170,7 +179,9 @@ class MatchRequest:
     ) -> ObjectPairs:
         """Pair matched objects of all classes, with the overlaps and the crowds that the evaluator knows."""
         # Without the detections beyond the largest limit, which were not matched.
-        detections = detections.at(matches.rows.sort().values)
+        order = matches.rows.argsort()
+        detections = detections.at(matches.rows[order])
+        is_outside = matches.area_bits[order] & 1 == 0 if self.evaluator.is_federated else None
         if not self.evaluator.knows_crowds and ground_truths.is_crowd is not None:
             rows = (~ground_truths.is_crowd).nonzero()[:, 0]
             ground_truths = ground_truths.at(rows)
@@ -179,9 +190,8 @@ class MatchRequest:
             detections = detections.with_shapes(with_edges(detections.shapes, whole_pixels=True))
             ground_truths = ground_truths.with_shapes(with_edges(ground_truths.shapes, whole_pixels=True))
         area_range = next(iter(self.grid.area_ranges.values()))
-        return pair_objects(
-            detections, ground_truths, area_range=area_range, is_difficult=is_difficult, max_bytes=self.max_bytes
-        )
+        ignored = {"is_difficult": is_difficult, "is_outside": is_outside}
+        return pair_objects(detections, ground_truths, area_range=area_range, **ignored, max_bytes=self.max_bytes)
 
 
 def bits_of_areas(areas: Tensor, grid: CocoGrid, *excluded: Tensor | None) -> Tensor:
@@ -253,6 +263,17 @@ class ImageMatches:
             objects=ObjectPairs.from_tensors([*rest]) if request.across_classes else None,
         )
 
+    def within_classes(self) -> ImageMatches:
+        """The same without the detections of each class beyond its limit in all images, if there is such a limit."""
+        if self.request.grid.limited != "class":
+            return self
+        most = max(self.request.grid.max_detections)
+        kept = [are_best_of_classes(each, most) for each in self.matches]
+        pairs = zip(self.matches, kept, strict=True)
+        matches = tuple(replace(each, limits=(~some).to(torch.int8)).within(0) for each, some in pairs)
+        labels = None if self.labels_of_rows is None else self.labels_of_rows[kept[0]]
+        return replace(self, matches=matches, labels_of_rows=labels)
+
     def averages(self, rule: str, number: int = 0, confidence: float | None = None) -> ClassAverages:
         """The numbers of every class, of the matches of a number."""
         return self.once(_averages, rule, number, confidence)
@@ -296,7 +317,7 @@ def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
         overlaps=tuple(each for part in parts for each in part.overlaps),
         objects=merge_object_pairs(objects) if objects else None,
         **joined,
-    )
+    ).within_classes()
 
 
 def _merge(parts: Sequence[Matches]) -> tuple[Matches, Tensor]:
