@@ -200,7 +200,12 @@ def _add_boxes(results: list[dict[str, Any]], images: Mapping[Any, Mapping[str, 
 
 def _run_lengths(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The masks of an image, as dicts of run lengths."""
-    return [_of_polygons(row["segmentation"], image) for row in rows]
+    return [_of_polygons(row.get("segmentation") or [_polygon_around(*row["bbox"])], image) for row in rows]
+
+
+def _polygon_around(x: float, y: float, width: float, height: float) -> list[float]:
+    """A box as a polygon, in the order of COCO's API."""
+    return [x, y, x, y + height, x + width, y + height, x + width, y]
 
 
 def _of_polygons(segmentation: Any, image: Mapping[str, Any]) -> dict[str, Any]:
