@@ -304,5 +304,8 @@ def pack_images(
         note(shapes, batch.states)
     # Boxes around invalid shapes are invalid, too: they count once.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
-    states = batch.states | shapes.states(batch.states)
+    given = batch.states
+    if "lists" in extras and given:  # crowds are plain objects that are ignored
+        given = given | {"ground_truth_crowds": torch.zeros_like(given["ground_truth_crowds"])}
+    states = batch.states | shapes.states(given)
     return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)
