@@ -7,8 +7,9 @@ ignored. All else is COCO's matching, without crowds. Source: `LVISEval` of lvis
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -60,39 +61,40 @@ def match_federated(
     true_rows = (areas > 0).nonzero()[:, 0]
     if ground_truths.is_crowd is not None:
         areas = areas.masked_fill(ground_truths.is_crowd, _OUTSIDE)
-    columns = vars(ground_truths) | {"is_crowd": None, "areas": areas}
-    true = GroundTruths.unchecked(**columns).at(true_rows)
-    # Detections of the limit, then those of an area whose class the image lists.
-    rows = torch.arange(len(detections.labels), device=device)
+    true = GroundTruths.unchecked(**vars(ground_truths) | {"is_crowd": None, "areas": areas}).at(true_rows)
+    # Detections with an area whose class the image lists; under a limit of an image only those are matched.
+    listed = _Pairs.of(torch.cat([torch.stack([true.images.long(), true.labels.long()], 1), lists[lists[:, 2] == 0, :2]]))
+
+    def count(part: Detections) -> Tensor:
+        areas = part.shapes.areas()
+        return listed.hold(part) & (areas > 0) & (areas < torch.inf)
+
+    counts = _by_blocks(count, detections)
+    held, rows = detections, torch.arange(0, device=device)
     if grid.limited == "image":
-        rows = _best_of_images(detections, max(grid.max_detections))
-    listed = torch.cat([torch.stack([true.images.long(), true.labels.long()], 1), lists[lists[:, 2] == 0, :2]])
-    held = detections.at(rows) if len(rows) < len(detections.labels) else detections
-    areas = held.shapes.areas()
-    counts = _are_among(held, listed) & (areas > 0) & (areas < torch.inf)
-    if grid.limited == "image":
-        rows, held = rows[counts], held.at(counts.nonzero()[:, 0])
+        counts = _exclude_beyond(detections, max(grid.max_detections), counts)
+        rows = counts.nonzero()[:, 0]
+        held = detections.at(rows)
     options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
     matches = match_on_grid(held, true, grid, **options)
     # Without a match these are ignored, as are detections outside of all area ranges.
-    is_ignored = _are_among(held, lists[lists[:, 2] == 1, :2])
-    if grid.limited != "image":
+    is_ignored = _by_blocks(_Pairs.of(lists[lists[:, 2] == 1, :2]).hold, held)
+    if held is detections:
         is_ignored |= ~counts
+        rows = torch.arange(len(counts), device=device)
     bits = matches.area_bits.masked_fill(is_ignored.index_select(0, matches.rows), 0)
     return replace(matches, area_bits=bits).with_rows(rows, true_rows)
 
 
-def _best_of_images(detections: Detections, most: int) -> Int[Tensor, " rows"]:
-    """Rows of the detections with the highest scores of each image, over all classes."""
-    images = detections.images.long()
-    is_full = (images.bincount() > most).index_select(0, images)
+def _exclude_beyond(detections: Detections, most: int, counts: Bool[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+    """Those of the detections that are among the best of their image, over all classes."""
+    is_full = (detections.images.bincount() > most).index_select(0, detections.images)
     if not bool(is_full.any()):
-        return torch.arange(len(images), device=images.device)
+        return counts
     rows = is_full.nonzero()[:, 0]
-    order, image = order_by_class_and_score(images[rows].int(), detections.scores[rows])
-    kept = ~is_full
-    kept[rows[order[_ranks(image.long()) < most]]] = True
-    return kept.nonzero()[:, 0]
+    order, image = order_by_class_and_score(detections.images[rows].int(), detections.scores[rows])
+    beyond = rows[order[_ranks(image.long()) >= most]]
+    return counts.index_fill(0, beyond, value=False)
 
 
 def _ranks(groups: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
@@ -100,22 +102,43 @@ def _ranks(groups: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
     return segments.runs(0, groups.bincount())[1]
 
 
-def _are_among(detections: Detections, listed: Int[Tensor, "entries 2"]) -> Bool[Tensor, " detections"]:
-    """Whether image and class of each detection are one of the pairs."""
-    classes = distinct_labels(listed[:, 1])
-    if not len(classes):
-        return torch.zeros_like(detections.labels, dtype=torch.bool)
-    keys = (listed[:, 0] * len(classes)).add_(place_of_labels(listed[:, 1].contiguous(), classes)).unique()
+class _Pairs(NamedTuple):
+    """Pairs of an image and a class."""
 
-    def look(columns: tuple[Tensor, Tensor]) -> Tensor:
-        images, labels = columns[0].long(), columns[1].long()
-        place = torch.searchsorted(classes, labels).clamp_(max=len(classes) - 1)
-        key = (images * len(classes)).add_(place)
-        found = torch.searchsorted(keys, key).clamp_(max=len(keys) - 1)
-        return (keys.index_select(0, found) == key) & (classes.index_select(0, place) == labels)
+    classes: Int[Tensor, " classes"]
+    keys: Int[Tensor, " pairs"]
+    """image * classes + place of the class, ascending"""
 
-    blocks = [*zip(detections.images.split(_BLOCK), detections.labels.split(_BLOCK), strict=True)]
-    return torch.cat(workers.run(partial(workers.share, look, blocks), classes.device))
+    @classmethod
+    def of(cls, listed: Int[Tensor, "pairs 2"]) -> _Pairs:
+        images, labels = listed.unbind(1)
+        classes = distinct_labels(labels)
+        if not len(classes):
+            return cls(classes, classes)
+        return cls(classes, (images * len(classes)).add_(place_of_labels(labels.contiguous(), classes)).unique())
+
+    def hold(self, detections: Detections) -> Bool[Tensor, " detections"]:
+        """Whether image and class of each detection are one of the pairs."""
+        labels = detections.labels.long()
+        if not len(self.keys):
+            return torch.zeros_like(labels, dtype=torch.bool)
+        place = torch.searchsorted(self.classes, labels).clamp_(max=len(self.classes) - 1)
+        key = (detections.images.long() * len(self.classes)).add_(place)
+        found = torch.searchsorted(self.keys, key).clamp_(max=len(self.keys) - 1)
+        return (self.keys.index_select(0, found) == key) & (self.classes.index_select(0, place) == labels)
+
+
+def _by_blocks(look: Callable[[Detections], Tensor], detections: Detections) -> Bool[Tensor, " detections"]:
+    """A flag of each detection, found block by block."""
+    device, number = detections.labels.device, len(detections.labels)
+    if number <= _BLOCK or device.type != "cpu":
+        return look(detections)
+    blocks = [(first, min(number, first + _BLOCK)) for first in range(0, number, _BLOCK)]
+
+    def of_block(ends: tuple[int, int]) -> Tensor:
+        return look(detections.at(torch.arange(*ends, device=device)))
+
+    return torch.cat(workers.share(of_block, blocks))
 
 
 def are_best_of_classes(matches: Matches, most: int) -> Bool[Tensor, " detections"]:
