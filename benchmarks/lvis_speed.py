@@ -53,7 +53,9 @@ def federated_problem(size: Size) -> tuple[Batch, Batch]:
 
 def frequencies(num_classes: int) -> dict[int, str]:
     """As LVIS' shares of frequent, common and rare classes."""
-    return {label: "fcr"[(label > num_classes // 3) + (label > 0.72 * num_classes)] for label in range(1, num_classes + 1)}
+    return {
+        label: "fcr"[(label > num_classes // 3) + (label > 0.72 * num_classes)] for label in range(1, num_classes + 1)
+    }
 
 
 def ours(detections: Batch, target: Batch, letters: dict[int, str]) -> list[float]:
@@ -65,8 +67,13 @@ def ours(detections: Batch, target: Batch, letters: dict[int, str]) -> list[floa
 
 def tables(target: Batch, letters: dict[int, str]) -> dict[str, list[dict[str, object]]]:
     """The images and categories of LVIS' files."""
-    images = [{"id": i, "width": 0, "height": 0, **{key: item[key] for key in LISTS}} for i, item in enumerate(target, 1)]
-    return {"images": images, "categories": [{"id": i, "name": str(i), "frequency": each} for i, each in letters.items()]}
+    images = [
+        {"id": i, "width": 0, "height": 0, **{key: item[key] for key in LISTS}} for i, item in enumerate(target, 1)
+    ]
+    return {
+        "images": images,
+        "categories": [{"id": i, "name": str(i), "frequency": each} for i, each in letters.items()],
+    }
 
 
 def columns_of(batch: Batch) -> Arrays:
@@ -93,7 +100,9 @@ def faster_coco_eval(detections: Batch, target: Batch, letters: dict[int, str]) 
     true, found = columns_of(target), columns_of(detections)
     truths = tables(target, letters) | {"annotations": true.annotations()}
     found.others.update(area=found.boxes[:, 2] * found.boxes[:, 3], iscrowd=np.zeros(len(found.boxes), dtype=np.int64))
-    evaluation = COCOeval_faster(COCO(truths), COCO(truths | {"annotations": found.annotations(scores="score")}), "bbox", lvis_style=True)
+    evaluation = COCOeval_faster(
+        COCO(truths), COCO(truths | {"annotations": found.annotations(scores="score")}), "bbox", lvis_style=True
+    )
     evaluation.params.maxDets = [300]
     evaluation.evaluate()
     evaluation.accumulate()

@@ -97,6 +97,7 @@ __all__ = [
     "EmbeddingMetric",
     "GalleryDraw",
     "KReciprocal",
+    "LvisMAP",
     "MeanAP",
     "PairVerification",
     "Protocol",

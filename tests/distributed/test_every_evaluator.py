@@ -107,7 +107,10 @@ def test_evaluators_whose_detections_have_no_second_choice_have_no_breakdown_of_
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"evaluator": "yolo"}, "`evaluator` must be one of 'coco', 'lvis', 'lvis_fixed', 'voc', 'ultralytics', 'scaled_yolov4', 'yolov4'"),
+        (
+            {"evaluator": "yolo"},
+            "`evaluator` must be one of 'coco', 'lvis', 'lvis_fixed', 'voc', 'ultralytics', 'scaled_yolov4', 'yolov4'",
+        ),
         ({"evaluator": "voc", "max_detections": (1,)}, "`max_detections` must be left out with evaluator 'voc'; got"),
         ({"evaluator": "yolov4", "iou_type": "segm"}, "`iou_type` must be left out with evaluator 'yolov4'; got"),
         ({"whole_pixels": True}, "`whole_pixels` must be left out with evaluator 'coco'; got True."),

@@ -1,15 +1,13 @@
 """LVIS: the recorded numbers of lvis-api and of fixed AP, by dicts and by files, and what the lists of an image do."""
 
 import json
-import re
 import warnings
 
 import numpy as np
 import pytest
-import torch
 
-from reid_torchmetrics import DetectionMAP, LvisMAP, compare
-from reid_torchmetrics.functional.detection import DetectionResults, evaluate_images
+from reid_torchmetrics import LvisMAP
+from reid_torchmetrics.functional.detection import DetectionResults
 from tests.golden.federated_cases import DetectionCase, detection_cases
 from tests.metrics.detection.detection_samples import fed
 
@@ -40,7 +38,10 @@ def of_categories(case: DetectionCase, results: DetectionResults) -> tuple[np.nd
     rows = [place[case.categories[k]] for k in known]
     shape = (len(case.categories), 4)
     precision, recall = np.full((10, 101, *shape), -1.0), np.full((10, *shape), -1.0)
-    precision[:, :, known], recall[:, known] = results.coco.precision[:, :, rows, :, 0], results.coco.recall[:, rows, :, 0]
+    precision[:, :, known], recall[:, known] = (
+        results.coco.precision[:, :, rows, :, 0],
+        results.coco.recall[:, rows, :, 0],
+    )
     return precision, recall
 
 

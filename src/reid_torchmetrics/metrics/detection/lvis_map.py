@@ -10,11 +10,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.data import coco_files as coco_json
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
-from reid_torchmetrics.functional.detection.inputs import (
-    COCO_IOU_THRESHOLDS,
-    CocoGrid,
-    checked_iou_type,
-)
+from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid, checked_iou_type
 
 from .box_metric import BoxOptions, spelled_out
 from .coco_files import BACKENDS

@@ -101,8 +101,7 @@ def pack(
         return pack(preds, target, box_format, device, invalid=invalid, extras=extras)
     if problem is None:
         joined = packed.states["ground_truth_labels"].device
-        for key in extras:
-            packed.states.update(_PACKED[key](target, joined))
+        packed.states.update(_extra_states(extras, target, joined))
         if not is_sound:
             batch_checks.check_crowds(target)  # an invalid crowd is an error always
             packed, is_sound = _with_invalid(packed, box_format, invalid)
@@ -150,6 +149,10 @@ def _pack_lists(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     counts = torch.tensor([*map(len, lists)], dtype=torch.int64, device="cpu").view(-1, 2)
     labels = torch.tensor([*chain.from_iterable(lists)], dtype=torch.int64, device="cpu")
     return {"listed_labels": labels.to(device), "listed_counts": counts.to(device)}
+
+
+def _extra_states(extras: Sequence[str], target: Dicts, device: torch.device) -> dict[str, Tensor]:
+    return {name: values for key in extras for name, values in _PACKED[key](target, device).items()}
 
 
 _PACKED: dict[str, Callable[[Dicts, torch.device], dict[str, Tensor]]] = {

@@ -32,8 +32,9 @@ from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, Settings, World, concluded
 
 from .image_matches import MatchRequest, bits_of_areas, list_positives
+from .making_results import make_results
 from .result_text import named_classes
-from .results import DetectionResults, make_results
+from .results import DetectionResults
 from .sharded_images import ShardedImages
 
 YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
@@ -236,6 +237,7 @@ def evaluate_images(
     invalid: str = "count",
     across_classes: bool = False,
     boxes: bool = False,
+    localization: bool = False,
     world: World = ALONE,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> DetectionResults:
@@ -264,6 +266,7 @@ def evaluate_images(
         invalid: how invalid boxes are treated, see `DetectionMAP`.
         across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
         boxes: whether the results hold all boxes.
+        localization: whether the results hold the overlap of each match, for errors of localization.
         world: the processes that share the images.
         max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
@@ -279,6 +282,7 @@ def evaluate_images(
         _checks.one_of("invalid", invalid, INVALID)
         _checks.boolean("across_classes", across_classes)
         _checks.boolean("boxes", boxes)
+        _checks.boolean("localization", localization)
         row = EVALUATORS[evaluator]
         of_coco: dict[str, Any] = {
             "recall_thresholds": recall_thresholds,
@@ -296,7 +300,7 @@ def evaluate_images(
         thresholds = row.iou_thresholds if iou_thresholds is None else iou_thresholds
         grid = _coco_grid(row, iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
-        wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes}
+        wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes, "localization": localization}
         request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
         states = _states(preds, target, request, sigmas, invalid)
         return request, *row.checked(rule, confidence), named_classes(class_names), states
@@ -316,9 +320,7 @@ def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str])
     return Settings("evaluate_images", method, options, asked)
 
 
-def _coco_grid(
-    row: Evaluator, iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]
-) -> CocoGrid:
+def _coco_grid(row: Evaluator, iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
     # Keypoints have other limits and area ranges than boxes.
     limits, ranges = defaults_of(iou_type)
     defaults: dict[str, Any] = {

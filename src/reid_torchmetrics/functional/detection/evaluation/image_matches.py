@@ -43,7 +43,14 @@ Result = TypeVar("Result")
 
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are read with origins only, and sent only then
 _OF_ORIGINS = ("labels_of_rows", "positives")  # fields of image matches that are known with origins only
-_DESCRIBED = ("micro", "iou_type", "with_overlaps", "with_origins", "across_classes")  # fields of a request
+_DESCRIBED = (
+    "micro",
+    "iou_type",
+    "with_overlaps",
+    "with_origins",
+    "across_classes",
+    "localization",
+)  # fields of a request
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,8 @@ class MatchRequest:
     truths of each image"""
     across_classes: bool = False
     """whether to pair detections and ground truths of different classes that overlap; with origins only"""
+    localization: bool = False
+    """whether to note the overlap of each detection with its ground truth"""
 
     @property
     def is_plain(self) -> bool:
@@ -121,7 +130,8 @@ class MatchRequest:
     @property
     def sent_fields(self) -> list[str]:
         """Names of the fields of `Matches` that are sent."""
-        return [each.name for each in fields(Matches) if self.with_origins or each.name not in _ORIGINS]
+        left_out = (() if self.with_origins else _ORIGINS) + (() if self.localization else ("overlaps",))
+        return [each.name for each in fields(Matches) if each.name not in left_out]
 
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
@@ -163,8 +173,20 @@ class MatchRequest:
             options["is_difficult"] = numbered.images.ground_truth_difficult
         if self.evaluator.is_federated:
             options["lists"] = numbered.lists()
-        options |= {"keep_ground_truths": self.with_origins, "max_bytes": self.max_bytes}
-        return self.evaluator.match(*boxes, self.grid, **options)
+        keep = self.with_origins or self.localization
+        matches = self.evaluator.match(*boxes, self.grid, keep_ground_truths=keep, max_bytes=self.max_bytes, **options)
+        return replace(matches, overlaps=self._overlaps_of(matches, *boxes)) if self.localization else matches
+
+    def _overlaps_of(self, matches: Matches, detections: Detections, ground_truths: GroundTruths) -> Tensor:
+        """The overlap of each matched detection with its ground truth; those of crowds are of no use."""
+        assert matches.ground_truths is not None  # noqa: S101 - they were asked for
+        sides = detections.shapes, ground_truths.shapes
+        if dict(self.options).get("whole_pixels"):
+            sides = with_edges(sides[0], whole_pixels=True), with_edges(sides[1], whole_pixels=True)
+        rows, is_taken = matches.rows[matches.columns].expand(matches.matched.shape), matches.ground_truths >= 0
+        overlaps = torch.zeros(matches.matched.shape, dtype=torch.float64, device=rows.device)
+        overlaps[is_taken] = sides[0].overlaps(rows[is_taken], sides[1], matches.ground_truths[is_taken])
+        return overlaps
 
     def _overlaps(self, numbered: NumberedImages) -> Overlaps:
         boxes = numbered.boxes(one_class=self.micro[0], iou_type=self.iou_type)

@@ -15,7 +15,14 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import OperatingPoints, at_confidence, confidence_curve
+from reid_torchmetrics.functional.detection.curves import (
+    LRP_VALUES,
+    LocalizationErrors,
+    OperatingPoints,
+    at_confidence,
+    confidence_curve,
+    localization_errors,
+)
 from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
 
 from .image_matches import ImageMatches, Overlaps
@@ -42,7 +49,7 @@ def names_of_values(value_names: Sequence[str], iou_types: Sequence[str] = ("bbo
 
 def coco_names(value_names: Sequence[str], iou_types: Sequence[str]) -> Names:
     """The names of COCO's numbers, and of the values at one confidence."""
-    return names_of_values([*value_names, *_POINT_NAMES], iou_types)
+    return names_of_values([*value_names, *_POINT_NAMES, *LRP_VALUES], iou_types)
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,11 @@ class SingleValue:
         """Whether it depends on a confidence."""
         return self.name in _POINT_NAMES
 
+    @property
+    def is_lrp(self) -> bool:
+        """Whether it is an error of localization, which is better if it is less."""
+        return self.name in LRP_VALUES
+
     def of(self, images: ImageMatches, *, rule: str, confidence: float | None) -> Tensor:
         """The number, float64; -1 without ground truths.
 
@@ -83,6 +95,9 @@ class SingleValue:
         """
         if self.is_point:
             return self._at_point(images, confidence)
+        if self.is_lrp:
+            errors = images.once(_localization_errors).of_label(images.matches[0].classes, self.label)
+            return errors.means()[self.name]
         # Means over classes, or over the one class that is asked for.
         averages = images.averages(rule, confidence=confidence)
         if self.label is not None:
@@ -129,6 +144,12 @@ def _best_confidence(images: ImageMatches, place: int) -> float | None:
     curve = confidence_curve(images.matches[0], threshold=place)
     best: Any = curve.best()
     return None if best is None else float(curve.confidence[best])
+
+
+def _localization_errors(images: ImageMatches) -> LocalizationErrors:
+    grid = images.request.grid
+    place = grid.threshold_index(grid.shown_threshold)
+    return localization_errors(images.matches[0], grid.shown_threshold, threshold=place)
 
 
 def _points(images: ImageMatches, confidence: float) -> OperatingPoints:

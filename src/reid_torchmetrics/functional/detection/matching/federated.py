@@ -63,7 +63,9 @@ def match_federated(
         areas = areas.masked_fill(ground_truths.is_crowd, _OUTSIDE)
     true = GroundTruths.unchecked(**vars(ground_truths) | {"is_crowd": None, "areas": areas}).at(true_rows)
     # Detections with an area whose class the image lists; under a limit of an image only those are matched.
-    listed = _Pairs.of(torch.cat([torch.stack([true.images.long(), true.labels.long()], 1), lists[lists[:, 2] == 0, :2]]))
+    listed = _Pairs.of(
+        torch.cat([torch.stack([true.images.long(), true.labels.long()], 1), lists[lists[:, 2] == 0, :2]])
+    )
 
     def count(part: Detections) -> Tensor:
         areas = part.shapes.areas()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int, Integer, Shaped
+from jaxtyping import Bool, Float, Int, Integer, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -51,6 +51,8 @@ class Matches:
     """matched to a ground truth that counts"""
     ground_truths: Int[Tensor, "areas thresholds matched"] | None = field(default=None, metadata=_OF_COLUMNS)
     """rows of the ground truths they are matched to, -1 for none; None if not asked for"""
+    overlaps: Float[Tensor, "areas thresholds matched"] | None = field(default=None, metadata=_OF_COLUMNS)
+    """overlaps with these, float64, 0 for none; None if not asked for"""
 
     def within(self, limit: int) -> Matches:
         """The matches within a smaller limit of detections per image and class; not matched again, as in COCO."""
