@@ -2,11 +2,11 @@
 
     python benchmarks/lvis_speed.py [--share 0.1] [--repeats 3] [--all]
 
-At the size of LVIS' validation set, 20,000 images with 245,000 ground truths of 1,203 classes and 300 detections of each
-image, from lists of tensors of every image to the 13 numbers, beside hotcoco, which takes arrays, and with `--all`
+At the size of LVIS' validation set, 20,000 images with 245,000 ground truths of 1,203 classes and 300 detections of
+each image, from lists of tensors of every image to the 13 numbers, beside hotcoco, which takes arrays, and with `--all`
 faster-coco-eval, which takes a dictionary for each box: six million need minutes and gigabytes, so give it a share of
-the images. Each evaluator has a process of its own with two threads. Memory is the peak (VmHWM, so Linux only) over what
-the process held when it had the tensors.
+the images. Each evaluator has a process of its own with two threads. Memory is the peak (VmHWM, so Linux only) over
+what the process held when it had the tensors.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from reid_torchmetrics import LvisMAP
 
 VAL = Size(num_images=20_000, num_classes=1203, num_ground_truths=245_000, num_detections=300)
 LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
+MORE_OBJECTS = 0.05
+"""share of the classes of an image with more objects than annotated"""
 TIME_LIMIT, MEMORY_LIMIT, EQUAL = 0.5, 150, 1e-6
 
 
@@ -47,7 +49,7 @@ def federated_problem(size: Size) -> tuple[Batch, Batch]:
         held = item["labels"].unique().numpy()
         del item["iscrowd"]
         item[LISTS[0]] = np.setdiff1d(rng.choice(size.num_classes, 10) + 1, held).tolist()
-        item[LISTS[1]] = held[rng.random(len(held)) < 0.05].tolist()
+        item[LISTS[1]] = held[rng.random(len(held)) < MORE_OBJECTS].tolist()
     return detections, target
 
 

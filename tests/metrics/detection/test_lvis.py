@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,10 +99,10 @@ def test_files_of_masks_have_the_numbers_of_lvis(tmp_path, boxes):
 def test_a_result_without_a_mask_has_its_box_as_a_polygon(tmp_path):
     for case in WITH_MASKS:
         results, data_set = case.write(tmp_path, masks=True)
-        with open(results, encoding="utf-8") as file:
-            rows = [{key: value for key, value in row.items() if key != "segmentation"} for row in json.load(file)]
-        with open(results, "w", encoding="utf-8") as file:
-            json.dump(rows, file)
+        rows = json.loads(Path(results).read_text(encoding="utf-8"))
+        for row in rows:
+            del row["segmentation"]
+        Path(results).write_text(json.dumps(rows), encoding="utf-8")
         found = np.array(numbers(evaluated(case, LvisMAP.coco_to_tm(results, data_set, "segm"), iou_type="segm")))
         expected = case.outputs["lvis_segm_of_boxes"]["results"].copy()
         found[SIZES] = expected[SIZES] = 0

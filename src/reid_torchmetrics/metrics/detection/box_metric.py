@@ -318,7 +318,11 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             _checks.boolean("boxes", boxes)
             _checks.boolean("localization", localization)
             # The matches of `compute`, and of each detection the ground truth that it took.
-            wanted = {"with_origins": True, "across_classes": across_classes, "localization": localization}
+            wanted: dict[str, Any] = {
+                "with_origins": True,
+                "across_classes": across_classes,
+                "localization": localization,
+            }
             request = replace(self._request(iou_type), **wanted)
             return self._results(self._match(request), boxes=boxes)
 

@@ -179,6 +179,8 @@ class DetectionMAP(BoxMetric):
         self.metric, self.confidence = metric, confidence
         names = coco_names(self._grid().value_names, self.iou_type)
         self._single = chosen_value(metric, names, average=average, confidence=confidence)
+        if self._single is not None and self._single.is_lrp:
+            vars(self)["higher_is_better"] = False  # a constant of the class to TorchMetrics
 
     def _set_thresholds(
         self, iou_thresholds: Iterable[float] | None, rec_thresholds: Iterable[float] | None, rule: str
@@ -203,11 +205,6 @@ class DetectionMAP(BoxMetric):
         twice = [name for place, name in enumerate(names) if name in names[:place]]
         if twice:
             raise ValueError(f"`area_ranges` must give every value a name of its own; got {twice[0]!r} twice.")
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]
-        """Whether `metric` is no error of localization."""
-        return self._single is None or not self._single.is_lrp
 
     def compute(self) -> dict[str, Any] | Tensor:
         """Precision and recall averaged as COCO does, float32; -1 where there is no ground truth to average over.

@@ -1,4 +1,4 @@
-"""The metric of LVIS, whose images are annotated for some classes only."""
+"""The metric of LVIS: images are annotated for some classes only."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class LvisMAP(EvaluatorMetric):
     def _grid(self) -> CocoGrid:
         row = EVALUATORS[self._evaluator]
         limits = row.max_detections if self.max_detections is None else (self.max_detections,)
-        groups = {name: [] for name in FREQUENCIES.values()}
+        groups: dict[str, list[int]] = {name: [] for name in FREQUENCIES.values()}
         for label, letter in self.frequencies.items():
             groups[FREQUENCIES[letter]].append(label)
         return CocoGrid(

@@ -24,7 +24,7 @@ LABEL_DTYPES = BOX_DTYPES[4:]
 SCORE_DTYPES = BOX_DTYPES[:4]
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
 LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
-"""keys of the lists of classes of an image: absent ones, and those with more objects than annotated"""
+"""keys of the lists of classes of an image: of absent ones, and of partly annotated ones"""
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 _SHAPES = ("masks", "keypoints", "rotated_boxes")
 _KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "difficult", "num_keypoints", "image_id")

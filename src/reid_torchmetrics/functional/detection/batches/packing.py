@@ -144,7 +144,7 @@ def _pack_difficult(target: Dicts, device: torch.device) -> dict[str, Tensor]:
 
 
 def _pack_lists(target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    """The lists of classes of each image, see `Images`; errors are those of `checked_lists`."""
+    """The lists of classes of each image, see `Images`; errors as of `checked_lists`."""
     lists = batch_checks.checked_lists(target)
     counts = torch.tensor([*map(len, lists)], dtype=torch.int64, device="cpu").view(-1, 2)
     labels = torch.tensor([*chain.from_iterable(lists)], dtype=torch.int64, device="cpu")

@@ -178,7 +178,7 @@ class MatchRequest:
         return replace(matches, overlaps=self._overlaps_of(matches, *boxes)) if self.localization else matches
 
     def _overlaps_of(self, matches: Matches, detections: Detections, ground_truths: GroundTruths) -> Tensor:
-        """The overlap of each matched detection with its ground truth; those of crowds are of no use."""
+        """The overlap of each matched detection with its ground truth, a crowd as any other."""
         assert matches.ground_truths is not None  # noqa: S101 - they were asked for
         sides = detections.shapes, ground_truths.shapes
         if dict(self.options).get("whole_pixels"):
@@ -212,7 +212,7 @@ class MatchRequest:
             detections = detections.with_shapes(with_edges(detections.shapes, whole_pixels=True))
             ground_truths = ground_truths.with_shapes(with_edges(ground_truths.shapes, whole_pixels=True))
         area_range = next(iter(self.grid.area_ranges.values()))
-        ignored = {"is_difficult": is_difficult, "is_outside": is_outside}
+        ignored: dict[str, Any] = {"is_difficult": is_difficult, "is_outside": is_outside}
         return pair_objects(detections, ground_truths, area_range=area_range, **ignored, max_bytes=self.max_bytes)
 
 

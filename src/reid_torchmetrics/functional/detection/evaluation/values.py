@@ -82,7 +82,7 @@ class SingleValue:
 
     @property
     def is_lrp(self) -> bool:
-        """Whether it is an error of localization, which is better if it is less."""
+        """Whether it is an error of localization: less is better."""
         return self.name in LRP_VALUES
 
     def of(self, images: ImageMatches, *, rule: str, confidence: float | None) -> Tensor:

@@ -77,8 +77,7 @@ def match_federated(
         counts = _exclude_beyond(detections, max(grid.max_detections), counts)
         rows = counts.nonzero()[:, 0]
         held = detections.at(rows)
-    options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
-    matches = match_on_grid(held, true, grid, **options)
+    matches = match_on_grid(held, true, grid, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes)
     # Without a match these are ignored, as are detections outside of all area ranges.
     is_ignored = _by_blocks(_Pairs.of(lists[lists[:, 2] == 1, :2]).hold, held)
     if held is detections:
@@ -89,7 +88,7 @@ def match_federated(
 
 
 def _exclude_beyond(detections: Detections, most: int, counts: Bool[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-    """Those of the detections that are among the best of their image, over all classes."""
+    """Drop the detections that are not among the best of their image, over all classes."""
     is_full = (detections.images.bincount() > most).index_select(0, detections.images)
     if not bool(is_full.any()):
         return counts
