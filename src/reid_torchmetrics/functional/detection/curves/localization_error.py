@@ -85,7 +85,7 @@ def localization_errors(
         sums = torch.cat([sizes.new_zeros(1), flags.cumsum(0)])
         return (sums[1:] - sums[starts].index_select(0, classes)).double()
 
-    parts = [each.cumsum(0) for each in overlaps.split(sizes.tolist())]
+    parts = [segments.running_sums(each) for each in overlaps.split(sizes.tolist())]
     right, wrong, num_positives = up_to(is_right), up_to(counts), matches.num_positives[area].double()
     lost = right - torch.cat([overlaps[:0], *parts])
     missed = num_positives.index_select(0, classes) - right
