@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.data import coco_files as coco_json
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
-from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid, checked_iou_type
+from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 
 from .box_metric import BoxOptions, spelled_out
-from .coco_files import BACKENDS
 from .evaluator_metric import EvaluatorMetric
 
 LVIS_IOU_TYPES = ("bbox", "segm")
@@ -66,6 +64,7 @@ class LvisMAP(EvaluatorMetric):
     """
 
     _extras = ("lists",)
+    _is_federated = True
 
     @spelled_out
     def __init__(
@@ -120,24 +119,6 @@ class LvisMAP(EvaluatorMetric):
             ValueError: the file has no such `categories`.
         """
         return coco_json.frequencies(path, FREQUENCIES)
-
-    @staticmethod
-    def coco_to_tm(
-        coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
-    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Read detections and ground truths from LVIS' files, as `update` takes them with `box_format="xywh"`.
-
-        As `DetectionMAP.coco_to_tm`, with the lists of each image; `ignore` of an annotation becomes `iscrowd`, and
-        annotations without area are left out.
-
-        Raises:
-            TypeError: `iou_type` is no name.
-            ValueError: see `DetectionMAP.coco_to_tm`; or an image without one of its lists.
-        """
-        names = checked_iou_type(iou_type)
-        _checks.one_of("iou_type", iou_type, LVIS_IOU_TYPES)
-        _checks.one_of("backend", backend, BACKENDS)
-        return coco_json.read(coco_preds, coco_target, names, is_federated=True)
 
 
 def _checked_frequencies(frequencies: Mapping[int, str] | None) -> dict[int, str]:

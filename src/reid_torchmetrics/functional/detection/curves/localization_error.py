@@ -11,12 +11,8 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
 
-LRP_VALUES = {
-    "lrp": "error",
-    "lrp_localization": "localization",
-    "lrp_fp": "false_positives",
-    "lrp_fn": "false_negatives",
-}
+_MEANS = ("lrp", "lrp_localization", "lrp_fp", "lrp_fn")
+LRP_VALUES = dict(zip(_MEANS, ("error", "localization", "false_positives", "false_negatives"), strict=True))
 """names of the means, and the fields of `LocalizationErrors`"""
 
 

@@ -1,9 +1,8 @@
 """The road of detection: from the images of all processes to `DetectionResults`."""
 
-from .evaluate import YOLO_MATCHINGS, coco_evaluate, evaluate_images, voc_evaluate, yolo_evaluate
+from .evaluate import YOLO_MATCHINGS, coco_evaluate, evaluate_images, make_results, voc_evaluate, yolo_evaluate
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes
 from .image_matches import ImageMatches, MatchRequest
-from .making_results import make_results
 from .result_text import convention_of, name_of, named_classes, title_of
 from .results import DetectionResults
 from .sharded_images import ShardedImages

@@ -31,8 +31,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, Settings, World, concluded
 
-from .image_matches import MatchRequest, bits_of_areas, list_positives
-from .making_results import make_results
+from .image_matches import ImageMatches, MatchRequest, bits_of_areas, list_positives
 from .result_text import named_classes
 from .results import DetectionResults
 from .sharded_images import ShardedImages
@@ -347,3 +346,35 @@ def _states(
     options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras}
     batch = pack_images(preds, target, shapes, request.box_format, torch.device("cpu"), **options)
     return {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
+
+
+def make_results(
+    sharded: ShardedImages,
+    images: ImageMatches,
+    rule: str,
+    class_names: Mapping[int, str],
+    *,
+    confidence: float | None = None,
+    boxes: bool = False,
+) -> DetectionResults:
+    """The results of the images of all processes, and with `boxes` also all boxes."""
+    numbering = images.numbering
+    assert numbering is not None  # noqa: S101 - origins were requested
+    assert images.labels_of_rows is not None  # noqa: S101
+    assert images.positives is not None  # noqa: S101
+    options: dict[str, Any] = dict(images.request.options)
+    options |= {"confidence": confidence} if images.request.evaluator.reports_confidence else {}
+    # Numbers of images become ids on the device of the matches.
+    ids = numbering.ids_by_number.to(images.labels_of_rows.device)
+    return DetectionResults(
+        averages=images.averages(rule, confidence=confidence),
+        matches=images.matches[0],
+        images=ids,
+        labels=images.labels_of_rows,
+        positives=images.positives,
+        class_names=class_names,
+        objects=images.objects,
+        boxes=sharded.boxes_of()[0] if boxes else None,
+        image_names=numbering.names,
+        evaluator=replace(images.request.evaluator, **options),
+    )

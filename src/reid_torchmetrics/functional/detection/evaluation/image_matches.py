@@ -27,13 +27,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     place_of_labels,
 )
-from reid_torchmetrics.functional.detection.matching import (
-    Matches,
-    are_best_of_classes,
-    find_pairs,
-    merge_matches,
-    with_edges,
-)
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, merge_matches, with_edges
 from reid_torchmetrics.functional.result_cache import ResultCache
 
 Group = tuple[int | str, int]
@@ -43,14 +37,8 @@ Result = TypeVar("Result")
 
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are read with origins only, and sent only then
 _OF_ORIGINS = ("labels_of_rows", "positives")  # fields of image matches that are known with origins only
-_DESCRIBED = (
-    "micro",
-    "iou_type",
-    "with_overlaps",
-    "with_origins",
-    "across_classes",
-    "localization",
-)  # fields of a request
+# Fields of a request.
+_DESCRIBED = ("micro", "iou_type", "with_overlaps", "with_origins", "across_classes", "localization")
 
 
 @dataclass(frozen=True)
@@ -290,10 +278,8 @@ class ImageMatches:
         if self.request.grid.limited != "class":
             return self
         most = max(self.request.grid.max_detections)
-        kept = [are_best_of_classes(each, most) for each in self.matches]
-        pairs = zip(self.matches, kept, strict=True)
-        matches = tuple(replace(each, limits=(~some).to(torch.int8)).within(0) for each, some in pairs)
-        labels = None if self.labels_of_rows is None else self.labels_of_rows[kept[0]]
+        matches = tuple(each.first_of_classes(most) for each in self.matches)
+        labels = None if self.labels_of_rows is None else matches[0].classes[matches[0].class_index.long()]
         return replace(self, matches=matches, labels_of_rows=labels)
 
     def averages(self, rule: str, number: int = 0, confidence: float | None = None) -> ClassAverages:

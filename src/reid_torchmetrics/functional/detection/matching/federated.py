@@ -140,8 +140,3 @@ def _by_blocks(look: Callable[[Detections], Tensor], detections: Detections) -> 
         return look(detections.at(torch.arange(*ends, device=device)))
 
     return torch.cat(workers.share(of_block, blocks))
-
-
-def are_best_of_classes(matches: Matches, most: int) -> Bool[Tensor, " detections"]:
-    """Whether each detection is one of the best of its class in all images; of equal scores the first are."""
-    return _ranks(matches.class_index.long()) < most

@@ -65,6 +65,11 @@ class Matches:
         new_places = kept.cumsum(0) - 1
         return self._selected(places, columns, new_places.index_select(0, self.columns.index_select(0, columns)))
 
+    def first_of_classes(self, most: int) -> Matches:
+        """The matches of the best detections of each class in all images; of equal scores the first are better."""
+        ranks = segments.runs(0, self.class_index.bincount())[1]
+        return replace(self, limits=(ranks >= most).to(torch.int8)).within(0)
+
     def with_rows(self, rows: Int[Tensor, " detections"], true_rows: Int[Tensor, " ground_truths"]) -> Matches:
         """The same with other numbers for the rows of detections and of ground truths, given by row."""
         ground_truths = self.ground_truths
