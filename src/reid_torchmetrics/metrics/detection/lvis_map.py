@@ -30,7 +30,7 @@ class LvisMAP(EvaluatorMetric):
 
     The area of a detected mask is its own; lvis-api takes that of the box for results that also have a `bbox`, which
     changes `map_small`, `map_medium` and `map_large`. With `fixed`, of equal scores at the limit those of the first
-    images count.
+    images count. Pictures know no lists: there a detection of a class without ground truths is ignored.
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
