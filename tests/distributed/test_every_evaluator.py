@@ -59,6 +59,7 @@ def asked(results: DetectionResults, name: str) -> dict[str, object]:
         "confusion": results.confusion_matrix().counts.tolist(),
         "detections": results.detections().is_true_positive.tolist(),
         "curve": str(results.ranked.of_class(0)),
+        "localization": str(results.localization_errors()),
         "errors": dict(results.error_breakdown().counts) if name in GREEDY else None,
     }
 
@@ -69,7 +70,7 @@ def by_both(process: int, size: int, sharding: str) -> dict[str, list[dict[str, 
     world = ALONE if size == 1 else DistributedWorld(None, torch.device("cpu"))
     told = {}
     for name, make in METRICS.items():
-        held = {"across_classes": True, "boxes": True}
+        held = {"across_classes": True, "boxes": True, "localization": True}
         by_metric = fed(make(), *given).results(**held)
         options = {"evaluator": name, "class_names": NAMES, "world": world, **OPTIONS.get(name, {})}
         by_function = evaluate_images(*given, **options, **held)
@@ -162,3 +163,14 @@ def runs_out_of_memory(process: int, size: int, sharding: str) -> str:
 
 def test_an_error_behind_an_exchange_on_one_process_is_an_error_on_all(processes):
     assert processes.run(2, runs_out_of_memory, "round_robin") == ["process 1: OutOfMemoryError: gone"] * 2
+
+
+def least_errors(process: int, size: int) -> list[float]:
+    given = at(problem(), SHARDINGS["round_robin"](NUM_IMAGES, size)[process])
+    return [float(fed(DetectionMAP(metric=name), *given).compute()) for name in ("lrp", "lrp_localization", "lrp/1")]
+
+
+def test_errors_of_localization_are_those_of_one_process(processes):
+    alone = least_errors(0, 1)
+    assert min(alone) > 0
+    assert processes.run(2, least_errors) == [alone] * 2
