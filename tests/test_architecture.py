@@ -267,7 +267,6 @@ def test_no_file_is_longer_than_400_lines():
 
 
 ONE_IMPORTER = {
-    "data.coco_files": "a format of files, which the metric only offers as two methods",
     "data.mat_files": "a format of files, with its layout",
     "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",

@@ -11,7 +11,16 @@ import pytest
 import torch
 from torchmetrics import MetricCollection, MetricTracker
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, ReIDMetrics, VocMAP, YoloMAP, evaluate
+from reid_torchmetrics import (
+    DetectionMAP,
+    DetectionMetrics,
+    LvisMAP,
+    ReIDMeanAP,
+    ReIDMetrics,
+    VocMAP,
+    YoloMAP,
+    evaluate,
+)
 
 IDENTITIES, CAMERAS, IS_QUERY = torch.arange(40) % 8, torch.arange(40) % 3, torch.arange(40) < 8
 LABELS = (IDENTITIES, CAMERAS)
@@ -88,7 +97,7 @@ def images(offset: float = 0.0, number: int = 9):
     return found, [{"boxes": each, "labels": labels} for each in boxes]
 
 
-@pytest.mark.parametrize("kind", [DetectionMAP, VocMAP, YoloMAP, DetectionMetrics])
+@pytest.mark.parametrize("kind", [DetectionMAP, LvisMAP, VocMAP, YoloMAP, DetectionMetrics])
 def test_a_reset_that_was_forgotten_is_said_without_image_ids(kind):
     metric = kind()
     metric.update(*images(9.0))

@@ -17,6 +17,7 @@ from reid_torchmetrics import (
     EmbeddingMetric,
     GalleryDraw,
     KReciprocal,
+    LvisMAP,
     Protocol,
     ReIDCMC,
     ReIDCMCCurve,
@@ -65,6 +66,7 @@ def right(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]], p
     DetectionMAP("xywh", ("bbox", "segm"), np.linspace(0.5, 0.95, 10), average="micro", invalid="drop")
     DetectionMetrics(("map", "f1_50"), classes={3: "dog"}, box_format="cxcywh", iou_type="rotated", rule="voc07")
     DetectionMetrics().update(images, images)
+    LvisMAP("xywh", "segm", fixed=True, frequencies={1: "r"}, metric="map_rare")
     VocMAP(rule="voc07", metric="map")
     YoloMAP(matching="yolov4", rule="yolo", confidence=0.1)
     return numbers
@@ -84,6 +86,7 @@ def wrong(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]]) -
     DetectionMAP(compute_on_gpu=True)  # type: ignore[call-arg]
     DetectionMetrics(iou_type="box")  # type: ignore[arg-type]
     DetectionMetrics(metric="map")  # type: ignore[call-arg]
+    LvisMAP(iou_type="keypoints")  # type: ignore[arg-type]
     VocMAP(rule="coco")  # type: ignore[arg-type]
     YoloMAP(matching="yolo")  # type: ignore[arg-type]
     ReIDMetrics().update(embeddings, labels, is_querry=True)  # type: ignore[call-arg]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         evaluate_scores,
     )
     from .functional.world import DistributedMetricError
-    from .metrics.detection import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+    from .metrics.detection import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
     from .metrics.reid import (
         EmbeddingMetric,
         PairVerification,
@@ -53,7 +53,7 @@ _MODULES = {
         "evaluate_scores",
     ),
     "functional.world": ("DistributedMetricError",),
-    "metrics.detection": ("DetectionMAP", "DetectionMetrics", "VocMAP", "YoloMAP"),
+    "metrics.detection": ("DetectionMAP", "DetectionMetrics", "LvisMAP", "VocMAP", "YoloMAP"),
     "metrics.reid": (
         "EmbeddingMetric",
         "PairVerification",
@@ -97,6 +97,7 @@ __all__ = [
     "EmbeddingMetric",
     "GalleryDraw",
     "KReciprocal",
+    "LvisMAP",
     "MeanAP",
     "PairVerification",
     "Protocol",

@@ -40,6 +40,7 @@ ProtocolName = Literal[_OfReid, _OfTexts, _OfOxford, _OfParis, _OfMetricLearning
 # Of detections.
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 IouType = Literal["bbox", "segm", "keypoints", "rotated"]
+LvisIouType = Literal["bbox", "segm"]
 DetectionRule = Literal["coco", "voc07", "voc", "yolo", "yolov5", "ultralytics"]
 VocRule = Literal["voc", "voc07"]
 YoloRule = Literal["yolo", "yolov5", "ultralytics", "voc"]

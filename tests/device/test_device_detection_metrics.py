@@ -3,16 +3,20 @@
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import AP_RULES
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.device.test_device_detection import PREDICTED, TRUE
 from tests.metrics.detection.detection_samples import fed, images, named
 
 
-@pytest.mark.parametrize("make", [VocMAP, YoloMAP, lambda **options: YoloMAP(matching="scaled_yolov4", **options)])
+@pytest.mark.parametrize(
+    "make", [LvisMAP, VocMAP, YoloMAP, lambda **options: YoloMAP(matching="scaled_yolov4", **options)]
+)
 def test_the_metrics_of_other_evaluators_give_the_values_of_the_cpu(device, deterministic, make):
     true = [each | {"difficult": torch.arange(len(each["labels"])) % 3 == 0} for each in TRUE]
+    lists = {"neg_category_ids": [0, 2], "not_exhaustive_category_ids": [1]}
+    true = [each | lists for each in true]
 
     def values(where):
         metric = fed(make(class_metrics=True).to(where), *moved((PREDICTED, true), where))
@@ -141,3 +145,11 @@ def test_what_an_image_without_boxes_has_may_lie_anywhere(device, key, others_ha
         return metric.compute()
 
     assert_as_on_the_cpu(device, value)
+
+
+def test_errors_of_localization_are_those_of_the_cpu(device, deterministic):
+    def values(where):
+        metric = fed(DetectionMAP(metric="lrp").to(where), *moved((PREDICTED, TRUE), where))
+        return [metric.compute(), vars(metric.results(localization=True).localization_errors(area="medium"))]
+
+    assert_as_on_the_cpu(device, values)

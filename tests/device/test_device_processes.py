@@ -85,6 +85,7 @@ def over_two_backends(
         return collective(*(each.raw if is_simulated(each) else each for each in args), **options)
 
     simulated_device.install()
+    simulated_device.has_float64 = True  # processes are used again
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(distributed, "get_backend_config", lambda _: "cpu:gloo,sim:fast")
         for name in COLLECTIVES:

@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.retrieval import (
     RankCounter,
     evaluate,
     evaluate_scores,
+    evaluate_stream,
     expect_draws,
     find_listed_relevance,
     find_relevance,
@@ -43,7 +44,7 @@ def test_ranks_are_those_of_the_cpu(device, similarity, ties, max_bytes):
 
 @pytest.mark.parametrize("ties", ["pessimistic", "grouped"])
 @pytest.mark.parametrize("similarity", SIMILARITIES)
-def test_a_stream_has_the_ranks_of_the_cpu(device, similarity, ties):
+def test_a_stream_has_the_ranks_and_results_of_the_cpu(device, similarity, ties):
     query, gallery, *labels = problem(whole=similarity != "cosine")
 
     def ranks(where):
@@ -57,7 +58,7 @@ def test_a_stream_has_the_ranks_of_the_cpu(device, similarity, ties):
         for counter in counters:
             counter.update(*of_block)
         counters[0].merge(counters[1])
-        return counters[0].ranks()
+        return counters[0].ranks(), evaluate_stream(counters[0]).values
 
     assert_as_on_the_cpu(device, ranks)
 

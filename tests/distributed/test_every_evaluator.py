@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import DetectionResults, evaluate_images
 from reid_torchmetrics.functional.detection.evaluation import sharded_images
 from reid_torchmetrics.functional.world import ALONE
@@ -21,19 +21,26 @@ NUM_IMAGES = 9
 NAMES = {0: "cat", 1: "dog"}
 METRICS = {
     "coco": lambda: DetectionMAP(class_names=NAMES),
+    "lvis": lambda: LvisMAP(class_names=NAMES, frequencies={0: "r", 1: "f"}),
+    "lvis_fixed": lambda: LvisMAP(class_names=NAMES, fixed=True, max_detections=3),
     "voc": lambda: VocMAP(class_names=NAMES, iou_thresholds=(0.5, 0.75)),
     "ultralytics": lambda: YoloMAP(class_names=NAMES),
     "scaled_yolov4": lambda: YoloMAP(class_names=NAMES, matching="scaled_yolov4"),
     "yolov4": lambda: YoloMAP(class_names=NAMES, matching="yolov4"),
 }
-OPTIONS = {"voc": {"iou_thresholds": (0.5, 0.75)}}
-GREEDY = ("coco", "ultralytics")
+OPTIONS = {
+    "lvis": {"class_groups": {"rare": [0], "common": [], "frequent": [1]}},
+    "lvis_fixed": {"class_groups": {"rare": [], "common": [], "frequent": []}, "max_detections": (3,)},
+    "voc": {"iou_thresholds": (0.5, 0.75)},
+}
+GREEDY, WITH_LIMITS = ("coco", "ultralytics"), ("coco", "lvis", "lvis_fixed")
 
 
 def problem():
     preds, target = images(83, NUM_IMAGES, num_levels=5, with_ids=True)
     for item in target[::2]:
         item["difficult"] = torch.arange(len(item["labels"])) % 3 == 0
+        item |= {"neg_category_ids": [0, 3], "not_exhaustive_category_ids": [1]}
     return preds, target
 
 
@@ -52,6 +59,7 @@ def asked(results: DetectionResults, name: str) -> dict[str, object]:
         "confusion": results.confusion_matrix().counts.tolist(),
         "detections": results.detections().is_true_positive.tolist(),
         "curve": str(results.ranked.of_class(0)),
+        "localization": str(results.localization_errors()),
         "errors": dict(results.error_breakdown().counts) if name in GREEDY else None,
     }
 
@@ -62,7 +70,7 @@ def by_both(process: int, size: int, sharding: str) -> dict[str, list[dict[str, 
     world = ALONE if size == 1 else DistributedWorld(None, torch.device("cpu"))
     told = {}
     for name, make in METRICS.items():
-        held = {"across_classes": True, "boxes": True}
+        held = {"across_classes": True, "boxes": True, "localization": True}
         by_metric = fed(make(), *given).results(**held)
         options = {"evaluator": name, "class_names": NAMES, "world": world, **OPTIONS.get(name, {})}
         by_function = evaluate_images(*given, **options, **held)
@@ -82,9 +90,9 @@ def test_what_every_evaluator_says_has_its_own_words():
     told = {name: by_metric for name, (by_metric, _) in by_both(0, 1, "round_robin").items()}
     for name, each in told.items():
         assert "cat" in each["classes"]
-        assert ("maxDets" in each["printed"]) == (name == "coco")
-        assert ("area_ranges" in json.loads(each["json"])) == (name == "coco")
-        assert ("confidence=" in each["printed"]) == (name not in {"coco", "voc"})
+        assert ("maxDets" in each["printed"]) == (name in WITH_LIMITS)
+        assert ("area_ranges" in json.loads(each["json"])) == (name in WITH_LIMITS)
+        assert ("confidence=" in each["printed"]) == (name not in {*WITH_LIMITS, "voc"})
         assert np.array(each["confusion"]).sum() > 0
         assert any(map(any, each["difficult"])) == (name == "voc")
 
@@ -100,7 +108,10 @@ def test_evaluators_whose_detections_have_no_second_choice_have_no_breakdown_of_
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"evaluator": "yolo"}, "`evaluator` must be one of 'coco', 'voc', 'ultralytics', 'scaled_yolov4', 'yolov4'"),
+        (
+            {"evaluator": "yolo"},
+            "`evaluator` must be one of 'coco', 'lvis', 'lvis_fixed', 'voc', 'ultralytics', 'scaled_yolov4', 'yolov4'",
+        ),
         ({"evaluator": "voc", "max_detections": (1,)}, "`max_detections` must be left out with evaluator 'voc'; got"),
         ({"evaluator": "yolov4", "iou_type": "segm"}, "`iou_type` must be left out with evaluator 'yolov4'; got"),
         ({"whole_pixels": True}, "`whole_pixels` must be left out with evaluator 'coco'; got True."),
@@ -152,3 +163,14 @@ def runs_out_of_memory(process: int, size: int, sharding: str) -> str:
 
 def test_an_error_behind_an_exchange_on_one_process_is_an_error_on_all(processes):
     assert processes.run(2, runs_out_of_memory, "round_robin") == ["process 1: OutOfMemoryError: gone"] * 2
+
+
+def least_errors(process: int, size: int) -> list[float]:
+    given = at(problem(), SHARDINGS["round_robin"](NUM_IMAGES, size)[process])
+    return [float(fed(DetectionMAP(metric=name), *given).compute()) for name in ("lrp", "lrp_localization", "lrp/1")]
+
+
+def test_errors_of_localization_are_those_of_one_process(processes):
+    alone = least_errors(0, 1)
+    assert min(alone) > 0
+    assert processes.run(2, least_errors) == [alone] * 2

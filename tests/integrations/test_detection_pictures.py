@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import EVALUATORS
 from reid_torchmetrics.integrations import EvaluationPictures, drawings
 from reid_torchmetrics.plot import figures
@@ -71,6 +71,8 @@ def test_images_with_names_are_asked_for_by_them(monkeypatch):
 
 EVALUATOR_METRICS = {
     "coco": DetectionMAP,
+    "lvis": LvisMAP,
+    "lvis_fixed": partial(LvisMAP, fixed=True),
     "voc": VocMAP,
     **{name: partial(YoloMAP, matching=name) for name in ("ultralytics", "scaled_yolov4", "yolov4")},
 }

@@ -9,6 +9,7 @@ from reid_torchmetrics import (
     DetectionMetrics,
     EmbeddingMetric,
     KReciprocal,
+    LvisMAP,
     ReIDCMC,
     ReIDCMCCurve,
     ReIDMeanAP,
@@ -52,6 +53,8 @@ COCOS_OWN = {
     *("rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges", "rule"),
     "sigmas",
 }
+LVIS = " iou_type=('bbox',), iou"
+LISTED = ("listed_labels", "listed_counts")
 OF_EVALUATORS = OF_BOXES - COCOS_OWN | {"VALUES", "rule"}
 NAMES = [
     (ReIDMeanAP, OF_EMBEDDINGS),
@@ -62,6 +65,7 @@ NAMES = [
     (Own, OF_EMBEDDINGS),
     (DetectionMAP, OF_BOXES),
     (VocMAP, OF_EVALUATORS | {"whole_pixels", "ground_truth_difficult"}),
+    (LvisMAP, OF_EVALUATORS | {"fixed", "max_detections", "frequencies", "sigmas", "frequencies_of", *LISTED}),
     (YoloMAP, OF_EVALUATORS | {"matching"}),
 ]
 
@@ -105,6 +109,10 @@ CHOSEN = [
     (
         VocMAP(max_bytes=9),
         f"VocMAP({AT_HALF}, rule='voc', whole_pixels=True, class_metrics=False, metric=None, max_bytes=9)",
+    ),
+    (
+        LvisMAP(iou_thresholds=(0.5,), frequencies={1: "r"}),
+        f"LvisMAP({AT_HALF.replace(' iou', LVIS)}, fixed=False, max_detections=None, class_metrics=False, metric=None)",
     ),
     (
         YoloMAP(iou_thresholds=(0.5,), metric="f1"),

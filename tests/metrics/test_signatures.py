@@ -27,6 +27,7 @@ from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES, SAME
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionOptions
+from reid_torchmetrics.metrics.detection.lvis_map import LVIS_IOU_TYPES
 from reid_torchmetrics.metrics.reid import PAIR_REPORTS
 from reid_torchmetrics.metrics.reid.embedding_metric import ReIDOptions
 from reid_torchmetrics.metrics.reid.reid import CollectionOptions
@@ -54,6 +55,7 @@ TABLES = {
     "PairReport": PAIR_REPORTS,
     "BoxFormat": BOX_FORMATS,
     "IouType": ("bbox", *SHAPE_TYPES),
+    "LvisIouType": LVIS_IOU_TYPES,
     "DetectionRule": detection.AP_RULES,
     "VocRule": EVALUATORS["voc"].rules,
     "YoloRule": detection.YOLO_RULES,
@@ -136,7 +138,12 @@ def test_options_may_be_sequences_of_any_kind(ranks, as_kind):
     assert list(metrics) == ["map", "minp", "rank_1", "rank_2", "rank_3"]
     assert metrics["map"].protocol.junk_identities == metrics["map"].protocol.search_cameras == (1, 2, 3)
     thresholds = as_kind([0.5, 0.75])
-    for kind in (reid_torchmetrics.DetectionMAP, reid_torchmetrics.VocMAP, reid_torchmetrics.YoloMAP):
+    for kind in (
+        reid_torchmetrics.DetectionMAP,
+        reid_torchmetrics.LvisMAP,
+        reid_torchmetrics.VocMAP,
+        reid_torchmetrics.YoloMAP,
+    ):
         assert kind(iou_thresholds=thresholds).iou_thresholds == [0.5, 0.75]
     metric = reid_torchmetrics.DetectionMAP(
         max_detection_thresholds=ranks(), rec_thresholds=thresholds, area_ranges={"all": as_kind([0.0, 9.0])}
@@ -162,6 +169,7 @@ CHOSEN = {
     "ReIDMeasure": "{name: precision_5, empty_target_action: neg, search_cameras: [1, 2]}",
     "DetectionMAP": "{iou_type: [bbox, segm], iou_thresholds: [0.5, 0.75], area_ranges: {all: [0, 100]}}",
     "DetectionMetrics": "{values: [map, f1_50], classes: {3: dog}, confidence: 0.5, invalid: drop}",
+    "LvisMAP": "{iou_type: segm, fixed: true, frequencies: {3: r}, metric: map_rare}",
     "YoloMAP": "{matching: yolov4, confidence: 0.25, class_names: [dog, cat]}",
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import EVALUATORS, Detections, GroundTruths, evaluate_images, voc_evaluate
 from reid_torchmetrics.functional.detection.evaluation import title_of
 from reid_torchmetrics.plot import judged_like
@@ -27,10 +27,12 @@ DETECTIONS = {
 GROUND_TRUTHS = {"boxes": torch.tensor([FIRST, SECOND]), "labels": torch.tensor([1, 1])}
 METRICS = {
     "coco": DetectionMAP,
+    "lvis": LvisMAP,
+    "lvis_fixed": partial(LvisMAP, fixed=True),
     "voc": VocMAP,
     **{name: partial(YoloMAP, matching=name) for name in ("ultralytics", "scaled_yolov4", "yolov4")},
 }
-NUM_RIGHT = {"coco": 2, "ultralytics": 2, "voc": 1, "scaled_yolov4": 1, "yolov4": 1}
+NUM_RIGHT = {"coco": 2, "lvis": 2, "lvis_fixed": 2, "ultralytics": 2, "voc": 1, "scaled_yolov4": 1, "yolov4": 1}
 
 
 def picture(_: int) -> np.ndarray:

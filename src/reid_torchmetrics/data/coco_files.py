@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_ma
 
 _LEAST_AREA = torch.finfo(torch.float32).tiny
 """stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
+_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 _MOST_SHOWN = 60  # characters of a value in a message
 
 
@@ -61,16 +62,21 @@ def _repeated(ids: Sequence[int], counts: Tensor) -> list[int]:
 
 
 def read(
-    results_path: str, data_set_path: str, iou_type: Sequence[str] = ("bbox",)
+    results_path: str, data_set_path: str, iou_type: Sequence[str] = ("bbox",), *, is_federated: bool = False
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
+
+    With `is_federated` images have LVIS' lists of classes, and annotations without area are left out.
 
     Raises:
         ValueError: a result in an image that the data set does not have, a row without a box where boxes are read, an
             id that is neither an int nor, of an image, a str, a negative area, or polygons in an image without size.
     """
     results, data_set = _parsed(results_path), _parsed(data_set_path)
-    _check_files(results, results_path, data_set, data_set_path)
+    _check_files(results, results_path, data_set, data_set_path, is_federated=is_federated)
+    if is_federated:
+        rows = [row for row in data_set["annotations"] if row.get("area", 1) != 0]
+        data_set["annotations"] = [row | {"iscrowd": row.get("ignore", 0)} for row in rows]
     ids = [image["id"] for image in data_set["images"]]
     categories = {each["id"] for each in data_set.get("categories", [])}
     detected: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
@@ -100,6 +106,8 @@ def read(
         )
         preds.append(_detections(detected[number], has_boxes=has_boxes[0]) | of_detected)
         target.append(_ground_truths(true[number], number, has_boxes=has_boxes[1]) | of_true)
+        if is_federated:
+            target[-1] |= {name: image[name] for name in _LISTS}
         if "keypoints" in shapes:
             visible = [*map(_num_keypoints, true[number])]
             target[-1]["num_keypoints"] = torch.tensor(visible, dtype=torch.int64, device="cpu")
@@ -113,7 +121,9 @@ def _parsed(path: str) -> Any:
         raise ValueError(f"`{path}` must be a file of JSON; got {error}.") from error
 
 
-def _check_files(results: Any, results_path: str, data_set: Any, data_set_path: str) -> None:
+def _check_files(
+    results: Any, results_path: str, data_set: Any, data_set_path: str, *, is_federated: bool = False
+) -> None:
     """Raise unless there are a list of results, and a data set that COCO's rules are for."""
     if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
         raise ValueError(f"`{results_path}` must hold a list of objects; got {_shortened(results)}.")
@@ -124,10 +134,32 @@ def _check_files(results: Any, results_path: str, data_set: Any, data_set_path: 
     for image in data_set["images"]:
         if "id" not in image:
             raise ValueError(f"`{data_set_path}` must have an `id` of every image; got {_shortened(image)}.")
-        federated = [name for name in ("neg_category_ids", "not_exhaustive_category_ids") if image.get(name)]
-        if federated:
-            came = f"`{federated[0]}` of image {image['id']!r}"
+        federated = [name for name in _LISTS if image.get(name)]
+        for name in _LISTS if is_federated else ():
+            labels = image.get(name)
+            if not isinstance(labels, list) or not all(map(_is_whole, labels)):
+                came = f"{_shortened(labels)} in image {image['id']!r}"
+                raise ValueError(f"`{data_set_path}` must have `{name}`, a list of ids, in every image; got {came}.")
+        if federated and not is_federated:
+            came = f"`{federated[0]}` of image {image['id']!r}; `LvisMAP` reads it"
             raise ValueError(f"`{data_set_path}` must be annotated in full, as COCO is and LVIS is not; got {came}.")
+
+
+def frequencies(path: str, letters: Collection[str]) -> dict[int, str]:
+    """The frequency of each category of LVIS' data set by its id.
+
+    Raises:
+        ValueError: the file has no `categories`, or one without a whole `id` or with another frequency.
+    """
+    data_set = _parsed(path)
+    rows = data_set.get("categories") if isinstance(data_set, dict) else None
+    if not isinstance(rows, list):
+        raise ValueError(f"`{path}` must hold `categories`, a list of objects; got {_shortened(data_set)}.")  # noqa: TRY004
+    for row in rows:
+        if not isinstance(row, dict) or not _is_whole(row.get("id")) or row.get("frequency") not in letters:
+            names = ", ".join(map(repr, letters))
+            raise ValueError(f"`{path}` must have an `id` and a `frequency` of {names}; got {_shortened(row)}.")
+    return {int(row["id"]): row["frequency"] for row in rows}
 
 
 def _shortened(value: Any) -> str:
@@ -168,7 +200,12 @@ def _add_boxes(results: list[dict[str, Any]], images: Mapping[Any, Mapping[str, 
 
 def _run_lengths(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The masks of an image, as dicts of run lengths."""
-    return [_of_polygons(row["segmentation"], image) for row in rows]
+    return [_of_polygons(row.get("segmentation") or [_polygon_around(*row["bbox"])], image) for row in rows]
+
+
+def _polygon_around(x: float, y: float, width: float, height: float) -> list[float]:
+    """A box as a polygon, in the order of COCO's API."""
+    return [x, y, x, y + height, x + width, y + height, x + width, y]
 
 
 def _of_polygons(segmentation: Any, image: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection.inputs.image_names import (
     as_words,
     num_words,
@@ -62,7 +62,7 @@ def test_values_are_those_of_ids_in_the_order_of_the_names():
     assert not is_same(without_names(other.compute()), without_names(VALUE))
 
 
-@pytest.mark.parametrize("make", [DetectionMAP, VocMAP, YoloMAP, lambda: DetectionMetrics(classes={1: "dog"})])
+@pytest.mark.parametrize("make", [DetectionMAP, LvisMAP, VocMAP, YoloMAP, lambda: DetectionMetrics(classes={1: "dog"})])
 def test_every_metric_takes_names_in_any_order(make):
     expected = fed(make(), PREDS, TARGET).compute()
     for order in (range(len(NAMES)), reversed(range(len(NAMES)))):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, match_images
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 from tests.coming_from.coco_files import stats_of
@@ -223,7 +223,7 @@ def test_steps_merging_and_collections_count_them():
 
 
 METRICS = [
-    *(DetectionMAP, VocMAP, YoloMAP, lambda **options: VocMAP(whole_pixels=False, **options)),
+    *(DetectionMAP, LvisMAP, VocMAP, YoloMAP, lambda **options: VocMAP(whole_pixels=False, **options)),
     *(
         lambda matching=matching, **options: YoloMAP(matching=matching, **options)
         for matching in ("yolov4", "scaled_yolov4")

@@ -105,8 +105,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
     """other shapes than boxes, by `iou_type`"""
 
-    _flags: ClassVar[tuple[str, ...]] = ()
-    """further keys of `target` with a flag for each ground truth, besides `iscrowd`"""
+    _extras: ClassVar[tuple[str, ...]] = ()
+    """what `target` may have besides, see `EXTRAS`"""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self._units = Units()
         if max_detection_thresholds is not None:  # there are evaluators without limits
             self._set_limits(max_detection_thresholds)
-        self._add_states(empty_states((), self._flags))
+        self._add_states(empty_states((), self._extras))
 
     def _add_states(self, states: Mapping[str, Tensor]) -> None:
         for name, empty in states.items():
@@ -218,7 +218,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             self.device,
             has_boxes="bbox" in self.iou_type,
             invalid=self.invalid,
-            flags=self._flags,
+            extras=self._extras,
             note=self._units.note,
         )
 
@@ -288,7 +288,12 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         return workers.run(work, device) if device.type == "cpu" and self._world.size == 1 else work()
 
     def results(
-        self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
+        self,
+        iou_type: str | None = None,
+        *,
+        across_classes: bool = False,
+        boxes: bool = False,
+        localization: bool = False,
     ) -> DetectionResults:
         """All results in float64: numbers, curves, tables, and the ground truth of each detection.
 
@@ -299,6 +304,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             across_classes: whether they hold which boxes of an image overlap by 0.1 or more, whatever their classes,
                 24 bytes a pair: `results.confusion_matrix()` and `results.error_breakdown()` are made of them.
             boxes: whether they hold all boxes, for `results.detections()` and `results.boxes_of(images)`.
+            localization: whether they hold the overlap of each match, for `results.localization_errors()`.
 
         Raises:
             DistributedMetricError: see `compute`.
@@ -311,8 +317,14 @@ class BoxMetric(base.GrowingStates, CocoFiles):
                 _checks.one_of("iou_type", iou_type, self.iou_type)
             _checks.boolean("across_classes", across_classes)
             _checks.boolean("boxes", boxes)
+            _checks.boolean("localization", localization)
             # The matches of `compute`, and of each detection the ground truth that it took.
-            request = replace(self._request(iou_type), with_origins=True, across_classes=across_classes)
+            wanted: dict[str, Any] = {
+                "with_origins": True,
+                "across_classes": across_classes,
+                "localization": localization,
+            }
+            request = replace(self._request(iou_type), **wanted)
             return self._results(self._match(request), boxes=boxes)
 
         with self._synced():

@@ -18,6 +18,8 @@ class CocoFiles(ABC):
     """The mixin of metrics that write images with boxes to files."""
 
     iou_type: tuple[str, ...]
+    _is_federated = False
+    """whether files have LVIS' lists of classes"""
     _shape_types: Mapping[str, ShapeType]
 
     @abstractmethod
@@ -43,15 +45,18 @@ class CocoFiles(ABC):
         images = self._images()
         coco_json.write(ImageNumbering.alone(images).number(images, 0), name)
 
-    @staticmethod
+    @classmethod
     def coco_to_tm(
-        coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
+        cls, coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Read detections and ground truths from COCO's files, as `update` takes them with `box_format="xywh"`.
 
         Unlike TorchMetrics it keeps the images without ground truth, on which every detection is wrong, gives the
         values as float64, as they are in the files, and gives `image_id`. An area of 0 becomes 1.2e-38, because to
         `update` 0 is none. Of keypoints it gives `num_keypoints`, which tells pycocotools what counts.
+
+        `LvisMAP` reads LVIS' files: with the lists of each image, without annotations of no area, and `ignore` of an
+        annotation becomes `iscrowd`.
 
         Args:
             coco_preds: path of a list of results; results of masks alone get the boxes of their masks.
@@ -68,4 +73,4 @@ class CocoFiles(ABC):
         # Both back ends read the same files, and so does this.
         names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)
-        return coco_json.read(coco_preds, coco_target, names)
+        return coco_json.read(coco_preds, coco_target, names, is_federated=cls._is_federated)

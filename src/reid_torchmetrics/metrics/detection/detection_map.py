@@ -113,7 +113,9 @@ class DetectionMAP(BoxMetric):
             `LightningModule.log` takes. Besides the numbers of the dict there are "precision_50", "recall_50", "f1_50"
             and "confidence_50" for a detector that is used at one confidence, at an IoU threshold of 0.5, and with
             "_75" at 0.75: means over the classes with ground truths, for precision over the classes that also have an
-            accepted detection. A label behind a slash, as in "map_50/7", stands for that class alone.
+            accepted detection. "lrp" is the mean optimal localization recall precision at an IoU threshold of 0.5, with
+            "lrp_localization", "lrp_fp" and "lrp_fn", see `DetectionResults.localization_errors`; less is better. A
+            label behind a slash, as in "map_50/7", stands for that class alone.
         confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
             of F1 over the classes.
         invalid: how to treat detected boxes, keypoints and rotated boxes that are not finite or of negative size, as
@@ -177,6 +179,8 @@ class DetectionMAP(BoxMetric):
         self.metric, self.confidence = metric, confidence
         names = coco_names(self._grid().value_names, self.iou_type)
         self._single = chosen_value(metric, names, average=average, confidence=confidence)
+        if self._single is not None and self._single.is_lrp:
+            vars(self)["higher_is_better"] = False  # a constant of the class to TorchMetrics
 
     def _set_thresholds(
         self, iou_thresholds: Iterable[float] | None, rec_thresholds: Iterable[float] | None, rule: str
@@ -235,7 +239,7 @@ class DetectionMAP(BoxMetric):
     def _match_requests(self) -> list[MatchRequest]:
         """Matches of all classes as one, too, under "micro"; with classes if their values are asked for."""
         if self._single is not None:
-            return [self._request(self._single.iou_type)]
+            return [replace(self._request(self._single.iou_type), localization=self._single.is_lrp)]
         # One class for the means, and all classes for the values of each.
         micro = (True, False) if self.average == "micro" and self.class_metrics else (self.average == "micro",)
         changes: dict[str, Any] = {"micro": micro, "with_overlaps": self.extended_summary}

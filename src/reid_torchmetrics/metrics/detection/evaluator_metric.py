@@ -17,7 +17,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
     names_of_values,
 )
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
-from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS
+from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
@@ -47,13 +47,19 @@ class EvaluatorMetric(BoxMetric):
         _checks.fractions("iou_thresholds", iou_thresholds)
         self.iou_thresholds, self._evaluator = [*iou_thresholds], evaluator
         self.rule, self.confidence = EVALUATORS[evaluator].checked(rule, confidence)
+        self._set_metric(metric)
+
+    def _set_metric(self, metric: str | None) -> None:
         self.metric = metric
         self._single = None if metric is None else SingleValue.parsed(metric, names_of_values(self.VALUES))
 
     def _request(self, iou_type: str | None = None) -> MatchRequest:
-        evaluator = EVALUATORS[self._evaluator]
-        grid, options = evaluator.grid(tuple(self.iou_thresholds)), self._options()
-        return MatchRequest(grid, (False,), self.max_bytes, self.box_format, evaluator=evaluator, options=options)
+        evaluator, (kind,) = EVALUATORS[self._evaluator], self.iou_type
+        options = (False,), self.max_bytes, self.box_format, evaluator, self._options(), kind
+        return MatchRequest(self._grid(), *options)
+
+    def _grid(self) -> CocoGrid:
+        return EVALUATORS[self._evaluator].grid(tuple(self.iou_thresholds))
 
     def _options(self) -> tuple[tuple[str, Any], ...]:
         """The options of the evaluator's matching."""
@@ -82,7 +88,7 @@ class EvaluatorMetric(BoxMetric):
             # Values of each class, in the order of `classes`.
             of_classes, lists_all = averages.of_classes(), EVALUATORS[self._evaluator].lists_all_classes
             has_row = slice(None) if lists_all else images.matches[0].num_positives[0] > 0
-            for name in self.VALUES:
+            for name in (name for name in self.VALUES if name in of_classes):
                 values[f"{name}_per_class"] = self._rounded(of_classes[name][has_row].nan_to_num(-1.0))
             values["classes"] = averages.classes[has_row].to(self.device)
         return values
@@ -97,6 +103,7 @@ class EvaluatorMetric(BoxMetric):
         """The options that decide the value."""
         # All arguments in the order of the signature, but for those that are seldom chosen.
         always = self._arguments()
+        always.pop("frequencies", None)  # a thousand of them
         seldom = {name: always.pop(name) for name in _SELDOM}
         seldom["class_names"] = {}
         return base.show_arguments(self, {name: getattr(self, name) for name in always}, seldom)
@@ -139,7 +146,7 @@ class VocMAP(EvaluatorMetric):
     """
 
     VALUES = ("map", "map_50", "map_75")
-    _flags = ("difficult",)
+    _extras = ("difficult",)
 
     @spelled_out
     def __init__(

@@ -23,6 +23,8 @@ BOX_DTYPES = (
 LABEL_DTYPES = BOX_DTYPES[4:]
 SCORE_DTYPES = BOX_DTYPES[:4]
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
+LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
+"""keys of the lists of classes of an image: of absent ones, and of partly annotated ones"""
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 _SHAPES = ("masks", "keypoints", "rotated_boxes")
 _KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "difficult", "num_keypoints", "image_id")
@@ -171,6 +173,27 @@ def checked_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.d
             _check_column(name, flag, labels, (*LABEL_DTYPES, torch.bool), "an integer or bool dtype")
             _check_device(name, flag, device)
     return flags
+
+
+def checked_lists(target: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """The lists of classes of each image in turn, empty where there is none.
+
+    Raises:
+        TypeError: one that does not hold ints.
+        ValueError: a label that does not fit int64.
+    """
+    lists = []
+    for position, item in enumerate(target):
+        for key in LISTS:
+            value = item.get(key, ())
+            try:
+                labels = [*map(operator.index, value.tolist() if isinstance(value, Tensor) else value)]
+            except TypeError:
+                raise TypeError(f"`target[{position}]['{key}']` must hold ints; got {value!r}.") from None
+            if labels and not -(2**63) <= min(labels) <= max(labels) < 2**63:
+                raise ValueError(f"`target[{position}]['{key}']` must fit int64; got {labels!r}.")
+            lists.append(labels)
+    return lists
 
 
 def check_crowds(target: Sequence[Mapping[str, Any]]) -> None:

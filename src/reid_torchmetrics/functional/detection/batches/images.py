@@ -43,6 +43,7 @@ _BOXES = {"empty": torch.empty((0, 4), device="cpu")}
 _FLOATS = {"empty": torch.empty(0, device="cpu")}
 _INTS = {"empty": torch.empty(0, dtype=torch.int64, device="cpu")}
 _FLAGS = {"empty": torch.empty(0, dtype=torch.bool, device="cpu")}
+_PAIRS = {"empty": torch.empty((0, 2), dtype=torch.int64, device="cpu")}
 _BYTES = {"empty": torch.empty(0, dtype=torch.uint8, device="cpu")}
 
 
@@ -67,6 +68,10 @@ class Images:
     """computes the fingerprints of all images, without the selection of `at`; rarely needed"""
     ground_truth_difficult: Tensor | None = None
     """ground truths that need not be detected, in metrics with such a flag"""
+    listed_labels: Tensor | None = None
+    """in metrics that know lists of classes, image after image: absent classes, then classes with more objects"""
+    listed_counts: Tensor | None = None
+    """numbers of both, [images, 2]"""
     tables: Mapping[str, OverlapTable] = field(default_factory=dict)
     """overlaps of masks and other shapes, by `iou_type`"""
 
@@ -90,8 +95,8 @@ class Images:
         areas, boxes = columns["ground_truth_areas"].double(), columns["ground_truth_boxes"]
         columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas(boxes))
         columns |= joined_ids(columns)
-        if "ground_truth_difficult" in states:
-            columns["ground_truth_difficult"] = _cat(states["ground_truth_difficult"], _FLAGS["empty"], device)
+        for extra in EXTRAS.values():
+            columns |= {name: _cat(states[name], empty, device) for name, empty in extra.items() if name in states}
         return cls(**columns, fingerprints=lambda: fingerprints(given, device), tables=tables)
 
     def __len__(self) -> int:
@@ -129,6 +134,9 @@ class Images:
         selected: dict[str, Any] = {name: None if each is None else each[rows[name]] for name, each in columns}
         if self.ground_truth_difficult is not None:
             selected["ground_truth_difficult"] = self.ground_truth_difficult[of_ground_truths]
+        if self.listed_labels is not None and self.listed_counts is not None:
+            of_lists = kept.repeat_interleave(self.listed_counts.sum(1))
+            selected |= {"listed_labels": self.listed_labels[of_lists], "listed_counts": self.listed_counts[kept]}
         counts = self.detection_counts, self.ground_truth_counts
         tables = {name: table.at(kept, *counts) for name, table in self.tables.items()}
         return replace(self, **selected, tables=tables)
@@ -142,9 +150,16 @@ STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in field
 """the states of a metric without rows, joined by `Images`"""
 
 
-def empty_states(iou_types: Sequence[str], flags: Sequence[str]) -> dict[str, Tensor]:
-    """All states without rows: of boxes, of other shapes, and of more flags of ground truths."""
-    return STATES | table_states(iou_types) | {f"ground_truth_{flag}": _FLAGS["empty"] for flag in flags}
+EXTRAS: dict[str, dict[str, Tensor]] = {
+    "difficult": {"ground_truth_difficult": _FLAGS["empty"]},
+    "lists": {"listed_labels": _INTS["empty"], "listed_counts": _PAIRS["empty"]},
+}
+"""states that only some metrics have, without rows"""
+
+
+def empty_states(iou_types: Sequence[str], extras: Sequence[str]) -> dict[str, Tensor]:
+    """All states without rows: of boxes, of other shapes, and of `EXTRAS`."""
+    return STATES | table_states(iou_types) | {name: each for key in extras for name, each in EXTRAS[key].items()}
 
 
 def _tables(states: Mapping[str, list[Tensor]], device: torch.device) -> dict[str, OverlapTable]:
@@ -223,6 +238,14 @@ class NumberedImages:
     images: Images
     numbers: Tensor
     """int32 [images]"""
+
+    def lists(self) -> Tensor | None:
+        """Listed classes: number of the image, label, and 0 if absent, 1 if with more objects; None if unknown."""
+        if self.images.listed_labels is None or self.images.listed_counts is None:
+            return None
+        counts = self.images.listed_counts.flatten()
+        place = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+        return torch.stack([self.numbers.long()[place // 2], self.images.listed_labels, place % 2], 1)
 
     def boxes(self, *, one_class: bool, iou_type: str = "bbox") -> tuple[Detections, GroundTruths]:
         """All boxes or other shapes, packed for the evaluation; with `one_class` all labels are 0."""

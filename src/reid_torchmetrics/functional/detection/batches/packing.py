@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -59,7 +60,7 @@ def text_of_many(limit: int) -> str:
 
 @torch.no_grad()
 def pack(
-    preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, invalid: str, flags: Sequence[str] = ()
+    preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, invalid: str, extras: Sequence[str] = ()
 ) -> Batch:
     """Check a batch and pack it.
 
@@ -69,7 +70,7 @@ def pack(
         box_format: of the boxes; they keep it.
         device: of the states of a batch without boxes.
         invalid: one of `INVALID`.
-        flags: more keys of `target`, each with an int or bool for every ground truth.
+        extras: what `target` may have besides, keys of `EXTRAS`.
 
     Raises:
         TypeError: a value of the wrong type or dtype.
@@ -97,10 +98,10 @@ def pack(
     preds, target, is_new = (preds, target, False) if problem is None else batch_checks.with_tensors(preds, target)
     if is_new:
         del problem
-        return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
+        return pack(preds, target, box_format, device, invalid=invalid, extras=extras)
     if problem is None:
         joined = packed.states["ground_truth_labels"].device
-        packed.states.update({f"ground_truth_{key}": _pack_flags(key, target, joined) for key in flags})
+        packed.states.update(_extra_states(extras, target, joined))
         if not is_sound:
             batch_checks.check_crowds(target)  # an invalid crowd is an error always
             packed, is_sound = _with_invalid(packed, box_format, invalid)
@@ -129,16 +130,36 @@ def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, 
     return packed, False
 
 
-def _pack_flags(key: str, target: Dicts, device: torch.device) -> Tensor:
-    """Whether each ground truth of a batch has a flag other than 0; all else about the batch was checked.
+def _pack_difficult(target: Dicts, device: torch.device) -> dict[str, Tensor]:
+    """Whether each ground truth of a batch is difficult; all else about the batch was checked.
 
     Raises:
         TypeError: a flag of the wrong type or dtype.
         ValueError: flags of another shape or device than the ground truths.
     """
     counts = [item["labels"].numel() for item in target]
-    flags = _optional(batch_checks.checked_flags(key, target, device), counts)
-    return torch.zeros(sum(counts), dtype=torch.bool, device=device) if flags is None else flags != 0
+    flags = _optional(batch_checks.checked_flags("difficult", target, device), counts)
+    is_difficult = torch.zeros(sum(counts), dtype=torch.bool, device=device) if flags is None else flags != 0
+    return {"ground_truth_difficult": is_difficult}
+
+
+def _pack_lists(target: Dicts, device: torch.device) -> dict[str, Tensor]:
+    """The lists of classes of each image, see `Images`; errors as of `checked_lists`."""
+    lists = batch_checks.checked_lists(target)
+    counts = torch.tensor([*map(len, lists)], dtype=torch.int64, device="cpu").view(-1, 2)
+    labels = torch.tensor([*chain.from_iterable(lists)], dtype=torch.int64, device="cpu")
+    return {"listed_labels": labels.to(device), "listed_counts": counts.to(device)}
+
+
+def _extra_states(extras: Sequence[str], target: Dicts, device: torch.device) -> dict[str, Tensor]:
+    return {name: values for key in extras for name, values in _PACKED[key](target, device).items()}
+
+
+_PACKED: dict[str, Callable[[Dicts, torch.device], dict[str, Tensor]]] = {
+    "difficult": _pack_difficult,
+    "lists": _pack_lists,
+}
+"""the states of each of `EXTRAS` of a batch"""
 
 
 def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:
@@ -252,7 +273,7 @@ def pack_images(
     *,
     has_boxes: bool,
     invalid: str,
-    flags: Sequence[str] = (),
+    extras: Sequence[str] = (),
     note: Note | None = None,
 ) -> Batch:
     """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
@@ -265,12 +286,12 @@ def pack_images(
         device: of the states of a batch without boxes.
         has_boxes: whether boxes are evaluated, too.
         invalid: one of `INVALID`.
-        flags: more keys of `target`, see `pack`.
+        extras: see `pack`.
         note: called with the shapes and the states of their boxes.
     """
     batch_checks.check_lengths(preds, target)
     if not types:
-        return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
+        return pack(preds, target, box_format, device, invalid=invalid, extras=extras)
     preds, target, _ = batch_checks.with_tensors(preds, target)
     num_dropped, left = 0, "raise" if invalid == "drop" else invalid
     if invalid == "drop":
@@ -281,10 +302,13 @@ def pack_images(
     shapes = ShapeBatch.read(preds, target, types, box_format, any_detected=invalid == "count")
     if not has_boxes:
         shapes = shapes.with_boxes()
-    batch = pack(shapes.preds, shapes.target, box_format, device, invalid=left)
+    batch = pack(shapes.preds, shapes.target, box_format, device, invalid=left, extras=extras)
     if note is not None:
         note(shapes, batch.states)
     # Boxes around invalid shapes are invalid, too: they count once.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
-    states = batch.states | shapes.states(batch.states)
+    given = batch.states
+    if "lists" in extras and given:  # crowds are plain objects that are ignored
+        given = given | {"ground_truth_crowds": torch.zeros_like(given["ground_truth_crowds"])}
+    states = batch.states | shapes.states(given)
     return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)

@@ -107,6 +107,7 @@ def pair_objects(
     at_least: float = LEAST_OVERLAP,
     area_range: AreaRange = (0.0, float("inf")),
     is_difficult: Bool[Tensor, " ground_truths"] | None = None,
+    is_outside: Bool[Tensor, " detections"] | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> ObjectPairs:
     """Find all pairs of a detection and a ground truth of one image that overlap enough, regardless of class.
@@ -117,6 +118,7 @@ def pair_objects(
         at_least: the least overlap of a pair, and the least threshold of later calls.
         area_range: least and largest area, both inside; ground truths outside it are ignored.
         is_difficult: more ignored ground truths; None for none.
+        is_outside: detections that are ignored unless they are right; None for those outside the area range.
         max_bytes: bound on the memory of pairs at a time, not counting the result of 24 bytes for each pair.
 
     Raises:
@@ -138,7 +140,7 @@ def pair_objects(
         scores=detections.scores,
         labels=detections.labels.long(),
         images=detections.images,
-        is_outside=_is_outside(detections.shapes.areas(), area_range),
+        is_outside=_is_outside(detections.shapes.areas(), area_range) if is_outside is None else is_outside,
         true_labels=ground_truths.labels.long(),
         true_images=ground_truths.images,
         is_crowd=is_crowd,

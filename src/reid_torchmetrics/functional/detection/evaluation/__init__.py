@@ -1,10 +1,10 @@
 """The road of detection: from the images of all processes to `DetectionResults`."""
 
-from .evaluate import YOLO_MATCHINGS, coco_evaluate, evaluate_images, voc_evaluate, yolo_evaluate
+from .evaluate import YOLO_MATCHINGS, coco_evaluate, evaluate_images, make_results, voc_evaluate, yolo_evaluate
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import convention_of, name_of, named_classes, title_of
-from .results import DetectionResults, make_results
+from .results import DetectionResults
 from .sharded_images import ShardedImages
 from .units import Units
 from .values import SingleValue, chosen_value, coco_names, computed_values, names_of_values, prefix

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import (
     BOX_FORMATS,
     COCO_AREA_RANGES,
@@ -31,9 +31,9 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, Settings, World, concluded
 
-from .image_matches import MatchRequest, bits_of_areas, list_positives
+from .image_matches import ImageMatches, MatchRequest, bits_of_areas, list_positives
 from .result_text import named_classes
-from .results import DetectionResults, make_results
+from .results import DetectionResults
 from .sharded_images import ShardedImages
 
 YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
@@ -227,6 +227,7 @@ def evaluate_images(
     recall_thresholds: Sequence[float] | None = None,
     max_detections: Sequence[int] | None = None,
     area_ranges: Mapping[str, AreaRange] | None = None,
+    class_groups: Mapping[str, Sequence[int]] | None = None,
     rule: str | None = None,
     confidence: float | None = None,
     whole_pixels: bool | None = None,
@@ -235,6 +236,7 @@ def evaluate_images(
     invalid: str = "count",
     across_classes: bool = False,
     boxes: bool = False,
+    localization: bool = False,
     world: World = ALONE,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> DetectionResults:
@@ -244,14 +246,17 @@ def evaluate_images(
 
     Args:
         preds: for each image a dict of `boxes`, `scores` and `labels`, see `DetectionMAP.update`.
-        target: for each image a dict of `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`.
-        evaluator: "coco", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
+        target: for each image a dict of `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`, for LVIS also
+            `neg_category_ids` and `not_exhaustive_category_ids`, see `LvisMAP`.
+        evaluator: "coco", "lvis", "lvis_fixed", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_type: "bbox", "segm", "keypoints" or "rotated".
         iou_thresholds: least overlaps of a match; None for the default of the evaluator.
         recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
         max_detections: COCO's limits of detections per image and class, ascending; None for the default of `iou_type`.
+            One limit of LVIS, of an image or, with "lvis_fixed", a class; None for 300 and 10,000.
         area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
+        class_groups: labels by the name of a group of classes, such as LVIS' rare ones: `map_{name}` is its mean.
         rule: of average precision; None for the default of the evaluator.
         confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
         whole_pixels: of VOC's boxes, see `VocMAP`; None for True.
@@ -260,6 +265,7 @@ def evaluate_images(
         invalid: how invalid boxes are treated, see `DetectionMAP`.
         across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
         boxes: whether the results hold all boxes.
+        localization: whether the results hold the overlap of each match, for errors of localization.
         world: the processes that share the images.
         max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
@@ -275,11 +281,13 @@ def evaluate_images(
         _checks.one_of("invalid", invalid, INVALID)
         _checks.boolean("across_classes", across_classes)
         _checks.boolean("boxes", boxes)
+        _checks.boolean("localization", localization)
         row = EVALUATORS[evaluator]
         of_coco: dict[str, Any] = {
             "recall_thresholds": recall_thresholds,
             "max_detections": max_detections,
             "area_ranges": area_ranges,
+            "class_groups": class_groups,
         }
         # An option that the evaluator does not know must be left out.
         unknown = {} if row.has_limits else of_coco | {"iou_type": None if iou_type == "bbox" else iou_type}
@@ -289,9 +297,9 @@ def evaluate_images(
                 raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
         # COCO's grid has defaults by type of shape; others have thresholds only.
         thresholds = row.iou_thresholds if iou_thresholds is None else iou_thresholds
-        grid = _coco_grid(iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
+        grid = _coco_grid(row, iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
-        wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes}
+        wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes, "localization": localization}
         request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
         states = _states(preds, target, request, sigmas, invalid)
         return request, *row.checked(rule, confidence), named_classes(class_names), states
@@ -311,12 +319,17 @@ def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str])
     return Settings("evaluate_images", method, options, asked)
 
 
-def _coco_grid(iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
+def _coco_grid(row: Evaluator, iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
     # Keypoints have other limits and area ranges than boxes.
     limits, ranges = defaults_of(iou_type)
-    defaults = {"recall_thresholds": COCO_RECALL_THRESHOLDS, "max_detections": limits, "area_ranges": ranges}
+    defaults: dict[str, Any] = {
+        "recall_thresholds": COCO_RECALL_THRESHOLDS,
+        "max_detections": row.max_detections or limits,
+        "area_ranges": ranges,
+        "class_groups": {},
+    }
     chosen: dict[str, Any] = {name: defaults[name] if value is None else value for name, value in given.items()}
-    return CocoGrid(iou_thresholds, **chosen)
+    return CocoGrid(iou_thresholds, limited=row.limited, **chosen)
 
 
 def _states(
@@ -329,7 +342,39 @@ def _states(
     """The images as the states of a metric."""
     # Shapes become overlaps at once, as in `update`; boxes are kept.
     shapes = shape_types(checked_iou_type(request.iou_type), sigmas)
-    flags = ("difficult",) if request.evaluator.knows_difficult else ()
-    options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "flags": flags}
+    extras = request.evaluator.extras
+    options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras}
     batch = pack_images(preds, target, shapes, request.box_format, torch.device("cpu"), **options)
-    return {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], flags).items()}
+    return {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
+
+
+def make_results(
+    sharded: ShardedImages,
+    images: ImageMatches,
+    rule: str,
+    class_names: Mapping[int, str],
+    *,
+    confidence: float | None = None,
+    boxes: bool = False,
+) -> DetectionResults:
+    """The results of the images of all processes, and with `boxes` also all boxes."""
+    numbering = images.numbering
+    assert numbering is not None  # noqa: S101 - origins were requested
+    assert images.labels_of_rows is not None  # noqa: S101
+    assert images.positives is not None  # noqa: S101
+    options: dict[str, Any] = dict(images.request.options)
+    options |= {"confidence": confidence} if images.request.evaluator.reports_confidence else {}
+    # Numbers of images become ids on the device of the matches.
+    ids = numbering.ids_by_number.to(images.labels_of_rows.device)
+    return DetectionResults(
+        averages=images.averages(rule, confidence=confidence),
+        matches=images.matches[0],
+        images=ids,
+        labels=images.labels_of_rows,
+        positives=images.positives,
+        class_names=class_names,
+        objects=images.objects,
+        boxes=sharded.boxes_of()[0] if boxes else None,
+        image_names=numbering.names,
+        evaluator=replace(images.request.evaluator, **options),
+    )

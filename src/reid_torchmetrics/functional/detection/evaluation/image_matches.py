@@ -37,7 +37,8 @@ Result = TypeVar("Result")
 
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are read with origins only, and sent only then
 _OF_ORIGINS = ("labels_of_rows", "positives")  # fields of image matches that are known with origins only
-_DESCRIBED = ("micro", "iou_type", "with_overlaps", "with_origins", "across_classes")  # fields of a request
+# Fields of a request.
+_DESCRIBED = ("micro", "iou_type", "with_overlaps", "with_origins", "across_classes", "localization")
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,8 @@ class MatchRequest:
     truths of each image"""
     across_classes: bool = False
     """whether to pair detections and ground truths of different classes that overlap; with origins only"""
+    localization: bool = False
+    """whether to note the overlap of each detection with its ground truth"""
 
     @property
     def is_plain(self) -> bool:
@@ -115,7 +118,8 @@ class MatchRequest:
     @property
     def sent_fields(self) -> list[str]:
         """Names of the fields of `Matches` that are sent."""
-        return [each.name for each in fields(Matches) if self.with_origins or each.name not in _ORIGINS]
+        left_out = (() if self.with_origins else _ORIGINS) + (() if self.localization else ("overlaps",))
+        return [each.name for each in fields(Matches) if each.name not in left_out]
 
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
@@ -132,10 +136,11 @@ class MatchRequest:
         else:
             labels = distinct_labels(images.detection_labels, images.ground_truth_labels)
         if not self.with_origins:
-            return ImageMatches(self, labels, matches, overlaps)
+            return ImageMatches(self, labels, matches, overlaps).within_classes()
         # The ground truths that count, for the misses of each image.
         areas, crowds = images.areas_of_ground_truths(self.iou_type), images.ground_truth_crowds
-        bits = bits_of_areas(areas, self.grid, crowds, images.ground_truth_difficult)
+        without_area = areas <= 0 if self.evaluator.is_federated else None
+        bits = bits_of_areas(areas, self.grid, crowds, images.ground_truth_difficult, without_area)
         own_labels = images.ground_truth_labels
         numbers = numbered.numbers.repeat_interleave(images.ground_truth_counts)
         # Rows are counted in each image: users know an object by its place there.
@@ -148,14 +153,28 @@ class MatchRequest:
             labels_of_rows=images.detection_labels.index_select(0, matches[0].rows).long(),
             positives=list_positives(numbers, torch.zeros_like(own_labels) if self.micro[0] else own_labels, bits),
             objects=self._objects(numbered, matches[0]) if self.across_classes else None,
-        )
+        ).within_classes()
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
         boxes, options = numbered.boxes(one_class=micro, iou_type=self.iou_type), dict(self.options)
         if self.evaluator.knows_difficult:
             options["is_difficult"] = numbered.images.ground_truth_difficult
-        options |= {"keep_ground_truths": self.with_origins, "max_bytes": self.max_bytes}
-        return self.evaluator.match(*boxes, self.grid, **options)
+        if self.evaluator.is_federated:
+            options["lists"] = numbered.lists()
+        keep = self.with_origins or self.localization
+        matches = self.evaluator.match(*boxes, self.grid, keep_ground_truths=keep, max_bytes=self.max_bytes, **options)
+        return replace(matches, overlaps=self._overlaps_of(matches, *boxes)) if self.localization else matches
+
+    def _overlaps_of(self, matches: Matches, detections: Detections, ground_truths: GroundTruths) -> Tensor:
+        """The overlap of each matched detection with its ground truth, a crowd as any other."""
+        assert matches.ground_truths is not None  # noqa: S101 - they were asked for
+        sides = detections.shapes, ground_truths.shapes
+        if dict(self.options).get("whole_pixels"):
+            sides = with_edges(sides[0], whole_pixels=True), with_edges(sides[1], whole_pixels=True)
+        rows, is_taken = matches.rows[matches.columns].expand(matches.matched.shape), matches.ground_truths >= 0
+        overlaps = torch.zeros(matches.matched.shape, dtype=torch.float64, device=rows.device)
+        overlaps[is_taken] = sides[0].overlaps(rows[is_taken], sides[1], matches.ground_truths[is_taken])
+        return overlaps
 
     def _overlaps(self, numbered: NumberedImages) -> Overlaps:
         boxes = numbered.boxes(one_class=self.micro[0], iou_type=self.iou_type)
@@ -170,7 +189,9 @@ class MatchRequest:
     ) -> ObjectPairs:
         """Pair matched objects of all classes, with the overlaps and the crowds that the evaluator knows."""
         # Without the detections beyond the largest limit, which were not matched.
-        detections = detections.at(matches.rows.sort().values)
+        order = matches.rows.argsort()
+        detections = detections.at(matches.rows[order])
+        is_outside = matches.area_bits[order] & 1 == 0 if self.evaluator.is_federated else None
         if not self.evaluator.knows_crowds and ground_truths.is_crowd is not None:
             rows = (~ground_truths.is_crowd).nonzero()[:, 0]
             ground_truths = ground_truths.at(rows)
@@ -179,9 +200,8 @@ class MatchRequest:
             detections = detections.with_shapes(with_edges(detections.shapes, whole_pixels=True))
             ground_truths = ground_truths.with_shapes(with_edges(ground_truths.shapes, whole_pixels=True))
         area_range = next(iter(self.grid.area_ranges.values()))
-        return pair_objects(
-            detections, ground_truths, area_range=area_range, is_difficult=is_difficult, max_bytes=self.max_bytes
-        )
+        ignored: dict[str, Any] = {"is_difficult": is_difficult, "is_outside": is_outside}
+        return pair_objects(detections, ground_truths, area_range=area_range, **ignored, max_bytes=self.max_bytes)
 
 
 def bits_of_areas(areas: Tensor, grid: CocoGrid, *excluded: Tensor | None) -> Tensor:
@@ -253,6 +273,15 @@ class ImageMatches:
             objects=ObjectPairs.from_tensors([*rest]) if request.across_classes else None,
         )
 
+    def within_classes(self) -> ImageMatches:
+        """The same without the detections of each class beyond its limit in all images, if there is such a limit."""
+        if self.request.grid.limited != "class":
+            return self
+        most = max(self.request.grid.max_detections)
+        matches = tuple(each.first_of_classes(most) for each in self.matches)
+        labels = None if self.labels_of_rows is None else matches[0].classes[matches[0].class_index.long()]
+        return replace(self, matches=matches, labels_of_rows=labels)
+
     def averages(self, rule: str, number: int = 0, confidence: float | None = None) -> ClassAverages:
         """The numbers of every class, of the matches of a number."""
         return self.once(_averages, rule, number, confidence)
@@ -296,7 +325,7 @@ def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
         overlaps=tuple(each for part in parts for each in part.overlaps),
         objects=merge_object_pairs(objects) if objects else None,
         **joined,
-    )
+    ).within_classes()
 
 
 def _merge(parts: Sequence[Matches]) -> tuple[Matches, Tensor]:

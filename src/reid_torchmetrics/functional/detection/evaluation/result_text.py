@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 
 _COUNTS = ("ground truths", "detections")
+_LIMITED = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
 _MOST_CHARACTERS = 40  # of a name in a table
 
 
@@ -111,10 +112,11 @@ def convention_of(name: str, averages: ClassAverages) -> str:
     threshold, area, limit = _terms(name, averages)
     words = f"average precision, rule {averages.rule}" if _is_precision(name) else "largest recall"
     at = _thresholds_in_words(grid.iou_thresholds) if threshold is None else f"at IoU {threshold:g}"
-    text = f"{words}; {at}; mean over classes"
+    group = name.removeprefix("map_")
+    text = f"{words}; {at}; mean over {f'{group} ' * (group in grid.class_groups)}classes"
     if not averages.has_limits:
         return text
-    return f"{text}; {_area_in_words(area, grid)}; at most {limit} detections of an image and class"
+    return f"{text}; {_area_in_words(area, grid)}; at most {limit} detections of {_LIMITED[grid.limited]}"
 
 
 def _thresholds_in_words(thresholds: Sequence[float]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import curves, errors
 from reid_torchmetrics.functional.detection.evaluators import (
     EVALUATORS,
@@ -25,9 +26,7 @@ from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, check_asked, choose_boxes, list_matches
-from .image_matches import ImageMatches
 from .paired_detections import PairedDetections
-from .sharded_images import ShardedImages
 
 
 @dataclass(frozen=True)
@@ -352,6 +351,26 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         return curves.confidence_curve(self.matches, label, threshold=self._index(iou_threshold))
 
+    def localization_errors(
+        self, *, iou_threshold: float | None = None, area: str | None = None
+    ) -> curves.LocalizationErrors:
+        """Optimal localization recall precision of each class, in the order of `classes`.
+
+        Args:
+            iou_threshold: one of the metric's, below 1.
+            area: the name of an area range; None for the first.
+
+        Raises:
+            TypeError: `iou_threshold` is not a number.
+            ValueError: the results were made without `localization`, or a threshold or area that is not the metric's.
+        """
+        grid, threshold = self.averages.grid, self._index(iou_threshold)
+        names = [*grid.area_ranges]
+        if area is not None:
+            _checks.one_of("area", area, names)
+        place = 0 if area is None else names.index(area)
+        return curves.localization_errors(self.matches, grid.iou_thresholds[threshold], threshold=threshold, area=place)
+
     def precision_recall_curve(
         self, label: int | Tensor, *, iou_threshold: float | None = None
     ) -> curves.PrecisionRecallCurve:
@@ -365,35 +384,3 @@ class DetectionResults(NamedNumbers, SavedResults):
         if isinstance(label, Tensor):  # one of `coco.classes`
             label = operator.index(label)
         return curves.precision_recall_curve(self.matches, label, threshold=threshold)
-
-
-def make_results(
-    sharded: ShardedImages,
-    images: ImageMatches,
-    rule: str,
-    class_names: Mapping[int, str],
-    *,
-    confidence: float | None = None,
-    boxes: bool = False,
-) -> DetectionResults:
-    """The results of the images of all processes, and with `boxes` also all boxes."""
-    numbering = images.numbering
-    assert numbering is not None  # noqa: S101 - origins were requested
-    assert images.labels_of_rows is not None  # noqa: S101
-    assert images.positives is not None  # noqa: S101
-    options: dict[str, Any] = dict(images.request.options)
-    options |= {"confidence": confidence} if images.request.evaluator.reports_confidence else {}
-    # Numbers of images become ids on the device of the matches.
-    ids = numbering.ids_by_number.to(images.labels_of_rows.device)
-    return DetectionResults(
-        averages=images.averages(rule, confidence=confidence),
-        matches=images.matches[0],
-        images=ids,
-        labels=images.labels_of_rows,
-        positives=images.positives,
-        class_names=class_names,
-        objects=images.objects,
-        boxes=sharded.boxes_of()[0] if boxes else None,
-        image_names=numbering.names,
-        evaluator=replace(images.request.evaluator, **options),
-    )

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import place_of_work
-from reid_torchmetrics.functional.detection.curves import OperatingPoints, at_confidence, confidence_curve
+from reid_torchmetrics.functional.detection import curves
 from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
 
 from .image_matches import ImageMatches, Overlaps
@@ -43,7 +43,7 @@ def names_of_values(value_names: Sequence[str], iou_types: Sequence[str] = ("bbo
 
 def coco_names(value_names: Sequence[str], iou_types: Sequence[str]) -> Names:
     """The names of COCO's numbers, and of the values at one confidence."""
-    return names_of_values([*value_names, *_POINT_NAMES], iou_types)
+    return names_of_values([*value_names, *_POINT_NAMES, *curves.LRP_VALUES], iou_types)
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,11 @@ class SingleValue:
         """Whether it depends on a confidence."""
         return self.name in _POINT_NAMES
 
+    @property
+    def is_lrp(self) -> bool:
+        """Whether it is an error of localization: less is better."""
+        return self.name in curves.LRP_VALUES
+
     def of(self, images: ImageMatches, *, rule: str, confidence: float | None) -> Tensor:
         """The number, float64; -1 without ground truths.
 
@@ -84,6 +89,9 @@ class SingleValue:
         """
         if self.is_point:
             return self._at_point(images, confidence)
+        if self.is_lrp:
+            errors = images.once(_localization_errors).of_label(images.matches[0].classes, self.label)
+            return errors.means()[self.name]
         # Means over classes, or over the one class that is asked for.
         averages = images.averages(rule, confidence=confidence)
         if self.label is not None:
@@ -127,13 +135,19 @@ def chosen_value(metric: str | None, names: Names, *, average: str, confidence: 
 
 
 def _best_confidence(images: ImageMatches, place: int) -> float | None:
-    curve = confidence_curve(images.matches[0], threshold=place)
+    curve = curves.confidence_curve(images.matches[0], threshold=place)
     best: Any = curve.best()
     return None if best is None else float(curve.confidence[best])
 
 
-def _points(images: ImageMatches, confidence: float) -> OperatingPoints:
-    return at_confidence(images.matches[0], confidence)
+def _localization_errors(images: ImageMatches) -> curves.LocalizationErrors:
+    grid = images.request.grid
+    place = grid.threshold_index(grid.shown_threshold)
+    return curves.localization_errors(images.matches[0], grid.shown_threshold, threshold=place)
+
+
+def _points(images: ImageMatches, confidence: float) -> curves.OperatingPoints:
+    return curves.at_confidence(images.matches[0], confidence)
 
 
 def computed_values(

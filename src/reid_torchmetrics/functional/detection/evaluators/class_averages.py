@@ -63,19 +63,23 @@ class ClassAverages:
         tables = [self.recall, most[None]]
         if grid.official_limit != last:
             tables.append(self.average_precision[grid.official_limit][None])
-        means = torch.cat([_means(torch.cat(tables)).flatten(), _means(most[0, :, None]), most.new_full((1,), -1.0)])
+        groups = [torch.tensor(labels, dtype=torch.int64, device=most.device) for labels in grid.class_groups.values()]
+        of_groups = [_means(most[:1, :, torch.isin(self.classes, labels)]) for labels in groups]
+        means = [_means(torch.cat(tables)).flatten(), _means(most[0, :, None]), most.new_full((1,), -1.0), *of_groups]
         of_precision = num_limits * num_areas
-        of_threshold, nothing = (num_limits + len(tables) - 1) * num_areas, len(means) - 1
+        of_threshold = (num_limits + len(tables) - 1) * num_areas
+        nothing = of_threshold + len(grid.iou_thresholds)
         thresholds = {value: of_threshold + slot for slot, value in enumerate(grid.iou_thresholds)}
         limits = {limit: place * num_areas for place, limit in enumerate(grid.max_detections)}  # one may be given twice
         places = (
             of_threshold - num_areas,
             *(thresholds.get(value, nothing) for value in AT_THRESHOLDS.values()),
             *range(of_precision + 1, of_precision + num_areas),
+            *range(nothing + 1, nothing + 1 + len(groups)),
             *limits.values(),
             *range(last * num_areas + 1, of_precision),
         )
-        return means.index_select(0, _places(means.device, places))
+        return torch.cat(means).index_select(0, _places(most.device, places))
 
     def of_classes(self) -> dict[str, Float[Tensor, " classes"]]:
         """The numbers of every class by name, in the first area range; NaN for what is undefined."""

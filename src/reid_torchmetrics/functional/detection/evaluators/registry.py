@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
 )
-from reid_torchmetrics.functional.detection.matching import Matches, match_best_of_all, match_on_grid
+from reid_torchmetrics.functional.detection.matching import Matches, match_best_of_all, match_federated, match_on_grid
 
 from .class_averages import ClassAverages
 from .coco import average_matches
@@ -51,12 +51,18 @@ class Evaluator:
     """whether precision, recall and F1 at one confidence are reported"""
     confidence: float | None = None
     """by default; None for the best; in results as the evaluation had it"""
+    max_detections: tuple[int, ...] | None = None
+    """limits of detections by default; None for COCO's"""
+    limited: str = "image and class"
+    """what the limits are of, see `CocoGrid`"""
     has_limits: bool = False
     """whether area ranges and limits of detections are known; without them the grid has one range without ends"""
     knows_crowds: bool = False
     """whether detections may lie in crowds; others leave crowds out"""
     knows_difficult: bool = False
     """whether ground truths may be difficult: they need not be found"""
+    is_federated: bool = False
+    """whether images have lists of absent and of partly annotated classes"""
     whole_pixels: bool = False
     """whether a box has width + 1 times height + 1 pixels, both edges inside; in results as the evaluation had it"""
     has_breakdown: bool = True
@@ -65,6 +71,11 @@ class Evaluator:
     """whether classes without ground truths have a row"""
     confusion_rule: str = "coco"
     """of the evaluator's confusion matrix, one of `CONFUSION_RULES`"""
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """What `target` may have besides the keys that all evaluators know."""
+        return ("difficult",) * self.knows_difficult + ("lists",) * self.is_federated
 
     def checked(self, rule: str | None, confidence: float | None) -> tuple[str, float | None]:
         """A rule of average precision and a confidence, the defaults for None.
@@ -107,10 +118,14 @@ _greedily = partial(_match_at_thresholds, match_greedily)
 _best_of_all = partial(_match_at_thresholds, match_best_of_all)
 _with_limits, _without_limits = (partial(_average, has_limits=has_limits) for has_limits in (True, False))
 _yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
+_lvis = partial(Evaluator, match=match_federated, average=_with_limits, rules=tuple(AP_RULES), rule="coco")
+_lvis = partial(_lvis, has_limits=True, knows_crowds=True, is_federated=True, has_breakdown=False)
 _yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
 
 EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
+    "lvis": _lvis("LVIS", max_detections=(300,), limited="image"),
+    "lvis_fixed": _lvis("LVIS, fixed AP", max_detections=(10_000,), limited="class"),
     "voc": Evaluator(
         "Pascal VOC",
         partial(_best_of_all, claim="voc"),

@@ -47,6 +47,10 @@ class CocoGrid:
     """detections per image and class, ascending"""
     area_ranges: Mapping[str, AreaRange] = field(default_factory=lambda: dict(COCO_AREA_RANGES))
     """the first is the range of `map` and `mar_100`, the numbers without the name of a range"""
+    class_groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """labels of groups of classes by name, such as LVIS' rare ones; each has a mean of its own, `map_{name}`"""
+    limited: str = "image and class"
+    """what the limits of detections are of: an "image and class", an "image", or a "class" of the whole data set"""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -56,14 +60,16 @@ class CocoGrid:
             raise ValueError(f"`max_detections` must ascend; got {self.max_detections!r}.")
         check_area_ranges(self.area_ranges)
         check_recalls("recall_thresholds", self.recall_thresholds)
-        object.__setattr__(self, "area_ranges", dict(self.area_ranges))  # the caller may go on to change it
+        # The caller may go on to change them.
+        object.__setattr__(self, "area_ranges", dict(self.area_ranges))
+        object.__setattr__(self, "class_groups", _checked_groups(self.class_groups, self.area_ranges))
 
     @property
     def value_names(self) -> list[str]:
         """Names of COCO's numbers, in the order of `ClassAverages.summary`."""
         names = [*self.area_ranges][1:]
         of_recall = [f"mar_{name}" for name in (*dict.fromkeys(self.max_detections), *names)]
-        return ["map", "map_50", "map_75", *(f"map_{name}" for name in names), *of_recall]
+        return ["map", "map_50", "map_75", *(f"map_{name}" for name in (*names, *self.class_groups)), *of_recall]
 
     @cached_property
     def official_limit(self) -> int:
@@ -122,6 +128,19 @@ def check_area_ranges(area_ranges: object) -> None:
             raise TypeError(f"`area_ranges` must have pairs of numbers as values; got {ends!r} for {name!r}.")
         if math.isnan(ends[0]) or not ends[0] <= ends[1]:
             raise ValueError(f"`area_ranges` must have a least area first; got {ends!r} for {name!r}.")
+
+
+def _checked_groups(groups: object, area_ranges: Mapping[str, AreaRange]) -> dict[str, tuple[int, ...]]:
+    """Groups of labels with names of their own, or an error."""
+    if not isinstance(groups, Mapping):
+        raise TypeError(f"`class_groups` must be a mapping of names to labels; got {type(groups).__name__}.")
+    checked = {}
+    for name, labels in groups.items():
+        if not isinstance(name, str) or name in area_ranges or name.isdigit():
+            raise ValueError(f"`class_groups` must have names that area ranges and thresholds lack; got {name!r}.")
+        _checks.integers("class_groups", labels)
+        checked[name] = tuple(map(operator.index, labels))
+    return checked
 
 
 def _is_number(value: object) -> bool:

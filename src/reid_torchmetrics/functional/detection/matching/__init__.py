@@ -1,6 +1,7 @@
 """Matching of detections to ground truths: from boxes to `Matches`."""
 
 from .best_of_all import CLAIMS, match_best_of_all, with_edges
+from .federated import match_federated
 from .matches import Matches, merge_matches
 from .matching import match_images, match_on_grid
 from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, find_pairs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int, Integer, Shaped
+from jaxtyping import Bool, Float, Int, Integer, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -51,6 +51,8 @@ class Matches:
     """matched to a ground truth that counts"""
     ground_truths: Int[Tensor, "areas thresholds matched"] | None = field(default=None, metadata=_OF_COLUMNS)
     """rows of the ground truths they are matched to, -1 for none; None if not asked for"""
+    overlaps: Float[Tensor, "areas thresholds matched"] | None = field(default=None, metadata=_OF_COLUMNS)
+    """overlaps with these, float64, 0 for none; None if not asked for"""
 
     def within(self, limit: int) -> Matches:
         """The matches within a smaller limit of detections per image and class; not matched again, as in COCO."""
@@ -62,6 +64,11 @@ class Matches:
         columns = kept.index_select(0, self.columns).nonzero()[:, 0]
         new_places = kept.cumsum(0) - 1
         return self._selected(places, columns, new_places.index_select(0, self.columns.index_select(0, columns)))
+
+    def first_of_classes(self, most: int) -> Matches:
+        """The matches of the best detections of each class in all images; of equal scores the first are better."""
+        ranks = segments.runs(0, self.class_index.bincount())[1]
+        return replace(self, limits=(ranks >= most).to(torch.int8)).within(0)
 
     def with_rows(self, rows: Int[Tensor, " detections"], true_rows: Int[Tensor, " ground_truths"]) -> Matches:
         """The same with other numbers for the rows of detections and of ground truths, given by row."""

@@ -1,0 +1,142 @@
+"""LVIS' federated matching: of each image only some classes are annotated, and of some of these not all objects.
+
+Each image has the classes of its ground truths, classes that are surely absent, and classes with more objects than
+annotated. A detection of any other class is neither right nor wrong; one of a class with more objects is right or
+ignored. All else is COCO's matching, without crowds. Source: `LVISEval` of lvis-api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.detection.inputs import (
+    CocoGrid,
+    Detections,
+    GroundTruths,
+    distinct_labels,
+    order_by_class_and_score,
+    place_of_labels,
+)
+
+from .matches import Matches
+from .matching import match_on_grid
+from .pairs import DEFAULT_MAX_BYTES
+
+_OUTSIDE = -1.0  # an area in no range
+_BLOCK = 1 << 17  # detections whose keys stay in the cache of a CPU
+
+
+@torch.no_grad()
+def match_federated(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    grid: CocoGrid,
+    *,
+    lists: Int[Tensor, "entries 3"] | None = None,
+    keep_ground_truths: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Matches:
+    """Match as LVIS does; objects and detections without area vanish.
+
+    Args:
+        detections: of all images; where the limit of the grid is of an image, the best of each image over all classes
+            are matched. Otherwise detections of classes that an image does not list are kept, as ignored ones.
+        ground_truths: of all images; `is_crowd` says which are ignored, each may be taken once.
+        grid: thresholds, limits and area ranges.
+        lists: number of an image, label, and 0 where the class is surely absent, 1 where it has more objects.
+        keep_ground_truths: see `match_images`.
+        max_bytes: see `match_images`.
+    """
+    device = detections.labels.device
+    lists = torch.empty((0, 3), dtype=torch.int64, device=device) if lists is None else lists
+    # Ground truths with an area; ignored ones are outside of all ranges.
+    areas = (ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas).double()
+    true_rows = (areas > 0).nonzero()[:, 0]
+    if ground_truths.is_crowd is not None:
+        areas = areas.masked_fill(ground_truths.is_crowd, _OUTSIDE)
+    true = GroundTruths.unchecked(**vars(ground_truths) | {"is_crowd": None, "areas": areas}).at(true_rows)
+    # Detections with an area whose class the image lists; under a limit of an image only those are matched.
+    listed = _Pairs.of(
+        torch.cat([torch.stack([true.images.long(), true.labels.long()], 1), lists[lists[:, 2] == 0, :2]])
+    )
+
+    def count(part: Detections) -> Tensor:
+        areas = part.shapes.areas()
+        return listed.hold(part) & (areas > 0) & (areas < torch.inf)
+
+    counts = _by_blocks(count, detections)
+    held, rows = detections, torch.arange(0, device=device)
+    if grid.limited == "image":
+        counts = _exclude_beyond(detections, max(grid.max_detections), counts)
+        rows = counts.nonzero()[:, 0]
+        held = detections.at(rows)
+    matches = match_on_grid(held, true, grid, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes)
+    # Without a match these are ignored, as are detections outside of all area ranges.
+    is_ignored = _by_blocks(_Pairs.of(lists[lists[:, 2] == 1, :2]).hold, held)
+    if held is detections:
+        is_ignored |= ~counts
+        rows = torch.arange(len(counts), device=device)
+    bits = matches.area_bits.masked_fill(is_ignored.index_select(0, matches.rows), 0)
+    return replace(matches, area_bits=bits).with_rows(rows, true_rows)
+
+
+def _exclude_beyond(detections: Detections, most: int, counts: Bool[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+    """Drop the detections that are not among the best of their image, over all classes."""
+    is_full = (detections.images.bincount() > most).index_select(0, detections.images)
+    if not bool(is_full.any()):
+        return counts
+    rows = is_full.nonzero()[:, 0]
+    order, image = order_by_class_and_score(detections.images[rows].int(), detections.scores[rows])
+    beyond = rows[order[_ranks(image.long()) >= most]]
+    return counts.index_fill(0, beyond, value=False)
+
+
+def _ranks(groups: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
+    """The place of each row in its group; groups ascend."""
+    return segments.runs(0, groups.bincount())[1]
+
+
+class _Pairs(NamedTuple):
+    """Pairs of an image and a class."""
+
+    classes: Int[Tensor, " classes"]
+    keys: Int[Tensor, " pairs"]
+    """image * classes + place of the class, ascending"""
+
+    @classmethod
+    def of(cls, listed: Int[Tensor, "pairs 2"]) -> _Pairs:
+        images, labels = listed.unbind(1)
+        classes = distinct_labels(labels)
+        if not len(classes):
+            return cls(classes, classes)
+        return cls(classes, (images * len(classes)).add_(place_of_labels(labels.contiguous(), classes)).unique())
+
+    def hold(self, detections: Detections) -> Bool[Tensor, " detections"]:
+        """Whether image and class of each detection are one of the pairs."""
+        labels = detections.labels.long()
+        if not len(self.keys):
+            return torch.zeros_like(labels, dtype=torch.bool)
+        place = torch.searchsorted(self.classes, labels).clamp_(max=len(self.classes) - 1)
+        key = (detections.images.long() * len(self.classes)).add_(place)
+        found = torch.searchsorted(self.keys, key).clamp_(max=len(self.keys) - 1)
+        return (self.keys.index_select(0, found) == key) & (self.classes.index_select(0, place) == labels)
+
+
+def _by_blocks(look: Callable[[Detections], Tensor], detections: Detections) -> Bool[Tensor, " detections"]:
+    """A flag of each detection, found block by block."""
+    device, number = detections.labels.device, len(detections.labels)
+    if number <= _BLOCK or device.type != "cpu":
+        return look(detections)
+    blocks = [(first, min(number, first + _BLOCK)) for first in range(0, number, _BLOCK)]
+
+    def of_block(ends: tuple[int, int]) -> Tensor:
+        return look(detections.at(torch.arange(*ends, device=device)))
+
+    return torch.cat(workers.share(of_block, blocks))
