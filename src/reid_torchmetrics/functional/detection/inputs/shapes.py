@@ -105,6 +105,8 @@ class BoxShapes(Shapes):
     boxes: Float[Tensor, "boxes 4"]
     sides_of: Callable[[Tensor], Sides] = Sides.of
     """edges and areas of boxes: `Sides.of` as in COCO, `Sides.of_corners` as in Pascal VOC"""
+    areas_given: Float[Tensor, " boxes"] | None = None
+    """areas for the area ranges, if not width times height"""
 
     def __len__(self) -> int:
         """See `Shapes`."""
@@ -121,11 +123,12 @@ class BoxShapes(Shapes):
 
     def __getitem__(self, rows: Tensor) -> BoxShapes:
         """See `Shapes`."""
-        return BoxShapes(self.boxes.index_select(0, rows), self.sides_of)
+        given = None if self.areas_given is None else self.areas_given.index_select(0, rows)
+        return BoxShapes(self.boxes.index_select(0, rows), self.sides_of, given)
 
     def areas(self) -> Float[Tensor, " boxes"]:
-        """See `Shapes`: width times height."""
-        return box_areas(self.boxes)
+        """See `Shapes`: as given, or width times height."""
+        return box_areas(self.boxes) if self.areas_given is None else self.areas_given
 
     def overlaps(
         self,
