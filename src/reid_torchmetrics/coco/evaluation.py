@@ -142,7 +142,7 @@ class COCOeval:
         return self._problem
 
     def accumulate(self, p: Params | None = None) -> None:
-        """Make the arrays of `eval`, for other parameters than those of `evaluate` if they are given or were changed.
+        """Make the arrays of `eval`, for the parameters of `evaluate` or for parameters that changed since or are given.
 
         Raises:
             ValueError: `evaluate` was not called, or parameters that are not allowed.

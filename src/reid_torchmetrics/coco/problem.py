@@ -36,7 +36,7 @@ _NAMES |= {"area_ranges": "areaRng"}
 
 @dataclass(frozen=True)
 class CocoSide:
-    """The annotations or the results of some images and categories: by image, those of an image in their order."""
+    """The annotations or the results of some images and categories, by image."""
 
     coco: COCO
     rows: list[Row]
@@ -157,8 +157,8 @@ def grid_of(params: Any) -> CocoGrid:
         TypeError: a parameter of another type.
         ValueError: a value that is not allowed.
     """
-    ranges = {str(place): tuple(ends) for place, ends in enumerate(params.areaRng)}
-    thresholds, recalls = (tuple(np.asarray(each).tolist()) for each in (params.iouThrs, params.recThrs))
+    ranges = {str(place): tuple(map(float, ends)) for place, ends in enumerate(params.areaRng)}
+    thresholds, recalls = (tuple(map(float, each)) for each in (params.iouThrs, params.recThrs))
     try:
         return CocoGrid(thresholds, recalls, tuple(np.asarray(params.maxDets).tolist()), ranges)
     except (TypeError, ValueError) as error:
