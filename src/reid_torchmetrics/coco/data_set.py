@@ -151,7 +151,10 @@ class COCO:
 
     def annToRLE(self, ann: Row) -> Row:
         """The mask of an annotation, also of polygons: its `size` and `counts`, bytes in COCO's compressed form."""
-        (lengths,) = RunLengths.from_coco([run_lengths(ann, self.imgs)]).to_coco(compressed=True)
+        lengths = run_lengths(ann, self.imgs)
+        if isinstance(lengths["counts"], (str, bytes)):
+            return lengths
+        (lengths,) = RunLengths.from_coco([lengths]).to_coco(compressed=True)
         return {**lengths, "counts": lengths["counts"].encode()}
 
     def annToMask(self, ann: Row) -> NDArray[np.uint8]:
@@ -160,14 +163,17 @@ class COCO:
 
 
 def run_lengths(annotation: Row, images: Mapping[Any, Row]) -> Row:
-    """The mask of an annotation as run lengths, in any form; images by id.
+    """The mask of an annotation as run lengths, in any form, or its box as a mask; images by id.
 
     Raises:
-        ValueError: an annotation without a mask, or a polygon in an image without `height` and `width`.
+        ValueError: an annotation with neither, or a polygon or box in an image without `height` and `width`.
     """
     segmentation, image = annotation.get("segmentation"), images.get(annotation["image_id"], {})
     if isinstance(segmentation, Mapping):
         return dict(segmentation)
+    if segmentation is None and "bbox" in annotation:  # as of results with boxes
+        x, y, width, height = annotation["bbox"]
+        segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
     if segmentation is None or not {"height", "width"} <= image.keys():
         came = f"the keys {[*annotation]} and the image {image!r}"
         raise ValueError(
@@ -189,9 +195,7 @@ def _given(row: Row, key: str, name: str) -> Any:
 
 def _fill_boxes(rows: list[Row]) -> None:
     for row in rows:
-        x, y, width, height = row["bbox"]
-        row |= {"area": width * height, "iscrowd": 0}
-        row.setdefault("segmentation", [[x, y, x, y + height, x + width, y + height, x + width, y]])
+        row["area"], row["iscrowd"] = row["bbox"][2] * row["bbox"][3], 0
 
 
 def _fill_masks(rows: list[Row]) -> None:
@@ -201,7 +205,7 @@ def _fill_masks(rows: list[Row]) -> None:
     for alike in by_size.values():
         masks = checked_masks("segmentation", RunLengths.from_coco([row["segmentation"] for row in alike]))
         for row, area, box in zip(alike, masks.areas().long().tolist(), masks.boxes().tolist(), strict=True):
-            row |= {"area": area, "iscrowd": 0}
+            row["area"], row["iscrowd"] = area, 0
             row.setdefault("bbox", box)
 
 

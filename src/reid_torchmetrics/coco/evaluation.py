@@ -142,7 +142,7 @@ class COCOeval:
         return self._problem
 
     def accumulate(self, p: Params | None = None) -> None:
-        """Make the arrays of `eval`, for the parameters of `evaluate` or for parameters that changed since or are given.
+        """Make the arrays of `eval`, also for parameters that are given, or were changed after `evaluate`.
 
         Raises:
             ValueError: `evaluate` was not called, or parameters that are not allowed.

@@ -157,7 +157,7 @@ def grid_of(params: Any) -> CocoGrid:
         TypeError: a parameter of another type.
         ValueError: a value that is not allowed.
     """
-    ranges = {str(place): tuple(map(float, ends)) for place, ends in enumerate(params.areaRng)}
+    ranges: Any = {str(place): tuple(map(float, ends)) for place, ends in enumerate(params.areaRng)}
     thresholds, recalls = (tuple(map(float, each)) for each in (params.iouThrs, params.recThrs))
     try:
         return CocoGrid(thresholds, recalls, tuple(np.asarray(params.maxDets).tolist()), ranges)
