@@ -254,6 +254,7 @@ def pack_images(
     invalid: str,
     flags: Sequence[str] = (),
     note: Note | None = None,
+    keeps: bool = False,
 ) -> Batch:
     """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
 
@@ -267,6 +268,7 @@ def pack_images(
         invalid: one of `INVALID`.
         flags: more keys of `target`, see `pack`.
         note: called with the shapes and the states of their boxes.
+        keeps: whether shapes are kept for files.
     """
     batch_checks.check_lengths(preds, target)
     if not types:
@@ -286,5 +288,5 @@ def pack_images(
         note(shapes, batch.states)
     # Boxes around invalid shapes are invalid, too: they count once.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
-    states = batch.states | shapes.states(batch.states)
+    states = batch.states | shapes.states(batch.states, keeps=keeps)
     return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)

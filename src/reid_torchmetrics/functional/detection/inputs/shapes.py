@@ -303,5 +303,9 @@ class ShapeType(ABC):
         """Areas for the area ranges; -1 for a ground truth that counts in none, see `count_key`."""
         return areas
 
+    @abstractmethod
+    def rows(self, shapes: Any) -> list[dict[str, Any]]:
+        """The shapes as the rows of COCO's files have them, by the keys there."""
+
     def check_pair(self, name: str, detections: Any, ground_truths: Any) -> None:  # noqa: B027 - most shapes fit any other
         """Raise unless both are of the same image."""
