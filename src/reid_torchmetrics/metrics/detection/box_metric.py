@@ -237,7 +237,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             if {*incoming_state.iou_type} != {*self.iou_type}:
                 raise ValueError(f"`iou_type` must be {self.iou_type} in both metrics; got {incoming_state.iou_type}.")
             keeps = self._keeps_shapes
-            if incoming_state._keeps_shapes != keeps:
+            if hasattr(incoming_state, "shape_bytes") != keeps:
                 raise ValueError(f"`keep_shapes` must be {keeps} in both metrics; got {not keeps}.")
         super().merge_state(incoming_state)
         if isinstance(incoming_state, BoxMetric):

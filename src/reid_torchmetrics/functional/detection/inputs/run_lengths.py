@@ -126,9 +126,12 @@ class RunLengths:
     def from_masks(cls, masks: Bool[Tensor, "masks height width"]) -> RunLengths:
         """Of pixels."""
         num_masks, height, width = masks.shape
-        columns = masks.transpose(1, 2).reshape(num_masks, height * width)
-        is_flip = torch.cat([columns[:, :1], columns[:, 1:] ^ columns[:, :-1]], 1)
-        return cls((height, width), is_flip.nonzero()[:, 1].cpu(), is_flip.sum(1).cpu())
+        # NumPy transposes and searches bytes in a third of torch's time.
+        columns = np.ascontiguousarray(masks.cpu().numpy().transpose(0, 2, 1)).reshape(num_masks, height * width)
+        is_flip = np.diff(columns, axis=1, prepend=False)
+        num_flips = np.count_nonzero(is_flip, axis=1)
+        flips = np.flatnonzero(is_flip) - np.repeat(np.arange(num_masks) * (height * width), num_flips)
+        return cls((height, width), torch.from_numpy(flips), torch.from_numpy(num_flips))
 
     def __len__(self) -> int:
         """Number of masks."""
