@@ -50,6 +50,13 @@ def test_questions_have_the_answers_of_pycocotools(name, options):
     assert (ours, set(map(str, ours))) == (theirs, set(map(str, theirs))) or sorted(ours) == sorted(theirs)
 
 
+def test_a_data_set_says_what_it_is(capsys):
+    for coco in both(DATA_SET | {"info": {"year": 2014}}):
+        capsys.readouterr()
+        coco.info()
+        assert capsys.readouterr().out == "year: 2014\n"
+
+
 def test_the_tables_are_those_of_pycocotools():
     ours, theirs = both()
     for name in ("anns", "imgs", "cats", "imgToAnns", "catToImgs"):

@@ -59,6 +59,11 @@ class COCO:
         rows: list[Row] = self.dataset.get(name, [])
         return rows
 
+    def info(self) -> None:
+        """Print what the data set says of itself."""
+        for key, value in self.dataset.get("info", {}).items():
+            print(f"{key}: {value}")  # noqa: T201
+
     def getAnnIds(
         self, imgIds: Ids = (), catIds: Ids = (), areaRng: Sequence[float] = (), iscrowd: bool | None = None
     ) -> list[Any]:
