@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -18,43 +17,31 @@ ImageResult: TypeAlias = dict[str, Any]
 Ints: TypeAlias = NDArray[np.int64]
 
 
-class _Group(NamedTuple):
-    """The objects of an image and category."""
-
-    image: int
-    category: int
-    detections: Ints
-    """places in the matches, by descending score"""
-    ground_truths: Ints
-    """rows"""
-
-
-def _groups(problem: CocoProblem, matches: Matches) -> Iterator[_Group]:
-    """All images of the first category, of the second, and so on."""
+def _groups(problem: CocoProblem, matches: Matches) -> list[tuple[Ints, Ints]]:
+    """Of each category and image the places of its detections in the matches, by score, and rows of ground truths."""
     num_images = len(problem.images)
     keys = (
         matches.class_index.numpy() * num_images + matches.images.numpy(),
         problem.truth.labels.numpy() * num_images + problem.truth.images.numpy(),
     )
+    numbers = np.arange(len(problem.categories) * num_images)
     orders = [key.argsort(kind="stable") for key in keys]
-    last = np.arange(1, len(problem.categories) * num_images)
-    sides = [np.split(order, np.searchsorted(key[order], last)) for order, key in zip(orders, keys, strict=True)]
-    for number, (category, image) in enumerate(product(range(len(problem.categories)), range(num_images))):
-        yield _Group(image, category, sides[0][number], sides[1][number])
+    sides = [np.split(order, np.searchsorted(key[order], numbers[1:])) for order, key in zip(orders, keys, strict=True)]
+    return [*zip(*sides, strict=True)][: len(numbers)]
 
 
 def list_overlaps(problem: CocoProblem) -> dict[tuple[Any, Any], Any]:
     """By image and category, [detections, ground truths] float64; an empty list without either."""
-    matches, found = problem.matches(), {}
+    matches = problem.matches()
+    found: dict[tuple[Any, Any], Any] = {}
     shapes, true_shapes = problem.detections.shapes, problem.ground_truths.shapes
-    for each in _groups(problem, matches):
-        rows = matches.rows.numpy()[each.detections]
-        pairs = np.stack(np.meshgrid(rows, each.ground_truths, indexing="ij")).reshape(2, -1)
-        row, true_row = torch.from_numpy(pairs)
+    names = product(problem.categories, problem.images)
+    for (category, image), (places, trues) in zip(names, _groups(problem, matches), strict=True):
+        rows = matches.rows.numpy()[places]
+        row, true_row = torch.from_numpy(np.stack(np.meshgrid(rows, trues, indexing="ij")).reshape(2, -1))
         crowds = problem.ground_truths.is_crowd
         iou = shapes.overlaps(row, true_shapes, true_row, None if crowds is None else crowds[true_row])
-        table: Any = iou.view(len(rows), len(each.ground_truths)).numpy() if len(row) else []
-        found[problem.images[each.image], problem.categories[each.category]] = table
+        found[image, category] = iou.view(len(rows), len(trues)).numpy() if len(row) else []
     return found
 
 
@@ -70,32 +57,32 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
     true_ids = np.array([*(row["id"] for row in problem.truth.rows), 0], dtype=np.float64)
     objects = problem.ground_truths
     areas, crowds = (np.append(np.asarray(each), 0) for each in (objects.areas, objects.is_crowd))
-    groups, listed = [*_groups(problem, matches)], []
-    starts = range(0, len(groups), max(len(problem.images), 1))
-    for start, (number, ends) in product(starts, enumerate(grid.area_ranges.values())):
+    groups, listed, step = _groups(problem, matches), [], max(len(problem.images), 1)
+    for (first, category), (number, ends) in product(
+        enumerate(problem.categories), enumerate(grid.area_ranges.values())
+    ):
         is_ignored = (crowds != 0) | (areas < ends[0]) | (areas > ends[1])
         is_ignored[-1] = False
         is_outside = (matches.area_bits.numpy() >> number) & 1 == 0
-        for group in groups[start : start + len(problem.images)]:
-            places, trues = group.detections, group.ground_truths
-            trues = trues[is_ignored[trues].argsort(kind="stable")]
+        for image, (places, trues) in zip(problem.images, groups[first * step : (first + 1) * step], strict=True):
+            ordered = trues[is_ignored[trues].argsort(kind="stable")]
             chosen = taken[number][:, places]
-            dt_matches, gt_matches = true_ids[chosen], np.zeros((len(chosen), len(trues)))
+            dt_matches, gt_matches = true_ids[chosen], np.zeros((len(chosen), len(ordered)))
             threshold, place = (chosen >= 0).nonzero()
-            column = (trues == chosen[threshold, place][:, None]).argmax(1) if len(place) else place
+            column = (ordered == chosen[threshold, place][:, None]).argmax(1) if len(place) else place
             gt_matches[threshold, column] = ids[places[place]]  # of a crowd the last detection
             result = {
-                "image_id": problem.images[group.image],
-                "category_id": problem.categories[group.category],
+                "image_id": image,
+                "category_id": category,
                 "aRng": [*ends],
                 "maxDet": grid.max_detections[-1],
                 "dtIds": [rows[each]["id"] for each in places],
-                "gtIds": [problem.truth.rows[each]["id"] for each in trues],
+                "gtIds": [problem.truth.rows[each]["id"] for each in ordered],
                 "dtMatches": dt_matches,
                 "gtMatches": gt_matches,
                 "dtScores": [rows[each]["score"] for each in places],
-                "gtIgnore": is_ignored[trues].astype(int),
+                "gtIgnore": is_ignored[ordered].astype(int),
                 "dtIgnore": is_ignored[chosen] | ((dt_matches == 0) & is_outside[places]),
             }
-            listed.append(result if len(places) or len(trues) else None)
+            listed.append(result if len(places) or len(ordered) else None)
     return listed

@@ -62,10 +62,6 @@ class CocoSide:
         images = np.arange(len(counts)).repeat(counts)
         return cls(coco, rows, torch.from_numpy(images), torch.tensor(labels, dtype=torch.int64, device=_CPU))
 
-    def column(self, key: str, *shape: int, is_finite: bool = True) -> Tensor:
-        """Numbers of all rows, see `_column`."""
-        return _column(self.rows, key, *shape, is_finite=is_finite)
-
     def shapes(self, rows: list[Row], params: Any) -> Any:
         """Keypoints or masks of some rows, as a `ShapeType` reads them."""
         if params.iouType == "keypoints":
@@ -118,10 +114,10 @@ class CocoProblem:
         truth, results = CocoSide.of(cocoGt, params), CocoSide.of(cocoDt, params)
         _check_ids(truth.rows)
         crowds = torch.tensor([bool(row.get("iscrowd")) for row in truth.rows], dtype=torch.bool, device=_CPU)
-        areas, scores = truth.column("area"), results.column("score")
+        areas, scores = _column(truth.rows, "area"), _column(results.rows, "score")
         shapes, true_shapes = _shapes(results, truth, params, areas, crowds)
         if params.iouType == "keypoints":  # an object without a labeled keypoint counts in no area range
-            areas = areas.masked_fill(truth.column("num_keypoints") == 0, -math.inf)
+            areas = areas.masked_fill(_column(truth.rows, "num_keypoints") == 0, -math.inf)
         ground_truths = GroundTruths.unchecked(
             boxes=true_shapes, labels=truth.labels, images=truth.images, is_crowd=crowds, areas=areas
         )
@@ -180,14 +176,14 @@ def _check_ids(rows: list[Row]) -> None:
 
 def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, crowds: Tensor) -> tuple[Shapes, Shapes]:
     """The detections and the ground truths."""
-    own_areas = results.column("area", is_finite=False)
+    own_areas = _column(results.rows, "area", is_finite=False)
     if params.iouType == "bbox":
-        boxes = results.column("bbox", 4, is_finite=False)
-        return BoxShapes(boxes, areas_given=own_areas), BoxShapes(truth.column("bbox", 4))
+        boxes = _column(results.rows, "bbox", 4, is_finite=False)
+        return BoxShapes(boxes, areas_given=own_areas), BoxShapes(_column(truth.rows, "bbox", 4))
     has_keypoints = params.iouType == "keypoints"
     sigmas = tuple(np.asarray(params.kpt_oks_sigmas).tolist()) if has_keypoints else None
     (kind,) = shape_types((params.iouType,), sigmas).values()
-    boxes = truth.column("bbox", 4) if has_keypoints else areas.new_zeros(len(areas), 4)
+    boxes = _column(truth.rows, "bbox", 4) if has_keypoints else areas.new_zeros(len(areas), 4)
     counts = [side.images.bincount(minlength=len(params.imgIds)) for side in (results, truth)]
     edges = [[*pairwise([0, *each.cumsum(0).tolist()])] for each in counts]
 
