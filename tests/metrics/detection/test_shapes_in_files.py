@@ -63,9 +63,9 @@ def test_what_is_written_is_read_and_evaluates_alike(tmp_path, iou_type):
     again = fed(DetectionMAP(box_format="xywh", iou_type=iou_type, keep_shapes=True), *read)
     assert is_same(again.results().summary(), metric.results().summary())
     assert is_same(fed(DetectionMAP(iou_type=iou_type), preds, target).results().summary(), metric.results().summary())
-    contents = [path.read_text() for path in sorted(tmp_path.iterdir())]
+    contents = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
     written(tmp_path, again)
-    assert [path.read_text() for path in sorted(tmp_path.iterdir())] == contents
+    assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == contents
 
 
 @pytest.mark.parametrize("iou_type", ["segm", "keypoints"])
