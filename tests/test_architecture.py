@@ -44,6 +44,7 @@ FACES = [
     *(f"{FUNCTIONAL}.retrieval.{room}" for room in (*ROOMS, "evaluation")),
     *(f"{FUNCTIONAL}.detection.{room}" for room in (*DETECTION_ROOMS, "evaluation")),
     *(f"{PACKAGE}.metrics.{room}" for room in ("base", "reid", "detection")),
+    f"{PACKAGE}.coco",
     f"{PACKAGE}.plot",
     f"{PACKAGE}.report",
     f"{PACKAGE}.integrations",
@@ -61,6 +62,10 @@ RULES = [
     (FUNCTIONAL, "PIL"),
     (FUNCTIONAL, "lightning"),
     (FUNCTIONAL, f"{PACKAGE}.metrics"),
+    (FUNCTIONAL, f"{PACKAGE}.coco"),
+    (f"{PACKAGE}.coco", "torchmetrics"),
+    (f"{PACKAGE}.coco", "pycocotools"),
+    (f"{PACKAGE}.coco", f"{PACKAGE}.metrics"),
     (FUNCTIONAL, f"{PACKAGE}.plot"),
     (FUNCTIONAL, f"{PACKAGE}.report"),
     (FUNCTIONAL, f"{PACKAGE}.integrations"),
@@ -267,6 +272,7 @@ def test_no_file_is_longer_than_400_lines():
 
 
 ONE_IMPORTER = {
+    "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
     "data.mat_files": "a format of files, with its layout",
     "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",

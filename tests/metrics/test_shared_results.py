@@ -48,6 +48,7 @@ NEUTRAL = {
     "backend": "neither is used",
     "class_names": "of results only",
     "invalid": "`update` stores other boxes, or raises",
+    "keep_shapes": "for files",
     "max_bytes": "numbers do not depend on blocks",
     "postfix": "names",
     "prefix": "names",

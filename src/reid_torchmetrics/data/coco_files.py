@@ -1,11 +1,11 @@
-"""COCO's files of results and of data sets: boxes are read and written, masks and keypoints are read."""
+"""COCO's files of results and of data sets, with boxes, masks, keypoints and rotated boxes."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,24 +14,38 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import Images, NumberedImages
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
 
+KeptRows: TypeAlias = Sequence[Sequence[Mapping[str, Any]]]
+"""of detections and of ground truths"""
+
 _LEAST_AREA = torch.finfo(torch.float32).tiny
 """stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
 _LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 _MOST_SHOWN = 60  # characters of a value in a message
 
 
-def write(numbered: NumberedImages, name: str) -> None:
-    """Write images to `{name}_preds.json`, a list of results, and `{name}_target.json`, a data set."""
+def write(numbered: NumberedImages, name: str, kept: Sequence[KeptRows] = (), *, has_boxes: bool = True) -> None:
+    """Write images to `{name}_preds.json`, a list of results, and `{name}_target.json`, a data set.
+
+    `kept` are more columns of the rows of each image, such as masks; without `has_boxes` results have no `bbox`.
+    """
     images = numbered.images
     ids = (numbered.numbers if images.image_ids is None else images.image_ids).tolist()
+    boxes = {"bbox": images.detection_boxes.tolist()} if has_boxes else {}
     results = _rows(
         image_id=_repeated(ids, images.detection_counts),
         category_id=images.detection_labels.tolist(),
-        bbox=images.detection_boxes.tolist(),
+        **boxes,
         score=images.detection_scores.tolist(),
     )
+    data_set = _data_set(images, ids)
+    for side, rows in enumerate((results, data_set["annotations"])):
+        for row, more in zip(rows, (each for image in kept for each in image[side]), strict=bool(kept)):
+            row.update(more)
+    for image, sides in zip(data_set["images"], kept, strict=bool(kept)):
+        for row in (row for side in sides for row in side if "segmentation" in row):
+            image["height"], image["width"] = row["segmentation"]["size"]
     Path(f"{name}_preds.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
-    Path(f"{name}_target.json").write_text(json.dumps(_data_set(images, ids), indent=1), encoding="utf-8")
+    Path(f"{name}_target.json").write_text(json.dumps(data_set, indent=1), encoding="utf-8")
 
 
 def _data_set(images: Images, ids: Sequence[int]) -> dict[str, Any]:
@@ -200,12 +214,21 @@ def _add_boxes(results: list[dict[str, Any]], images: Mapping[Any, Mapping[str, 
 
 def _run_lengths(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The masks of an image, as dicts of run lengths."""
-    return [_of_polygons(row.get("segmentation") or [_polygon_around(*row["bbox"])], image) for row in rows]
+    return [_of_polygons(_segmentation(row), image) for row in rows]
 
 
-def _polygon_around(x: float, y: float, width: float, height: float) -> list[float]:
-    """A box as a polygon, in the order of COCO's API."""
-    return [x, y, x, y + height, x + width, y + height, x + width, y]
+def _segmentation(row: Mapping[str, Any]) -> Any:
+    """A row's own, or its box as a polygon, in the order of COCO's API."""
+    if row.get("segmentation") or "bbox" not in row:
+        return _given(row, "segmentation")
+    x, y, width, height = row["bbox"]
+    return [[x, y, x, y + height, x + width, y + height, x + width, y]]
+
+
+def _given(row: Mapping[str, Any], key: str) -> Any:
+    if key not in row:
+        raise ValueError(f"`{key}` must be in every row; got the keys {', '.join(row)} for image {row['image_id']!r}.")
+    return row[key]
 
 
 def _of_polygons(segmentation: Any, image: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,7 +242,7 @@ def _of_polygons(segmentation: Any, image: Mapping[str, Any]) -> dict[str, Any]:
 
 def _keypoints(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> Tensor:  # noqa: ARG001
     """The keypoints of an image, [objects, keypoints, 3]."""
-    listed = [torch.tensor(row["keypoints"], dtype=torch.float64, device="cpu").view(-1, 3) for row in rows]
+    listed = [torch.tensor(_given(row, "keypoints"), dtype=torch.float64, device="cpu").view(-1, 3) for row in rows]
     return torch.stack(listed) if listed else torch.empty(0, dtype=torch.float64, device="cpu")
 
 
@@ -228,7 +251,16 @@ def _num_keypoints(row: Mapping[str, Any]) -> int:
     return int(row.get("num_keypoints", sum(visibility > 0 for visibility in row["keypoints"][2::3])))
 
 
-SHAPE_READERS = {"segm": ("masks", _run_lengths), "keypoints": ("keypoints", _keypoints)}
+def _rotated_boxes(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> Tensor:  # noqa: ARG001
+    """The rotated boxes of an image, [objects, 5]."""
+    return torch.tensor([_given(row, "rotated_box") for row in rows], dtype=torch.float64, device="cpu").view(-1, 5)
+
+
+SHAPE_READERS = {
+    "segm": ("masks", _run_lengths),
+    "keypoints": ("keypoints", _keypoints),
+    "rotated": ("rotated_boxes", _rotated_boxes),
+}
 """for each `iou_type` but boxes the key of the dicts, and the function that reads its values from rows"""
 
 

@@ -1,19 +1,21 @@
-"""Pictures for loggers, and a callback of Lightning that logs them."""
+"""Pictures for loggers, a callback of Lightning that logs them, and a back end for RF-DETR."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .pictures import log_picture, register_logger
 
 if TYPE_CHECKING:
     from .evaluation_pictures import EvaluationPictures
+    from .rf_detr import register_rf_detr
 
-__all__ = ["EvaluationPictures", "log_picture", "register_logger"]
+__all__ = ["EvaluationPictures", "log_picture", "register_logger", "register_rf_detr"]
+
+_MODULES = {"EvaluationPictures": "evaluation_pictures", "register_rf_detr": "rf_detr"}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the callback, and with it Lightning, when it is asked for."""
-    if name != "EvaluationPictures":
+    """Import the callback, and with it Lightning, or a back end when it is asked for."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import evaluation_pictures  # noqa: PLC0415 - see above
-
-    return evaluation_pictures.EvaluationPictures
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

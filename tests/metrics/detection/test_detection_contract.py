@@ -229,6 +229,7 @@ OTHER_OPTIONS = {
     "confidence": 0.5,
     "invalid": "drop",
     "sigmas": None,
+    "keep_shapes": True,
     "max_bytes": 1000,
     "dist_sync_on_step": True,
     "compute_on_cpu": True,

@@ -152,11 +152,6 @@ def test_files_of_coco_are_read_with_polygons_and_run_lengths(tmp_path):
         DetectionMAP.coco_to_tm(*map(str, paths), iou_type="segm")
 
 
-def test_masks_are_not_written():
-    with pytest.raises(ValueError, match=r"`tm_to_coco` must be called with iou_type \('bbox',\)"):
-        fed(DetectionMAP(iou_type="segm"), PREDS, TARGET).tm_to_coco()
-
-
 def test_images_without_masks_have_tensors_without_entries():
     empty = {"masks": torch.tensor([]), "scores": torch.tensor([]), "labels": torch.tensor([])}
     mask = {"masks": torch.ones(1, 2, 2).bool(), "labels": torch.tensor([1]), "scores": torch.tensor([0.5])}

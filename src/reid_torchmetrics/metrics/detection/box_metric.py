@@ -58,7 +58,7 @@ from reid_torchmetrics.metrics import base
 from .coco_files import CocoFiles
 
 _NUM_LIMITS = 3
-_NOT_DECISIVE = {"backend", "max_bytes"}  # arguments that do not change what `compute` gives
+_NOT_DECISIVE = {"backend", "keep_shapes", "max_bytes"}  # arguments that do not change what `compute` gives
 
 Result = TypeVar("Result")
 
@@ -101,6 +101,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     invalid = "count"
     """how detected boxes that are not finite or of negative size are treated, see `INVALID`"""
+
+    _keeps_shapes = False
+    """whether masks and other shapes are kept for `tm_to_coco`"""
 
     _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
     """other shapes than boxes, by `iou_type`"""
@@ -220,19 +223,23 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             invalid=self.invalid,
             extras=self._extras,
             note=self._units.note,
+            keeps=self._keeps_shapes,
         )
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the images of another metric with the same box format.
 
         Raises:
-            ValueError: another `box_format` or `iou_type`.
+            ValueError: another `box_format`, `iou_type` or `keep_shapes`.
         """
         if isinstance(incoming_state, BoxMetric):
             # Boxes are stored as they came, so both must mean the same by them.
             _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
             if {*incoming_state.iou_type} != {*self.iou_type}:
                 raise ValueError(f"`iou_type` must be {self.iou_type} in both metrics; got {incoming_state.iou_type}.")
+            keeps = self._keeps_shapes
+            if hasattr(incoming_state, "shape_bytes") != keeps:
+                raise ValueError(f"`keep_shapes` must be {keeps} in both metrics; got {not keeps}.")
         super().merge_state(incoming_state)
         if isinstance(incoming_state, BoxMetric):
             self.num_dropped += incoming_state.num_dropped

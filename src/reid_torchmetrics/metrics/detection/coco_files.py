@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from reid_torchmetrics import _checks
 from reid_torchmetrics.data import coco_files as coco_json
-from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
-from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type
+from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering, Images
+from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type, unpack_names
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
 
@@ -20,6 +24,7 @@ class CocoFiles(ABC):
     iou_type: tuple[str, ...]
     _is_federated = False
     """whether files have LVIS' lists of classes"""
+    _keeps_shapes: bool
     _shape_types: Mapping[str, ShapeType]
 
     @abstractmethod
@@ -34,16 +39,36 @@ class CocoFiles(ABC):
         no other ids, and the name as `file_name`. Detected boxes that are not finite are written as NaN and Infinity,
         which Python and so pycocotools read.
 
+        With `keep_shapes` rows have `segmentation`, compressed run lengths, `keypoints`, or `rotated_box`, center,
+        width, height and angle in radians. So the first file is what the servers of COCO and LVIS take. Of masks alone
+        results have no `bbox`, as COCO's API would take their areas from it.
+
         Raises:
-            ValueError: the metric was given masks, which it does not hold.
+            ValueError: the metric was given masks or other shapes, which it does not keep.
         """
-        if self._shape_types:
+        if self._shape_types and not self._keeps_shapes:
             raise ValueError(
-                f"`tm_to_coco` must be called with iou_type ('bbox',): shapes are let go; got {self.iou_type}."
+                f"`tm_to_coco` must be called with keep_shapes=True if iou_type is not 'bbox'; got {self.iou_type}."
             )
         # Images with the same `image_id` are one, as in `compute`.
         images = self._images()
-        coco_json.write(ImageNumbering.alone(images).number(images, 0), name)
+        numbering = ImageNumbering.alone(images)
+        numbered = numbering.number(images, 0)
+        has_boxes = not {"bbox", "rotated"}.isdisjoint(self.iou_type)
+        coco_json.write(numbered, name, self._kept_rows(numbering.ids), has_boxes=has_boxes)
+
+    def _kept_rows(self, ids: Tensor | None) -> list[coco_json.KeptRows]:
+        """The kept shapes of each image; of images with the same id the first counts."""
+        if not self._keeps_shapes:
+            return []
+        states = [
+            torch.cat([empty, *(each.cpu() for each in getattr(self, name))]) for name, empty in KEPT_STATES.items()
+        ]
+        rows = [*map(json.loads, unpack_names(*states))]
+        if ids is None:
+            return rows
+        first = {image: place for place, image in reversed([*enumerate(ids.tolist())])}
+        return [rows[place] for place in sorted(first.values())]
 
     @classmethod
     def coco_to_tm(
@@ -62,7 +87,8 @@ class CocoFiles(ABC):
             coco_preds: path of a list of results; results of masks alone get the boxes of their masks.
             coco_target: path of a data set.
             iou_type: what to read. "segm" gives `masks`, lists of dicts of run lengths; polygons become such, for which
-                images of the data set need `height` and `width`. "keypoints" gives `keypoints`. "rotated" has no files.
+                images of the data set need `height` and `width`. "keypoints" gives `keypoints`, and "rotated"
+                `rotated_boxes`, from the key `rotated_box`.
             backend: not used, see the class.
 
         Raises:

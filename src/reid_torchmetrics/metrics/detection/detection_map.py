@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._renamed import renamed
+from reid_torchmetrics.functional.detection.batches import KEPT_STATES
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import (
     MatchRequest,
@@ -45,6 +46,7 @@ _DEFAULTS = {
     "class_names": {},
     "confidence": None,
     "invalid": "count",
+    "keep_shapes": False,
     "max_bytes": DEFAULT_MAX_BYTES,
 }  # attributes that the `repr` shows where they are others
 
@@ -64,6 +66,7 @@ class DetectionOptions(BoxOptions, total=False):
     area_ranges: Mapping[str, AreaRange] | None
     rule: _names.DetectionRule
     sigmas: Sequence[float] | None
+    keep_shapes: bool
 
 
 class DetectionMAP(BoxMetric):
@@ -124,6 +127,7 @@ class DetectionMAP(BoxMetric):
             says so, and `num_invalid` counts those of this process. "drop", all such objects are left out, ground
             truths and those with such scores and areas, too; `num_dropped` counts them. "raise", they are an error.
         sigmas: of keypoints, one for each; by default COCO's 17, see `object_keypoint_similarity`.
+        keep_shapes: keep masks as run lengths, keypoints and rotated boxes, so that `tm_to_coco` writes them.
         max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
         options: see `torchmetrics.Metric`.
 
@@ -162,6 +166,7 @@ class DetectionMAP(BoxMetric):
         metric: str | None = None,
         confidence: float | None = None,
         sigmas: Sequence[float] | None = None,
+        keep_shapes: bool = False,
         **options: Unpack[BoxOptions],
     ) -> None:
         # Keypoints have other limits and area ranges by default.
@@ -170,6 +175,10 @@ class DetectionMAP(BoxMetric):
         super().__init__(box_format, limits, class_metrics=class_metrics, **options)
         # Types of overlaps decide the states, thresholds and ranges the names of the values.
         self._set_iou_type(iou_type, sigmas)
+        self.keep_shapes = base.python_bool("keep_shapes", keep_shapes)
+        if keep_shapes and self._shape_types:
+            self._keeps_shapes = True
+            self._add_states(KEPT_STATES)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
         self.average = average

@@ -3,5 +3,5 @@
 from .checks import sides_of
 from .images import ImageNumbering, Images, NumberedImages, empty_states
 from .packing import Batch, pack_images, text_of_many
-from .shape_batches import ShapeBatch
+from .shape_batches import KEPT_STATES, ShapeBatch
 from .unsound import INVALID, text_of_warning

@@ -275,6 +275,7 @@ def pack_images(
     invalid: str,
     extras: Sequence[str] = (),
     note: Note | None = None,
+    keeps: bool = False,
 ) -> Batch:
     """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
 
@@ -288,6 +289,7 @@ def pack_images(
         invalid: one of `INVALID`.
         extras: see `pack`.
         note: called with the shapes and the states of their boxes.
+        keeps: whether shapes are kept for files.
     """
     batch_checks.check_lengths(preds, target)
     if not types:
@@ -310,5 +312,5 @@ def pack_images(
     given = batch.states
     if "lists" in extras and given:  # crowds are plain objects that are ignored
         given = given | {"ground_truth_crowds": torch.zeros_like(given["ground_truth_crowds"])}
-    states = batch.states | shapes.states(given)
+    states = batch.states | shapes.states(given, keeps=keeps)
     return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)

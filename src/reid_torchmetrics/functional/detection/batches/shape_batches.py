@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
-from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, TableShapes, to_xywh
+from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, TableShapes, pack_names, to_xywh
 
 from .unsound import Dicts
 
@@ -25,6 +26,11 @@ _FORMATS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
     "cxcywh": lambda corner, size: (corner + size / 2, size),
 }
 
+KEPT_STATES = {
+    "shape_bytes": torch.empty(0, dtype=torch.uint8, device="cpu"),
+    "shape_lengths": torch.empty(0, dtype=torch.int64, device="cpu"),
+}
+"""the states of a metric that keeps shapes, without rows: of each image their rows for files, as text"""
 TABLE_STATES = ("overlaps", "detection_areas", "ground_truth_areas")
 
 
@@ -108,14 +114,28 @@ class ShapeBatch:
             ],
         )
 
+    def _texts(self) -> list[str]:
+        """The rows of each image for COCO's files, of detections and of ground truths, as JSON."""
+        name, kind = next(iter(self.types.items()))
+        listed = [[*map(kind.rows, pair)] for pair in zip(*self.shapes[name], strict=True)]
+        key = kind.count_key
+        for item, (_, rows) in zip(self.target, listed, strict=True):
+            if key is not None and key in item:
+                for row, count in zip(rows, item[key].view(-1).tolist(), strict=True):
+                    row[key] = int(count)
+        return [*map(json.dumps, listed)]
+
     def _boxed(self, item: Mapping[str, Any], boxes: Tensor) -> dict[str, Any]:
         boxes = torch.cat(_FORMATS[self.box_format](boxes[:, :2], boxes[:, 2:]), 1)
         labels = item["labels"]
         return {**item, "boxes": boxes.to(labels.device) if isinstance(labels, Tensor) else boxes}
 
     @torch.no_grad()
-    def states(self, states: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Rows for the states of tables, and the areas of ground truths; `states` are the rows of boxes."""
+    def states(self, states: Mapping[str, Tensor], *, keeps: bool = False) -> dict[str, Tensor]:
+        """Rows for the states of tables, and the areas of ground truths; `states` are the rows of boxes.
+
+        If it `keeps` the shapes, also rows for `KEPT_STATES`.
+        """
         if not len(self.preds):
             return {}
         added: dict[str, Tensor] = {}
@@ -146,7 +166,7 @@ class ShapeBatch:
             added[f"{name}_detection_areas"] = torch.cat([kind.areas(each).to(device) for each in detections])
             added[f"{name}_ground_truth_areas"] = torch.cat(ranged)
             added["ground_truth_areas"] = areas
-        return added
+        return added | dict(zip(KEPT_STATES, pack_names(self._texts()), strict=True)) if keeps else added
 
 
 def _overlaps(kind: ShapeType, image: tuple[Any, Any, ObjectColumns]) -> Tensor:

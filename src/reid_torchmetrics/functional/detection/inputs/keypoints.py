@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
@@ -161,6 +162,13 @@ class KeypointType(ShapeType):
     def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`: COCO treats crowds like any other object here."""
         return similarity(detections, ground_truths, columns.areas, columns.boxes.double(), self.sigmas)
+
+    def rows(self, shapes: Tensor) -> list[dict[str, Any]]:
+        """See `ShapeType`: x, y and visibility, of detections 1; of ground truths also the number of keypoints."""
+        if shapes.shape[2] == 2:
+            return [{"keypoints": each} for each in functional.pad(shapes, (0, 1), value=1.0).flatten(1).tolist()]
+        columns = shapes.flatten(1).tolist(), (shapes[:, :, 2] > 0).sum(1).tolist()
+        return [{"keypoints": each, "num_keypoints": count} for each, count in zip(*columns, strict=True)]
 
     def areas_in_ranges(self, ground_truths: Tensor, areas: Tensor, counts: Tensor | None) -> Tensor:
         """See `ShapeType`: an object without a labeled keypoint does not count, unless `num_keypoints` is given."""

@@ -179,6 +179,14 @@ class MaskType(ShapeType):
         """See `ShapeType`."""
         return counted_iou(detections, ground_truths, columns.is_crowd)
 
+    def rows(self, shapes: Any) -> list[dict[str, Any]]:
+        """See `ShapeType`: run lengths, as texts."""
+        if isinstance(shapes, RunMasks):
+            lengths = shapes.lengths
+        else:
+            lengths = RunLengths.from_masks(shapes.pixels() if isinstance(shapes, BitMasks) else shapes.pixels)
+        return [{"segmentation": each} for each in lengths.to_coco(compressed=True)]
+
     def check_pair(self, name: str, detections: CountedMasks, ground_truths: CountedMasks) -> None:
         """See `ShapeType`."""
         if detections.size != ground_truths.size:

@@ -139,6 +139,10 @@ class RotatedType(ShapeType):
         """See `ShapeType`."""
         return box_areas(shapes)
 
+    def rows(self, shapes: Tensor) -> list[dict[str, Any]]:
+        """See `ShapeType`: the five numbers, a key that is no one else's."""
+        return [{"rotated_box": each} for each in shapes.tolist()]
+
     def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`."""
         return pairwise_rotated_iou(detections, ground_truths, columns.is_crowd)

@@ -105,6 +105,8 @@ class BoxShapes(Shapes):
     boxes: Float[Tensor, "boxes 4"]
     sides_of: Callable[[Tensor], Sides] = Sides.of
     """edges and areas of boxes: `Sides.of` as in COCO, `Sides.of_corners` as in Pascal VOC"""
+    areas_given: Float[Tensor, " boxes"] | None = None
+    """areas for the area ranges, if not width times height"""
 
     def __len__(self) -> int:
         """See `Shapes`."""
@@ -121,11 +123,12 @@ class BoxShapes(Shapes):
 
     def __getitem__(self, rows: Tensor) -> BoxShapes:
         """See `Shapes`."""
-        return BoxShapes(self.boxes.index_select(0, rows), self.sides_of)
+        given = None if self.areas_given is None else self.areas_given.index_select(0, rows)
+        return BoxShapes(self.boxes.index_select(0, rows), self.sides_of, given)
 
     def areas(self) -> Float[Tensor, " boxes"]:
-        """See `Shapes`: width times height."""
-        return box_areas(self.boxes)
+        """See `Shapes`: as given, or width times height."""
+        return box_areas(self.boxes) if self.areas_given is None else self.areas_given
 
     def overlaps(
         self,
@@ -299,6 +302,10 @@ class ShapeType(ABC):
     def areas_in_ranges(self, ground_truths: Any, areas: Tensor, counts: Tensor | None) -> Tensor:
         """Areas for the area ranges; -1 for a ground truth that counts in none, see `count_key`."""
         return areas
+
+    @abstractmethod
+    def rows(self, shapes: Any) -> list[dict[str, Any]]:
+        """The shapes as the rows of COCO's files have them, by the keys there."""
 
     def check_pair(self, name: str, detections: Any, ground_truths: Any) -> None:  # noqa: B027 - most shapes fit any other
         """Raise unless both are of the same image."""

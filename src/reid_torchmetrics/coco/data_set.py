@@ -1,0 +1,225 @@
+"""A data set in COCO's format, or results on one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
+
+Row: TypeAlias = dict[str, Any]
+Ids: TypeAlias = Any
+"""an id, or a sequence of ids"""
+
+
+class COCO:
+    """A data set of images, categories and annotations, with the methods of pycocotools' class of this name.
+
+    It prints nothing. Attributes are `dataset`, the parsed file; `anns`, `imgs` and `cats`, its rows by id; `imgToAnns`
+    and `catToImgs`. After an assignment to `dataset`, `createIndex` makes the others.
+
+    Args:
+        annotation_file: path of a file in COCO's format, or what such a file holds; None for a data set without images.
+
+    Raises:
+        ValueError: a file that holds no dict, or rows without an `id`, or annotations without an `image_id`.
+    """
+
+    def __init__(self, annotation_file: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> None:
+        self.dataset: Any = {}
+        if isinstance(annotation_file, Mapping):
+            self.dataset = annotation_file
+        elif annotation_file is not None:
+            self.dataset = json.loads(Path(annotation_file).read_text(encoding="utf-8"))
+        if not isinstance(self.dataset, Mapping):
+            came = type(self.dataset).__name__
+            raise ValueError(f"`annotation_file` must hold a data set of COCO, an object; got a {came}.")  # noqa: TRY004
+        self.createIndex()
+
+    def createIndex(self) -> None:
+        """Make the other attributes from `dataset`."""
+        names = ("annotations", "images", "categories")
+        self.anns, self.imgs, self.cats = ({_given(row, "id", name): row for row in self._rows(name)} for name in names)
+        self.imgToAnns: dict[Any, list[Row]] = defaultdict(list)
+        self.catToImgs: dict[Any, list[Any]] = defaultdict(list)
+        for row in self._rows("annotations"):
+            self.imgToAnns[_given(row, "image_id", "annotations")].append(row)
+            if "category_id" in row:
+                self.catToImgs[row["category_id"]].append(row["image_id"])
+
+    def _rows(self, name: str) -> list[Row]:
+        rows: list[Row] = self.dataset.get(name, [])
+        return rows
+
+    def info(self) -> None:
+        """Print what the data set says of itself."""
+        for key, value in self.dataset.get("info", {}).items():
+            print(f"{key}: {value}")  # noqa: T201
+
+    def getAnnIds(
+        self, imgIds: Ids = (), catIds: Ids = (), areaRng: Sequence[float] = (), iscrowd: bool | None = None
+    ) -> list[Any]:
+        """Ids of the annotations of some images and categories, with an area between two ends, crowds or not."""
+        images, categories = _listed(imgIds), {*_listed(catIds)}
+        rows = (
+            [row for image in images for row in self.imgToAnns.get(image, ())] if images else self._rows("annotations")
+        )
+        return [
+            row["id"]
+            for row in rows
+            if (not categories or row["category_id"] in categories)
+            and (not len(areaRng) or areaRng[0] < row["area"] < areaRng[1])
+            and (iscrowd is None or row["iscrowd"] == iscrowd)
+        ]
+
+    def getCatIds(self, catNms: Ids = (), supNms: Ids = (), catIds: Ids = ()) -> list[Any]:
+        """Ids of the categories with some names, supercategories and ids."""
+        wanted = {"name": _listed(catNms), "supercategory": _listed(supNms), "id": _listed(catIds)}
+        rows = self._rows("categories")
+        return [row["id"] for row in rows if all(not some or row[key] in some for key, some in wanted.items())]
+
+    def getImgIds(self, imgIds: Ids = (), catIds: Ids = ()) -> list[Any]:
+        """Ids of the images among some that have annotations of all of some categories."""
+        images, categories = _listed(imgIds), _listed(catIds)
+        if not images and not categories:
+            return [*self.imgs]
+        sets = [{*images}] if images else []
+        return [*set.intersection(*sets, *({*self.catToImgs.get(each, ())} for each in categories))]
+
+    def loadAnns(self, ids: Ids = ()) -> list[Row]:
+        """The annotations with some ids."""
+        return [self.anns[each] for each in _listed(ids)]
+
+    def loadCats(self, ids: Ids = ()) -> list[Row]:
+        """The categories with some ids."""
+        return [self.cats[each] for each in _listed(ids)]
+
+    def loadImgs(self, ids: Ids = ()) -> list[Row]:
+        """The images with some ids."""
+        return [self.imgs[each] for each in _listed(ids)]
+
+    def loadRes(self, resFile: str | os.PathLike[str] | list[Row] | NDArray[Any]) -> COCO:
+        """Results on the images of this data set, as a data set of their own.
+
+        Its annotations are copies of the results, with ids from 1 on, boxes and areas: of the box where the first
+        result has one, else of the mask or around the keypoints.
+
+        Args:
+            resFile: a list of dicts of `image_id`, `category_id`, `score`, and `bbox`, `segmentation` or `keypoints`;
+                the path of such a file; or an array [results, 7] of image, x, y, width, height, score and category.
+
+        Raises:
+            IndexError: no results, as in pycocotools; what calls it catches that.
+            ValueError: no list, or a result of an image that the data set does not have.
+        """
+        rows: Any = resFile
+        if isinstance(resFile, (str, os.PathLike)):
+            rows = json.loads(Path(resFile).read_text(encoding="utf-8"))
+        elif isinstance(resFile, np.ndarray):
+            rows = self.loadNumpyAnnotations(resFile)
+        if not isinstance(rows, list):
+            raise ValueError(f"`resFile` must hold a list of results; got a {type(rows).__name__}.")  # noqa: TRY004
+        if not rows:
+            raise IndexError("`resFile` must hold at least one result; got an empty list.")
+        for row in rows:
+            if row.get("image_id") not in self.imgs:
+                raise ValueError(f"`resFile` must hold results of images of the data set; got {row.get('image_id')!r}.")
+        results, numbered = COCO(), [row | {"id": number} for number, row in enumerate(rows, start=1)]
+        kind = next((each for each in _FILLED if len(rows[0].get(each, ()))), None)
+        if kind is not None:
+            _FILLED[kind](numbered)
+        copied = {name: copy.deepcopy(self.dataset.get(name, [])) for name in ("info", "categories")}
+        results.dataset = copied | {"images": [*self._rows("images")], "annotations": numbered}
+        results.createIndex()
+        return results
+
+    @staticmethod
+    def loadNumpyAnnotations(data: NDArray[Any]) -> list[Row]:
+        """Results from an array [results, 7], see `loadRes`.
+
+        Raises:
+            ValueError: another shape.
+        """
+        if data.ndim != 2 or data.shape[1] != 7:
+            raise ValueError(f"`data` must have shape [results, 7]; got {[*data.shape]}.")
+        rows = zip(data[:, 0].astype(int).tolist(), data[:, 1:5].tolist(), *data[:, 5:].T.tolist(), strict=True)
+        keys = ("image_id", "bbox", "score", "category_id")
+        return [dict(zip(keys, (*row[:3], int(row[3])), strict=True)) for row in rows]
+
+    def annToRLE(self, ann: Row) -> Row:
+        """The mask of an annotation, also of polygons: its `size` and `counts`, bytes in COCO's compressed form."""
+        lengths = run_lengths(ann, self.imgs)
+        if isinstance(lengths["counts"], (str, bytes)):
+            return lengths
+        (lengths,) = RunLengths.from_coco([lengths]).to_coco(compressed=True)
+        return {**lengths, "counts": lengths["counts"].encode()}
+
+    def annToMask(self, ann: Row) -> NDArray[np.uint8]:
+        """The mask of an annotation as pixels, 0 or 1, [height, width]."""
+        return RunLengths.from_coco([run_lengths(ann, self.imgs)]).to_masks()[0].numpy().astype(np.uint8)
+
+
+def run_lengths(annotation: Row, images: Mapping[Any, Row]) -> Row:
+    """The mask of an annotation as run lengths, in any form, or its box as a mask; images by id.
+
+    Raises:
+        ValueError: an annotation with neither, or a polygon or box in an image without `height` and `width`.
+    """
+    segmentation, image = annotation.get("segmentation"), images.get(annotation["image_id"], {})
+    if isinstance(segmentation, Mapping):
+        return dict(segmentation)
+    if segmentation is None and "bbox" in annotation:  # as of results with boxes
+        x, y, width, height = annotation["bbox"]
+        segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
+    if segmentation is None or not {"height", "width"} <= image.keys():
+        came = f"the keys {[*annotation]} and the image {image!r}"
+        raise ValueError(
+            "`annotations` must have a `segmentation`, and images height and width where it is polygons;"
+            f" got {came} for annotation {annotation.get('id')!r}."
+        )
+    return RunLengths.from_polygons([segmentation], (image["height"], image["width"])).to_coco()[0]
+
+
+def _listed(ids: Ids) -> list[Any]:
+    return [*ids] if hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str) else [ids]
+
+
+def _given(row: Row, key: str, name: str) -> Any:
+    if key not in row:
+        raise ValueError(f"`{name}` must have an `{key}` in every row; got {row!r}.")
+    return row[key]
+
+
+def _fill_boxes(rows: list[Row]) -> None:
+    for row in rows:
+        row["area"], row["iscrowd"] = row["bbox"][2] * row["bbox"][3], 0
+
+
+def _fill_masks(rows: list[Row]) -> None:
+    by_size: dict[tuple[int, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_size[tuple(row["segmentation"]["size"])].append(row)
+    for alike in by_size.values():
+        masks = checked_masks("segmentation", RunLengths.from_coco([row["segmentation"] for row in alike]))
+        for row, area, box in zip(alike, masks.areas().long().tolist(), masks.boxes().tolist(), strict=True):
+            row["area"], row["iscrowd"] = area, 0
+            row.setdefault("bbox", box)
+
+
+def _fill_keypoints(rows: list[Row]) -> None:
+    for row in rows:
+        x, y = row["keypoints"][0::3], row["keypoints"][1::3]
+        left, top, width, height = min(x), min(y), max(x) - min(x), max(y) - min(y)
+        row |= {"area": width * height, "bbox": [left, top, width, height]}
+
+
+_FILLED = {"bbox": _fill_boxes, "segmentation": _fill_masks, "keypoints": _fill_keypoints}
+"""for the shape that the first result has, the function that gives all of them boxes and areas"""

@@ -1,0 +1,187 @@
+"""COCO's evaluation by the names of pycocotools: parameters in, arrays and twelve numbers out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
+from reid_torchmetrics.functional.detection.inputs import (
+    COCO_IOU_THRESHOLDS,
+    COCO_RECALL_THRESHOLDS,
+    COCO_SIGMAS,
+    defaults_of,
+)
+
+from .data_set import COCO
+from .image_results import ImageResult, list_overlaps, list_results
+from .problem import CocoProblem, grid_of, key_of
+
+_LIMIT_OF_KEYPOINTS = 20
+# What `summarize` prints, a row each: precision or recall, the threshold or None for all, the name of the area range,
+# and the place of the limit in `maxDets`, or None for the limit that pycocotools asks for whatever `maxDets` is.
+_ROWS: dict[bool, tuple[tuple[str, float | None, str, int | None], ...]] = {
+    False: (
+        ("Precision", None, "all", None),
+        *(("Precision", threshold, "all", 2) for threshold in (0.5, 0.75)),
+        *(("Precision", None, area, 2) for area in ("small", "medium", "large")),
+        *(("Recall", None, "all", place) for place in range(3)),
+        *(("Recall", None, area, 2) for area in ("small", "medium", "large")),
+    ),
+    True: tuple(
+        (kind, threshold, area, None)
+        for kind in ("Precision", "Recall")
+        for threshold, area in ((None, "all"), (0.5, "all"), (0.75, "all"), (None, "medium"), (None, "large"))
+    ),
+}
+
+
+class Params:
+    """The parameters of `COCOeval`, to be changed as one likes before `evaluate`.
+
+    Args:
+        iouType: "bbox", "segm" or "keypoints".
+
+    Raises:
+        ValueError: another type.
+    """
+
+    def __init__(self, iouType: str = "segm") -> None:
+        _checks.one_of("iouType", iouType, ("bbox", "segm", "keypoints"))
+        self.iouType = iouType
+        self.useSegm: int | None = None
+        self.imgIds: Any = []
+        self.catIds: Any = []
+        self.iouThrs: Any = np.array(COCO_IOU_THRESHOLDS)
+        self.recThrs: Any = np.array(COCO_RECALL_THRESHOLDS)
+        limits, areas = defaults_of(iouType)
+        self.maxDets: Any = [_LIMIT_OF_KEYPOINTS] if iouType == "keypoints" else [*limits]
+        self.areaRng: Any = [[*ends] for ends in areas.values()]
+        self.areaRngLbl: Any = [*areas]
+        self.useCats = 1
+        self.kpt_oks_sigmas: Any = np.array(COCO_SIGMAS)
+
+
+class COCOeval:
+    """COCO's evaluation, with the methods, attributes and numbers of pycocotools' class of this name.
+
+    `evaluate` reads and checks the annotations, `accumulate` makes the arrays of `eval`, and `summarize` prints and
+    stores the numbers of `stats`. `precision` and `scores` [T, R, K, A, M] and `recall` [T, K, A, M] are pycocotools'
+    bit for bit, -1 without ground truth. `evalImgs` and `ious` are made when they are asked for. It differs in:
+
+    - `summarize` takes `maxDets` of any length: where pycocotools asks for a limit that is not there, it is the last.
+    - What is printed is only the summary.
+    - A detected box with a NaN matches nothing; scores that are not finite, ground truths without a value and ids that
+      come twice are errors.
+    - An annotation of id 0 counts as missed, as in pycocotools, but with a warning.
+
+    Args:
+        cocoGt: the data set.
+        cocoDt: the results, see `COCO.loadRes`.
+        iouType: "bbox", "segm" or "keypoints".
+
+    Raises:
+        ValueError: another `iouType`.
+
+    Example:
+        >>> from reid_torchmetrics.coco import COCO, COCOeval
+        >>> row = {"image_id": 7, "category_id": 1, "bbox": [10, 10, 40, 40]}
+        >>> annotation = {"id": 1, "area": 1600, "iscrowd": 0, **row}
+        >>> truth = COCO({"images": [{"id": 7}], "categories": [{"id": 1}], "annotations": [annotation]})
+        >>> evaluation = COCOeval(truth, truth.loadRes([{"score": 0.9, **row}]), "bbox")
+        >>> evaluation.evaluate()
+        >>> evaluation.accumulate()
+        >>> evaluation.eval["precision"].shape, float(evaluation.eval["recall"].max())
+        ((10, 101, 1, 4, 3), 1.0)
+    """
+
+    def __init__(self, cocoGt: COCO | None = None, cocoDt: COCO | None = None, iouType: str = "segm") -> None:
+        self.cocoGt, self.cocoDt, self.params = cocoGt, cocoDt, Params(iouType)
+        self.eval: dict[str, Any] = {}
+        self.stats: Any = []
+        self._problem: CocoProblem | None = None
+        self._results: list[ImageResult | None] | None = None
+        self._overlaps: dict[tuple[Any, Any], Any] | None = None
+        if cocoGt is not None:
+            self.params.imgIds, self.params.catIds = sorted(cocoGt.getImgIds()), sorted(cocoGt.getCatIds())
+
+    def evaluate(self) -> None:
+        """Read and check the annotations and results of `params.imgIds` and `params.catIds`, and sort the parameters.
+
+        Raises:
+            ValueError: a parameter, or an annotation without a value or with one that is not allowed, or ids twice.
+        """
+        params = self.params
+        if params.useSegm is not None:
+            params.iouType = "segm" if params.useSegm == 1 else "bbox"
+        params.imgIds, params.maxDets = np.unique(params.imgIds).tolist(), sorted(params.maxDets)
+        if params.useCats:
+            params.catIds = np.unique(params.catIds).tolist()
+        self.eval, self._results, self._overlaps = {}, None, None
+        self._problem = CocoProblem.read(self.cocoGt, self.cocoDt, params)
+
+    @property
+    def evalImgs(self) -> list[ImageResult | None]:
+        """The matches by category, area range and image, in this order; None where there are no objects."""
+        self._results = list_results(self._evaluated()) if self._results is None else self._results
+        return self._results
+
+    @property
+    def ious(self) -> dict[tuple[Any, Any], Any]:
+        """By image and category, the overlaps [detections by score, ground truths]; an empty list without either."""
+        self._overlaps = list_overlaps(self._evaluated()) if self._overlaps is None else self._overlaps
+        return self._overlaps
+
+    def _evaluated(self) -> CocoProblem:
+        if self._problem is None:
+            raise ValueError("`evaluate` must be called first; got a `COCOeval` without annotations.")
+        return self._problem
+
+    def accumulate(self, p: Params | None = None) -> None:
+        """Make the arrays of `eval`, also for parameters that are given, or were changed after `evaluate`.
+
+        Raises:
+            ValueError: `evaluate` was not called, or parameters that are not allowed.
+        """
+        problem, params = self._evaluated(), self.params if p is None else p
+        if problem.key != key_of(params):
+            problem = CocoProblem.read(self.cocoGt, self.cocoDt, params)
+        problem = replace(problem, grid=grid_of(params))
+        grids = evaluate_matches(problem.matches(), problem.grid)
+        arrays = {name: getattr(grids, name).contiguous().numpy() for name in ("precision", "recall", "scores")}
+        date = time.strftime("%Y-%m-%d %H:%M:%S")
+        self.eval = {"params": params, "counts": [*arrays["precision"].shape], "date": date, **arrays}
+
+    def summarize(self) -> None:
+        """Print the numbers of COCO, and store them in `stats`, float64.
+
+        Raises:
+            ValueError: `accumulate` was not called.
+        """
+        if not self.eval:
+            raise ValueError("`summarize` must be called after `accumulate`; got no arrays.")
+        params, has_keypoints = self.params, self.params.iouType == "keypoints"
+        official, stats = _LIMIT_OF_KEYPOINTS if has_keypoints else 100, []
+        for kind, threshold, area, place in _ROWS[has_keypoints]:
+            limit = official if place is None else params.maxDets[min(place, len(params.maxDets) - 1)]
+            stats.append(self._mean(kind, threshold, area, limit))
+            ends = (params.iouThrs[0], params.iouThrs[-1]) if threshold is None else (threshold,)
+            iou = ":".join(f"{end:0.2f}" for end in ends)
+            where = f"IoU={iou:<9} | area={area:>6s} | maxDets={limit:>3d}"
+            print(f" {f'Average {kind}':<18} (A{kind[0]}) @[ {where} ] = {stats[-1]:0.3f}")  # noqa: T201
+        self.stats = np.array(stats)
+
+    def _mean(self, kind: str, threshold: float | None, area: str, limit: int) -> float:
+        """The mean over thresholds, recalls and categories; -1 if the arrays lack it."""
+        params = self.params
+        if area not in params.areaRngLbl or limit not in params.maxDets:
+            return -1.0
+        values = self.eval[kind.lower()][..., [*params.areaRngLbl].index(area), [*params.maxDets].index(limit)]
+        if threshold is not None:
+            values = values[np.asarray(params.iouThrs) == threshold]
+        values = values[values > -1]
+        return float(values.mean()) if len(values) else -1.0

@@ -1,0 +1,206 @@
+"""Annotations and results in COCO's format, as the objects that are matched."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.detection.inputs import (
+    BoxShapes,
+    CocoGrid,
+    Detections,
+    GroundTruths,
+    ObjectColumns,
+    Shapes,
+    TableShapes,
+    shape_types,
+)
+from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
+
+from .data_set import COCO, Row, run_lengths
+
+_CPU = torch.device("cpu")
+# What the fields of the grid are called among the parameters, for messages.
+_NAMES = {"iou_thresholds": "iouThrs", "recall_thresholds": "recThrs", "max_detections": "maxDets"}
+_NAMES |= {"area_ranges": "areaRng"}
+
+
+@dataclass(frozen=True)
+class CocoSide:
+    """The annotations or the results of some images and categories, by image."""
+
+    coco: COCO
+    rows: list[Row]
+    images: Tensor
+    """place of the image in `imgIds`"""
+    labels: Tensor
+    """place of the category in `catIds`, or 0 where categories do not count"""
+
+    @classmethod
+    def of(cls, coco: COCO | None, params: Any) -> CocoSide:
+        """Of a data set; what has other images or categories is left out."""
+        coco = COCO() if coco is None else coco
+        places = {category: place for place, category in enumerate(params.catIds)}
+        rows: list[Row] = []
+        counts = []
+        for image in params.imgIds:
+            of_image = [row for row in coco.imgToAnns.get(image, ()) if row.get("category_id") in places]
+            if not params.useCats:  # equal scores are in the order of the categories
+                of_image.sort(key=lambda row: places[row["category_id"]])
+            rows += of_image
+            counts.append(len(of_image))
+        labels = [places[row["category_id"]] if params.useCats else 0 for row in rows]
+        images = np.arange(len(counts)).repeat(counts)
+        return cls(coco, rows, torch.from_numpy(images), torch.tensor(labels, dtype=torch.int64, device=_CPU))
+
+    def shapes(self, rows: list[Row], params: Any) -> Any:
+        """Keypoints or masks of some rows, as a `ShapeType` reads them."""
+        if params.iouType == "keypoints":
+            return _column(rows, "keypoints", len(params.kpt_oks_sigmas), 3)
+        return [run_lengths(row, self.coco.imgs) for row in rows]
+
+
+def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> Tensor:
+    """Numbers of rows, float64 [rows, *shape].
+
+    Raises:
+        ValueError: a row without them, or with others.
+    """
+    try:
+        values = np.array([row[key] for row in rows], dtype=np.float64).reshape(len(rows), *shape)
+        if not is_finite or np.isfinite(values).all():
+            return torch.from_numpy(values)
+    except (KeyError, TypeError, ValueError):
+        pass
+    if len(rows) > 1:  # the first wrong one has the error
+        for row in rows:
+            _column([row], key, *shape, is_finite=is_finite)
+    many = f"{math.prod(shape)} {'finite ' * is_finite}numbers" if shape else f"a {'finite ' * is_finite}number"
+    raise ValueError(f"`{key}` must be {many}; got {rows[0].get(key)!r} in annotation {rows[0]['id']!r}.")
+
+
+@dataclass(frozen=True)
+class CocoProblem:
+    """What `COCOeval` matches."""
+
+    grid: CocoGrid
+    key: tuple[Any, ...]
+    """the parameters that decide what the objects are"""
+    images: list[Any]
+    categories: list[Any]
+    """-1 alone where categories do not count"""
+    truth: CocoSide
+    results: CocoSide
+    ground_truths: GroundTruths
+    detections: Detections
+
+    @classmethod
+    def read(cls, cocoGt: COCO | None, cocoDt: COCO | None, params: Any) -> CocoProblem:
+        """Read and check the annotations and results that parameters ask for.
+
+        Raises:
+            ValueError: a parameter, or an annotation without a value or with one that is not allowed, or ids twice.
+        """
+        grid = grid_of(params)
+        truth, results = CocoSide.of(cocoGt, params), CocoSide.of(cocoDt, params)
+        _check_ids(truth.rows)
+        crowds = torch.tensor([bool(row.get("iscrowd")) for row in truth.rows], dtype=torch.bool, device=_CPU)
+        areas, scores = _column(truth.rows, "area"), _column(results.rows, "score")
+        shapes, true_shapes = _shapes(results, truth, params, areas, crowds)
+        if params.iouType == "keypoints":  # an object without a labeled keypoint counts in no area range
+            areas = areas.masked_fill(_column(truth.rows, "num_keypoints") == 0, -math.inf)
+        ground_truths = GroundTruths.unchecked(
+            boxes=true_shapes, labels=truth.labels, images=truth.images, is_crowd=crowds, areas=areas
+        )
+        detections = Detections.unchecked(boxes=shapes, labels=results.labels, images=results.images, scores=scores)
+        categories = [*params.catIds] if params.useCats else [-1]
+        return cls(grid, key_of(params), [*params.imgIds], categories, truth, results, ground_truths, detections)
+
+    def matches(self, *, keep_ground_truths: bool = False) -> Matches:
+        """The matches on the grid; the match of an annotation of id 0 is none, as in pycocotools."""
+        zero = next((place for place, row in enumerate(self.truth.rows) if row["id"] == 0), None)
+        matches = match_on_grid(
+            self.detections,
+            self.ground_truths,
+            self.grid,
+            classes=torch.arange(len(self.categories), device=_CPU),
+            keep_ground_truths=keep_ground_truths or zero is not None,
+        )
+        if zero is None or matches.ground_truths is None:
+            return matches
+        is_none = matches.true_positive & (matches.ground_truths == zero)
+        return replace(matches, matched=matches.matched & ~is_none, true_positive=matches.true_positive & ~is_none)
+
+
+def key_of(params: Any) -> tuple[Any, ...]:
+    """The parameters that decide what the objects are."""
+    return params.iouType, bool(params.useCats), *map(tuple, (params.imgIds, params.catIds, params.kpt_oks_sigmas))
+
+
+def grid_of(params: Any) -> CocoGrid:
+    """The other parameters; area ranges have their places as names.
+
+    Raises:
+        TypeError: a parameter of another type.
+        ValueError: a value that is not allowed.
+    """
+    ranges: Any = {str(place): tuple(map(float, ends)) for place, ends in enumerate(params.areaRng)}
+    thresholds, recalls = (tuple(map(float, each)) for each in (params.iouThrs, params.recThrs))
+    try:
+        return CocoGrid(thresholds, recalls, tuple(np.asarray(params.maxDets).tolist()), ranges)
+    except (TypeError, ValueError) as error:
+        text = str(error)
+        for ours, theirs in _NAMES.items():
+            text = text.replace(ours, theirs)
+        raise type(error)(text) from None
+
+
+def _check_ids(rows: list[Row]) -> None:
+    counts = Counter(row["id"] for row in rows)
+    twice = [each for each, count in counts.items() if count > 1]
+    if twice:
+        raise ValueError(f"`annotations` must have an id of their own; got {twice[0]!r} {counts[twice[0]]} times.")
+    if 0 in counts:
+        text = "Annotation 0 counts as missed, and its match as wrong, as in pycocotools: ids must begin with 1."
+        warnings.warn(text, stacklevel=4)  # the line that calls `evaluate`
+
+
+def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, crowds: Tensor) -> tuple[Shapes, Shapes]:
+    """The detections and the ground truths."""
+    own_areas = _column(results.rows, "area", is_finite=False)
+    if params.iouType == "bbox":
+        boxes = _column(results.rows, "bbox", 4, is_finite=False)
+        return BoxShapes(boxes, areas_given=own_areas), BoxShapes(_column(truth.rows, "bbox", 4))
+    has_keypoints = params.iouType == "keypoints"
+    sigmas = tuple(np.asarray(params.kpt_oks_sigmas).tolist()) if has_keypoints else None
+    (kind,) = shape_types((params.iouType,), sigmas).values()
+    boxes = _column(truth.rows, "bbox", 4) if has_keypoints else areas.new_zeros(len(areas), 4)
+    counts = [side.images.bincount(minlength=len(params.imgIds)) for side in (results, truth)]
+    edges = [[*pairwise([0, *each.cumsum(0).tolist()])] for each in counts]
+
+    def overlaps(image: int) -> Tensor:
+        parts = [slice(*of_side[image]) for of_side in edges]
+        values = []
+        for side, part, is_true in zip((results, truth), parts, (False, True), strict=True):
+            name = f"annotations of image {params.imgIds[image]!r}"
+            values.append(kind.read(name, side.shapes(side.rows[part], params), is_true=is_true))
+        if not all(map(len, values)):
+            return areas[:0]
+        kind.check_pair(f"annotations of image {params.imgIds[image]!r}", *values)
+        columns = ObjectColumns(*(each[parts[1]] for each in (boxes, areas, crowds)))
+        return kind.overlaps(values[0], values[1], columns).flatten()
+
+    parts = workers.run(lambda: workers.share(overlaps, range(len(params.imgIds))), _CPU)
+    table = torch.cat([areas[:0], *parts])
+    if has_keypoints and not params.useCats:  # in pycocotools nothing overlaps then
+        table.zero_()
+    return TableShapes.of_images(table, own_areas, areas, *counts)

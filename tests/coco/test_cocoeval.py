@@ -1,0 +1,194 @@
+"""`COCOeval` gives the numbers and the text of pycocotools, under all parameters that users set."""
+
+import contextlib
+import io
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics.coco import COCO, COCOeval
+from tests.coco.drawn import ARRAYS, differing, draw, evaluated, is_same
+from tests.golden import cocoeval_cases
+
+IOU_TYPES = ("bbox", "segm", "keypoints")
+
+
+@pytest.mark.filterwarnings("ignore:Annotation 0 counts as missed")
+@pytest.mark.parametrize("iou_type", ["bbox", "keypoints"])
+def test_every_recorded_array_number_and_line_is_that_of_pycocotools(iou_type):
+    counts = Counter()
+    for case in cocoeval_cases.cases():
+        if case.iou_type != iou_type:
+            continue
+        truth = COCO(case.data_set())
+        evaluator = COCOeval(truth, truth.loadRes(case.results()), iou_type)
+        case.change(evaluator.params)
+        evaluator.evaluate()
+        evaluator.accumulate()
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            evaluator.summarize()
+        digests = {name: cocoeval_cases.digest(evaluator.eval[name]) for name in ARRAYS}
+        assert digests == {name: case.recorded[name] for name in ARRAYS}, (case.name, case.variant)
+        if "stats" in case.recorded:
+            assert evaluator.stats == pytest.approx(case.recorded["stats"], rel=0, abs=1e-15)
+            assert cocoeval_cases.digest(printed.getvalue()) == case.recorded["printed"]
+        else:  # pycocotools raised after its first line
+            assert printed.getvalue().startswith(case.recorded["printed"])
+        counts[case.variant] += 1
+    sums = {"bbox": (193, 15), "keypoints": (88, 5)}
+    assert (sum(counts.values()), len(counts)) == sums[iou_type]
+
+
+def _images_and_categories(params):
+    params.imgIds, params.catIds = params.imgIds[::-2] * 2, [*params.catIds[::-1], 12345]
+
+
+def _areas(params):
+    params.areaRng = [[0, 1e10], [0, 30], [30, 1024], [1024, 5000]][: len(params.areaRng)]
+
+
+CHANGES = {
+    "default": None,
+    "images": _images_and_categories,
+    "areas": _areas,
+    "one class": lambda params: setattr(params, "useCats", 0),
+    "few": lambda params: setattr(params, "maxDets", [1, 2, 5]),
+}
+
+
+@pytest.mark.parametrize("iou_type", IOU_TYPES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_drawn_problems_give_what_pycocotools_gives(iou_type, change):
+    for seed in range(5):
+        data_set, results = draw(seed, iou_type)
+        (ours, our_text), (theirs, text) = (
+            evaluated(data_set, results, iou_type, CHANGES[change], ours=is_ours) for is_ours in (True, False)
+        )
+        assert differing(ours, theirs) == []
+        assert our_text == text
+        assert len(ours.evalImgs) == len(theirs.evalImgs)
+        for our_image, image in zip(ours.evalImgs, theirs.evalImgs, strict=True):
+            assert (our_image is None) == (image is None)
+            if image is not None:
+                assert our_image.keys() == image.keys()
+                assert all(is_same(our_image[key], value) for key, value in image.items())
+        if iou_type == "keypoints" and change == "one class":
+            continue  # nothing overlaps there: zeros, for an empty list
+        assert ours.ious.keys() == theirs.ious.keys()
+        for key, overlaps in theirs.ious.items():
+            assert np.shape(ours.ious[key]) == np.shape(overlaps)
+            assert np.allclose(ours.ious[key], overlaps, rtol=0, atol=1e-15)
+
+
+def one_box(**changes):
+    row = {"image_id": 7, "category_id": 1, "bbox": [10, 10, 40, 40]}
+    return COCO(
+        {
+            "images": [{"id": 7}],
+            "categories": [{"id": 1}],
+            "annotations": [{"id": 1, "area": 1600, "iscrowd": 0, **row, **changes}],
+        }
+    ), row | {"score": 0.5}
+
+
+def evaluator_of(truth, result, **params):
+    evaluator = COCOeval(truth, truth.loadRes([result]), "bbox")
+    vars(evaluator.params).update(params)
+    return evaluator
+
+
+def test_the_summary_takes_one_limit(capsys):
+    evaluator = evaluator_of(*one_box(), maxDets=[100])
+    evaluator.evaluate()
+    evaluator.accumulate()
+    evaluator.summarize()
+    assert evaluator.stats[[0, 1, 6, 8]].tolist() == [pytest.approx(1), pytest.approx(1), 1, 1]
+    assert capsys.readouterr().out.count("maxDets=100") == 12
+
+
+def test_an_area_of_the_results_own_decides_on_its_range():
+    truth, result = one_box()
+    results = truth.loadRes([result])
+    results.dataset["annotations"][0] |= {"area": 20000, "bbox": [100, 100, 40, 40]}
+    evaluator = COCOeval(truth, results, "bbox")
+    evaluator.evaluate()
+    assert [bool(image["dtIgnore"].all()) for image in evaluator.evalImgs] == [False, True, True, False]
+
+
+def test_other_parameters_after_evaluate_are_those_of_the_arrays():
+    evaluator = evaluator_of(*one_box())
+    evaluator.evaluate()
+    evaluator.params.recThrs, evaluator.params.catIds = [0.5], [1, 2]
+    evaluator.accumulate()
+    assert evaluator.eval["precision"].shape == (10, 1, 2, 4, 3)
+    assert evaluator.eval["counts"] == [10, 1, 2, 4, 3]
+    assert evaluator.eval["recall"][0, :, 0, 0].tolist() == [1, -1]
+
+
+def test_an_evaluation_without_results_or_categories_is_empty():
+    truth, _ = one_box()
+    evaluator = COCOeval(truth, COCO(), "bbox")
+    evaluator.evaluate()
+    evaluator.accumulate()
+    assert set(evaluator.eval["recall"].ravel().tolist()) == {0, -1}
+    evaluator.params.catIds = []
+    evaluator.evaluate()
+    evaluator.accumulate()
+    evaluator.summarize()
+    assert evaluator.stats.tolist() == [-1] * 12
+
+
+def test_annotation_0_counts_as_missed_with_a_warning():
+    evaluator = evaluator_of(*one_box(id=0))
+    with pytest.warns(UserWarning, match="^Annotation 0 counts as missed"):
+        evaluator.evaluate()
+    evaluator.accumulate()
+    assert evaluator.eval["recall"].max() == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"area": None}, "`area` must be a finite number; got None in annotation 1."),
+        ({"bbox": [1, 2, 3]}, "`bbox` must be 4 finite numbers; got [1, 2, 3] in annotation 1."),
+        ({"bbox": [1, 2, 3, float("nan")]}, "`bbox` must be 4 finite numbers; got [1, 2, 3, nan] in annotation 1."),
+    ],
+)
+def test_an_annotation_that_is_refused_is_named(changes, message):
+    truth, result = one_box(**changes)
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        evaluator_of(truth, result).evaluate()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"iouThrs": [0.5, 2]}, "`iouThrs` must hold rates"),
+        ({"recThrs": [0.5, 0.4]}, "`recThrs` must ascend"),
+        ({"maxDets": [0]}, "`maxDets` must be"),
+        ({"areaRng": [[2, 1]]}, "`areaRng` must have a least area first"),
+    ],
+)
+def test_a_parameter_that_is_refused_is_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        evaluator_of(*one_box(), **changes).evaluate()
+
+
+def test_ids_that_come_twice_are_refused():
+    truth, result = one_box()
+    truth.dataset["annotations"].append({**truth.dataset["annotations"][0]})
+    truth.createIndex()
+    with pytest.raises(ValueError, match=r"`annotations` must have an id of their own; got 1 2 times\."):
+        evaluator_of(truth, result).evaluate()
+
+
+def test_steps_in_another_order_are_refused():
+    truth, _ = one_box()
+    with pytest.raises(ValueError, match="`evaluate` must be called first"):
+        COCOeval(truth, truth, "bbox").accumulate()
+    with pytest.raises(ValueError, match="`summarize` must be called after `accumulate`"):
+        COCOeval(truth, truth, "bbox").summarize()
+    with pytest.raises(ValueError, match="`iouType` must be one of 'bbox', 'segm', 'keypoints'; got 'box'"):
+        COCOeval(truth, truth, "box")

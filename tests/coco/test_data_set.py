@@ -1,0 +1,138 @@
+"""`COCO` reads what pycocotools reads, and answers as it does."""
+
+import contextlib
+import io
+import json
+
+import numpy as np
+import pytest
+from pycocotools import coco as their_coco
+
+from reid_torchmetrics.coco import COCO
+from tests.coco.drawn import draw
+
+DATA_SET, RESULTS = draw(3, "segm")
+POLYGON = [3.2, 2.1, 20.7, 4.0, 15.0, 20.3]
+
+
+def both(data_set=DATA_SET):
+    theirs = their_coco.COCO()
+    theirs.dataset = data_set
+    with contextlib.redirect_stdout(io.StringIO()):
+        theirs.createIndex()
+    return COCO(data_set), theirs
+
+
+def answers(coco, name, *arguments, **options):
+    return getattr(coco, name)(*arguments, **options)
+
+
+IMAGES, CATEGORIES = ([row["id"] for row in DATA_SET[name]] for name in ("images", "categories"))
+QUESTIONS = [
+    ("getAnnIds", {}),
+    ("getAnnIds", {"imgIds": IMAGES[0], "iscrowd": False}),
+    ("getAnnIds", {"imgIds": [*IMAGES[::-1], -1], "catIds": CATEGORIES[:1], "areaRng": [10, 2000]}),
+    ("getCatIds", {}),
+    ("getCatIds", {"catNms": [f"c{CATEGORIES[0]}"]}),
+    ("getCatIds", {"catIds": CATEGORIES[-1]}),
+    ("getImgIds", {}),
+    ("getImgIds", {"catIds": CATEGORIES}),
+    ("getImgIds", {"imgIds": IMAGES[:2], "catIds": CATEGORIES[:1]}),
+    ("loadAnns", {"ids": [1, 2]}),
+    ("loadCats", {"ids": CATEGORIES[0]}),
+    ("loadImgs", {"ids": np.array(IMAGES)}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), QUESTIONS)
+def test_questions_have_the_answers_of_pycocotools(name, options):
+    ours, theirs = (getattr(coco, name)(**options) for coco in both())
+    assert (ours, set(map(str, ours))) == (theirs, set(map(str, theirs))) or sorted(ours) == sorted(theirs)
+
+
+def test_a_data_set_says_what_it_is(capsys):
+    for coco in both(DATA_SET | {"info": {"year": 2014}}):
+        capsys.readouterr()
+        coco.info()
+        assert capsys.readouterr().out == "year: 2014\n"
+
+
+def test_the_tables_are_those_of_pycocotools():
+    ours, theirs = both()
+    for name in ("anns", "imgs", "cats", "imgToAnns", "catToImgs"):
+        assert getattr(ours, name) == getattr(theirs, name)
+
+
+def test_files_are_read(tmp_path):
+    data_set, results = draw(4, "bbox")
+    for name, content in (("truth", data_set), ("results", results)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    truth = COCO(str(tmp_path / "truth.json"))
+    assert truth.dataset == data_set
+    assert truth.loadRes(str(tmp_path / "results.json")).anns == truth.loadRes(results).anns
+
+
+@pytest.mark.parametrize("key", ["bbox", "segmentation", "keypoints", "caption"])
+def test_results_get_the_areas_and_boxes_of_pycocotools(key):
+    data_set, rows = draw(5, "keypoints" if key == "keypoints" else "segm")
+    for row in rows:
+        row["caption"] = "a cat"
+        for other in {"bbox", "segmentation", "keypoints", "caption"} - {key}:
+            row.pop(other, None)
+    given = [dict(row) for row in rows]
+    ours, theirs = both(data_set)
+    found = ours.loadRes(rows).anns
+    assert rows == given  # nothing was written into them
+    with contextlib.redirect_stdout(io.StringIO()):
+        expected = theirs.loadRes(rows).anns
+    assert found.keys() == expected.keys()
+    for number, row in expected.items():
+        for name in {"area", "bbox", "iscrowd"} & row.keys():
+            assert np.array_equal(found[number][name], row[name])
+
+
+def test_an_array_of_results_is_read():
+    rows = np.array([[IMAGES[0], 1.5, 2, 3, 4, 0.5, CATEGORIES[0]]])
+    (row,) = COCO(DATA_SET).loadRes(rows).anns.values()
+    wanted = {"image_id": IMAGES[0], "category_id": CATEGORIES[0], "bbox": [1.5, 2, 3, 4], "score": 0.5, "area": 12}
+    assert row == wanted | {"id": 1, "iscrowd": 0}
+    with pytest.raises(ValueError, match=r"`data` must have shape \[results, 7\]; got \[1, 6\]\."):
+        COCO(DATA_SET).loadRes(rows[:, 1:])
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools with NumPy 2
+def test_masks_of_annotations_are_those_of_pycocotools():
+    data_set, _ = draw(3, "segm")
+    height, width = (data_set["images"][0][name] for name in ("height", "width"))
+    image = {"image_id": data_set["images"][0]["id"]}
+    lengths = {"size": [height, width], "counts": [30, 10, height * width - 40]}
+    ours, theirs = both(data_set)
+    for segmentation in (data_set["annotations"][0]["segmentation"], [POLYGON], [POLYGON, [1, 1, 5, 1, 5, 9]], lengths):
+        row = image | {"segmentation": segmentation}
+        assert ours.annToRLE(row) == theirs.annToRLE(row)
+        assert np.array_equal(ours.annToMask(row), theirs.annToMask(row))
+        assert ours.annToMask(row).dtype == np.uint8
+    box = theirs.annToRLE(image | {"segmentation": [[1, 2, 1, 6, 4, 6, 4, 2]]})
+    assert ours.annToRLE(image | {"bbox": [1, 2, 3, 4]}) == box
+
+
+def test_what_is_no_data_set_is_refused(tmp_path):
+    (tmp_path / "list.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(ValueError, match="`annotation_file` must hold a data set of COCO, an object; got a list"):
+        COCO(tmp_path / "list.json")
+    with pytest.raises(ValueError, match=r"`images` must have an `id` in every row; got \{'height': 2\}\."):
+        COCO({"images": [{"height": 2}]})
+    with pytest.raises(ValueError, match="`annotations` must have an `image_id` in every row; got"):
+        COCO({"annotations": [{"id": 2}]})
+
+
+def test_results_that_do_not_belong_to_the_data_set_are_refused():
+    truth = COCO(DATA_SET)
+    with pytest.raises(IndexError, match="`resFile` must hold at least one result; got an empty list"):
+        truth.loadRes([])
+    with pytest.raises(ValueError, match="`resFile` must hold results of images of the data set; got -1"):
+        truth.loadRes([RESULTS[0] | {"image_id": -1}])
+    with pytest.raises(ValueError, match="`resFile` must hold a list of results; got a dict"):
+        truth.loadRes({})
+    with pytest.raises(ValueError, match=r"`annotations` must have a `segmentation`.* for annotation 9\.$"):
+        truth.annToMask({"id": 9, "image_id": IMAGES[0]})
