@@ -10,7 +10,6 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -43,13 +42,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
     make_results,
     named_classes,
 )
-from reid_torchmetrics.functional.detection.inputs import (
-    BOX_FORMATS,
-    ShapeType,
-    check_kind,
-    checked_iou_type,
-    shape_types,
-)
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, check_kind, checked_iou_type, shape_types
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.functional.world import Settings
@@ -101,12 +94,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     invalid = "count"
     """how detected boxes that are not finite or of negative size are treated, see `INVALID`"""
-
-    _keeps_shapes = False
-    """whether masks and other shapes are kept for `tm_to_coco`"""
-
-    _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
-    """other shapes than boxes, by `iou_type`"""
 
     _extras: ClassVar[tuple[str, ...]] = ()
     """what `target` may have besides, see `EXTRAS`"""
@@ -403,5 +390,4 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     def _images_device(self) -> torch.device:
         """The device of the evaluation: that of the images, or the CPU if it has no float64."""
         counts = vars(self)["detection_counts"]
-        device = counts[-1].device if counts else self.device
-        return place_of_work(device)
+        return place_of_work(counts[-1].device if counts else self.device)

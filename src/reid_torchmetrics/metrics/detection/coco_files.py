@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -24,8 +25,10 @@ class CocoFiles(ABC):
     iou_type: tuple[str, ...]
     _is_federated = False
     """whether files have LVIS' lists of classes"""
-    _keeps_shapes: bool
-    _shape_types: Mapping[str, ShapeType]
+    _keeps_shapes = False
+    """whether masks and other shapes are kept for `tm_to_coco`"""
+    _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
+    """other shapes than boxes, by `iou_type`"""
 
     @abstractmethod
     def _images(self) -> Images:
