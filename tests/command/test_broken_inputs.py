@@ -139,7 +139,7 @@ BROKEN = [
     ("detect data_set.json bad_box.json", "`bad_box.json` must have four numbers as `bbox`"),
     ("detect data_set.json bad_score.json", "`bad_score.json` must have numbers as `score`"),
     ("detect lvis.json results.json", "`lvis.json` must be annotated in full"),
-    ("detect data_set.json results.json --iou-type rotated", "`iou_type` must be one of 'bbox', 'segm', 'keypoints'"),
+    ("detect data_set.json results.json --iou-type rotated", "`rotated_box` must be in every row; got the keys"),
     ("compare g.npz results.json", "`path` must be that of a file of `RetrievalResults.save`; got 'g.npz'"),
     ("compare g.npz g.npz", "`files` must be two results files or more, each once"),
     ("protocols market", "`protocol` must be one of 'market1501'"),
