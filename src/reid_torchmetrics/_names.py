@@ -41,6 +41,7 @@ ProtocolName = Literal[_OfReid, _OfTexts, _OfOxford, _OfParis, _OfMetricLearning
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 IouType = Literal["bbox", "segm", "keypoints", "rotated"]
 DetectionRule = Literal["coco", "voc07", "voc", "yolo", "yolov5", "ultralytics"]
+ThresholdsName = Literal["coco", "torchmetrics"]
 VocRule = Literal["voc", "voc07"]
 YoloRule = Literal["yolo", "yolov5", "ultralytics", "voc"]
 YoloMatching = Literal["ultralytics", "scaled_yolov4", "yolov4"]

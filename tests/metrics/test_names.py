@@ -42,7 +42,7 @@ OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summariz
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
     *("extended_summary", "average", "area_ranges", "rule", "metric", "confidence", "max_bytes", "sigmas"),
-    *("class_names", "warn_on_many_detections", "invalid", "num_dropped", "num_invalid"),
+    *("thresholds", "class_names", "warn_on_many_detections", "invalid", "num_dropped", "num_invalid"),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts"),
     *("image_ids", "image_name_bytes", "image_name_lengths"),
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
@@ -50,7 +50,7 @@ OF_BOXES = {
 }
 COCOS_OWN = {
     *("rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges", "rule"),
-    "sigmas",
+    *("sigmas", "thresholds"),
 }
 OF_EVALUATORS = OF_BOXES - COCOS_OWN | {"VALUES", "rule"}
 NAMES = [

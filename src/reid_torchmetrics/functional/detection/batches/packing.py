@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     ShapeType,
     check_same_ids,
     pack_names,
+    plain_id,
 )
 
 from .images import STATES
@@ -223,12 +224,14 @@ def _cat(parts: list[Tensor], num_values: int) -> Tensor:
 
 
 def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    given = ["image_id" in item for item in target]
+    given = [item.get("image_id") is not None for item in target]
     if not any(given):
         return {}
     batch_checks.check_all_or_none(given)
     # Names, then Python's ints, then ints of other kinds, some as tensors on a device.
     numbers = [item["image_id"] for item in target]
+    if {*map(type, numbers)} != {int}:
+        numbers = [*map(plain_id, numbers)]
     if any(isinstance(number, str) for number in numbers):
         batch_checks.check_all_names(numbers)
         packed = dict(zip((NAME_BYTES, NAME_LENGTHS), pack_names(numbers), strict=True))

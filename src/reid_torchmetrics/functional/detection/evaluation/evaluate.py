@@ -20,6 +20,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
+    THRESHOLDS,
     AreaRange,
     CocoGrid,
     Detections,
@@ -228,6 +229,7 @@ def evaluate_images(
     max_detections: Sequence[int] | None = None,
     area_ranges: Mapping[str, AreaRange] | None = None,
     rule: str | None = None,
+    thresholds: str | None = None,
     confidence: float | None = None,
     whole_pixels: bool | None = None,
     class_names: Mapping[int, str] | Sequence[str] | None = None,
@@ -253,6 +255,7 @@ def evaluate_images(
         max_detections: COCO's limits of detections per image and class, ascending; None for the default of `iou_type`.
         area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
         rule: of average precision; None for the default of the evaluator.
+        thresholds: COCO's default thresholds, one of `THRESHOLDS`; None for "coco".
         confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
         whole_pixels: of VOC's boxes, see `VocMAP`; None for True.
         class_names: names of the classes by label.
@@ -282,14 +285,18 @@ def evaluate_images(
             "area_ranges": area_ranges,
         }
         # An option that the evaluator does not know must be left out.
-        unknown = {} if row.has_limits else of_coco | {"iou_type": None if iou_type == "bbox" else iou_type}
+        others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
+        unknown = {} if row.has_limits else of_coco | others
         unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels}
         for name, value in unknown.items():
             if value is not None:
                 raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
         # COCO's grid has defaults by type of shape; others have thresholds only.
-        thresholds = row.iou_thresholds if iou_thresholds is None else iou_thresholds
-        grid = _coco_grid(iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
+        named = "coco" if thresholds is None else thresholds
+        _checks.one_of("thresholds", named, THRESHOLDS)
+        usual = THRESHOLDS[named].iou if row.has_limits else row.iou_thresholds
+        least = usual if iou_thresholds is None else iou_thresholds
+        grid = _coco_grid(iou_type, least, of_coco, named) if row.has_limits else row.grid(least)
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
         wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes}
         request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
@@ -311,10 +318,10 @@ def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str])
     return Settings("evaluate_images", method, options, asked)
 
 
-def _coco_grid(iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
+def _coco_grid(iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any], named: str) -> CocoGrid:
     # Keypoints have other limits and area ranges than boxes.
     limits, ranges = defaults_of(iou_type)
-    defaults = {"recall_thresholds": COCO_RECALL_THRESHOLDS, "max_detections": limits, "area_ranges": ranges}
+    defaults = {"recall_thresholds": THRESHOLDS[named].recall, "max_detections": limits, "area_ranges": ranges}
     chosen: dict[str, Any] = {name: defaults[name] if value is None else value for name, value in given.items()}
     return CocoGrid(iou_thresholds, **chosen)
 
