@@ -230,13 +230,13 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     batch_checks.check_all_or_none(given)
     # Names, then Python's ints, then ints of other kinds, some as tensors on a device.
     numbers = [item["image_id"] for item in target]
-    if {*map(type, numbers)} != {int}:
-        numbers = [*map(plain_id, numbers)]
-    if any(isinstance(number, str) for number in numbers):
-        batch_checks.check_all_names(numbers)
-        packed = dict(zip((NAME_BYTES, NAME_LENGTHS), pack_names(numbers), strict=True))
-        return {name: values.to(device, non_blocking=True) for name, values in packed.items()}
-    if any(type(number) is not int for number in numbers):
+    kinds = {*map(type, numbers)}
+    if kinds != {int}:
+        numbers = numbers if kinds == {str} else [*map(plain_id, numbers)]
+        if any(isinstance(number, str) for number in numbers):
+            batch_checks.check_all_names(numbers)
+            packed = dict(zip((NAME_BYTES, NAME_LENGTHS), pack_names(numbers), strict=True))
+            return {name: values.to(device, non_blocking=True) for name, values in packed.items()}
         numbers = [batch_checks.image_id(position, number) for position, number in enumerate(numbers)]
     if not any(isinstance(number, Tensor) for number in numbers):
         return {"image_ids": torch.tensor(numbers, dtype=torch.int64, device="cpu").to(device, non_blocking=True)}
