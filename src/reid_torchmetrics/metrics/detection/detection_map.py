@@ -73,7 +73,7 @@ class DetectionMAP(BoxMetric):
     pycocotools. It deliberately differs in:
 
     - The default thresholds are pycocotools' own, in float64. TorchMetrics rounds them to float32, which moves
-      `map` by up to 0.001; `thresholds="torchmetrics"` gives its numbers.
+      `map` by 0.001 on images of COCO; `thresholds="torchmetrics"` gives its numbers.
     - `image_id` in the dicts of `target` decides which of equal scores comes first, in ascending order as in
       pycocotools, whatever the order of the batches or the processes that saw them. Images that a distributed sampler
       repeated count once, and images with other ground truths under the same id are an error. Without it, images are in

@@ -114,6 +114,14 @@ def test_a_class_without_anything_leaves_the_mean():
     assert np.isnan(breakdown_of([], [], rule="tidecv").gains["miss"])
 
 
+def test_detections_outside_the_area_range_are_left_out():
+    """A box with a negative width is on background in tidecv, which knows no areas."""
+    told = breakdown_of([(1, [30.0, 0.0, -10.0, 10.0], 0.9), (1, BOX, 0.8)], [(1, BOX)], rule="tidecv")
+    assert told.average_precision == 1
+    assert not any(told.counts.values())
+    assert told.kind.tolist() == [-1, -1]
+
+
 def test_results_are_asked_for_it_by_name():
     metric = DetectionMAP(box_format="xywh", rule="voc")
     boxes, labels = torch.tensor([BOX, BESIDE]), torch.tensor([1, 2])
