@@ -13,7 +13,7 @@ from reid_torchmetrics.functional.detection import COCO_IOU_THRESHOLDS, COCO_REC
 from tests.coming_from.coco_files import stats_of, write
 from tests.coming_from.pages import Row, blocks, check_row, live, names, names_of, rows, run, their_blocks
 from tests.golden.coco_cases import RealProblem, val2014
-from tests.metrics.detection.detection_samples import FLOAT32_THRESHOLDS, Dicts, fed, images, torchmetrics_peer
+from tests.metrics.detection.detection_samples import Dicts, fed, images, torchmetrics_peer
 
 FLOAT64 = {"iou_thresholds": [*COCO_IOU_THRESHOLDS], "rec_thresholds": [*COCO_RECALL_THRESHOLDS]}
 LIMITS = {"max_detection_thresholds": [1, 5, 10]}
@@ -88,10 +88,6 @@ def values_of_peer(case: str, output: str) -> dict[str, Any]:
     options = {"box_format": "xywh"} if case == "val2014" else CALLS.get(output, {}) | FLOAT64
     with torchmetrics_peer() as peer:
         return fed(peer(**options), *images_of(case, output)).compute()
-
-
-def test_the_thresholds_of_the_page_are_those_of_torchmetrics() -> None:
-    assert names("mean_average_precision")["FLOAT32"] == FLOAT32_THRESHOLDS
 
 
 def test_their_call_gives_what_ours_prints_with_their_thresholds() -> None:

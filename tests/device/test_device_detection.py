@@ -232,7 +232,7 @@ def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, confusion)
 
 
-@pytest.mark.parametrize("rule", AP_RULES)
+@pytest.mark.parametrize("rule", [*AP_RULES, "tidecv"])
 def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, lambda where: error_breakdown(pair_objects(*packed(where)), rule=rule))
 

@@ -16,6 +16,7 @@ def told(metric: DetectionMAP) -> object:
             **{rule: results.confusion_matrix(rule=rule).counts for rule in CONFUSION_RULES},
             **dict(enumerate(results.objects.to_tensors())),
             "kinds": results.error_breakdown().kind,
+            "kinds of tidecv": results.error_breakdown(rule="tidecv").kind,
             "boxes": found.boxes,
             "worst": results.boxes_of(results.worst_images(2).image)[1][0]["boxes"],
         }

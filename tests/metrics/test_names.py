@@ -43,7 +43,7 @@ OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summariz
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
     *("extended_summary", "average", "area_ranges", "rule", "metric", "confidence", "max_bytes", "sigmas"),
-    "keep_shapes",
+    *("thresholds", "keep_shapes"),
     *("class_names", "warn_on_many_detections", "invalid", "num_dropped", "num_invalid"),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts"),
     *("image_ids", "image_name_bytes", "image_name_lengths"),
@@ -52,7 +52,7 @@ OF_BOXES = {
 }
 COCOS_OWN = {
     *("rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges", "rule"),
-    *("sigmas", "keep_shapes"),
+    *("sigmas", "keep_shapes", "thresholds"),
 }
 LVIS = " iou_type=('bbox',), iou"
 LISTED = ("listed_labels", "listed_counts")

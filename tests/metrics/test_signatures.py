@@ -62,6 +62,7 @@ TABLES = {
     "YoloMatching": YOLO_MATCHINGS,
     "Average": AVERAGES,
     "Backend": BACKENDS,
+    "ThresholdsName": detection.THRESHOLDS,
     "InvalidAction": INVALID,
 }
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,7 +153,8 @@ def test_an_image_of_a_grid_is_named_by_its_id_or_its_title(written):
     draw_box_grid([PICTURE] * 2, [nothing()] * 2, ids, titles=["first", "second"])
     assert [text for text in written if text[0] not in "0123456789"] == ["first", "second"]
     written.clear()
-    draw_box_grid([PICTURE] * 2, [nothing()] * 2, [nothing(image_id="a.jpg"), nothing(image_id="")])
+    others = [nothing(image_id=each) for each in (Path("a.jpg"), "", None)]
+    draw_box_grid([PICTURE] * 3, [nothing()] * 3, others)
     assert [text for text in written if text[0] not in "0123456789"] == ["a.jpg"]
     written.clear()
     draw_box_grid([PICTURE], [nothing()], [nothing(image_id=f"{'folder/' * 20}0007.jpg")])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import Evaluator
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+from reid_torchmetrics.functional.detection.inputs import plain_id
 
 from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Color, Lettering, resized
 from .judged_boxes import JudgedBox, Judgment
@@ -150,9 +151,9 @@ def judged_like(results: DetectionResults) -> dict[str, Any]:
 
 
 def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
-    if "image_id" not in ground_truths:
+    image = plain_id(ground_truths.get("image_id"))
+    if image is None:
         return None
-    image = ground_truths["image_id"]
     return str(image) if isinstance(image, str) else f"image {int(image)}"
 
 

@@ -5,6 +5,7 @@
 import gc
 import re
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,8 +79,28 @@ def test_bad_images_are_named_and_nothing_of_their_batch_is_stored(method, chang
     ("value", "error", "message"),
     [
         ("7", TypeError, "`target[2]['image_id']` must be an int like `target[0]['image_id']`; got '7'."),
-        (b"7", TypeError, "`target[2]['image_id']` must be an int, a tensor of one int or a str; got bytes."),
-        (1.0, TypeError, "`target[2]['image_id']` must be an int, a tensor of one int or a str; got float."),
+        (
+            b"7",
+            TypeError,
+            "`target[2]['image_id']` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got bytes.",
+        ),
+        (
+            1.5,
+            TypeError,
+            "`target[2]['image_id']` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got 1.5.",
+        ),
+        (
+            float("nan"),
+            TypeError,
+            "`target[2]['image_id']` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got nan.",
+        ),
+        (
+            2.0**53,
+            TypeError,
+            "`target[2]['image_id']` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got 9007199254740992.0.",
+        ),
+        (Path("a"), TypeError, "`target[2]['image_id']` must be an int like `target[0]['image_id']`; got 'a'."),
+        (None, ValueError, "`target[2]['image_id']` must be given because `target` gives it elsewhere; got nothing."),
         (2**63, ValueError, "`target[2]['image_id']` must fit int64; got 9223372036854775808."),
         (torch.tensor([1, 2]), ValueError, "`target[2]['image_id']` must be one int; got [2]."),
         (torch.tensor(1.0), TypeError, "`target[2]['image_id']` must have an integer dtype; got torch.float32."),

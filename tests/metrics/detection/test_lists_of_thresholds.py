@@ -1,10 +1,11 @@
-"""Lists of thresholds in any order, with repetitions, of numbers of any kind: the values of TorchMetrics."""
+"""Lists of thresholds in any order, with repetitions, of numbers of any kind, or by name: TorchMetrics' values."""
 
 import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, DetectionMetrics
+from reid_torchmetrics.functional.detection import evaluate_images
 from tests.metrics.detection.detection_samples import box, fed, images, is_same, torchmetrics_peer
 from tests.metrics.detection.mask_samples import mask_images
 
@@ -61,3 +62,62 @@ def test_recalls_are_put_in_ascending_order():
 def test_a_limit_that_is_no_whole_number_is_refused(value):
     with pytest.raises(TypeError, match=r"^`max_detection_thresholds` must be an int; got float\.$"):
         DetectionMAP(max_detection_thresholds=[value, 10, 100])
+
+
+BY_NAME = {"thresholds": "torchmetrics"}
+
+
+@pytest.mark.parametrize("backend", ["pycocotools", "faster_coco_eval"])
+def test_thresholds_of_torchmetrics_by_name_give_its_numbers_to_the_bit(backend):
+    """In its own lists alone, and where one of both is given.
+
+    Precision is 1 in faster-coco-eval where pycocotools divides 1 by 1 + 2^-52.
+    """
+    pytest.importorskip(backend)
+    differing, options = 0, {"backend": backend, "class_metrics": True, "extended_summary": True}
+    for seed in range(12):
+        preds, target = images(seed, 6)
+        # Some boxes are cut to overlap theirs by 3/5, 4/5, 19/20 or 3/4, thresholds that are others in float32.
+        for found, true in zip((item["boxes"] for item in preds), (item["boxes"] for item in target), strict=True):
+            cut = torch.tensor([0.4, 0.2, 0.05, 0.25])[(torch.arange(len(true)) + seed) % 4]
+            found[: len(true)] = true
+            found[: len(true), 3] -= (true[:, 3] - true[:, 1]) * cut
+        given = ({}, {"iou_thresholds": [0.5, 0.6]}, {"rec_thresholds": [0.0, 0.3, 1.0]})[seed % 3]
+        ours = fed(DetectionMAP(**BY_NAME, **options, **given), preds, target).compute()
+        exact = fed(DetectionMAP(**options, **given), preds, target).compute()
+        with torchmetrics_peer() as peer:
+            theirs = fed(peer(**options, **given), preds, target).compute()
+        assert ours.keys() == theirs.keys()
+        rounded = {"precision"} if backend == "faster_coco_eval" else set()
+        assert all(is_same(ours[name], theirs[name]) for name in ours.keys() - {"ious"} - rounded)
+        assert (ours["precision"] - theirs["precision"]).abs().max() <= 2**-52
+        differing += not is_same(ours["map"], exact["map"])
+    assert differing >= 6
+
+
+def test_thresholds_go_by_name_wherever_detections_are_evaluated():
+    preds, target = images(2)
+    expected = fed(DetectionMAP(**BY_NAME), preds, target).compute()["map"]
+    results = evaluate_images(preds, target, **BY_NAME)
+    assert torch.tensor(results["map"], dtype=torch.float32) == expected
+    assert fed(DetectionMetrics(("map",), **BY_NAME), preds, target).compute()["map"] == expected
+    assert repr(DetectionMAP(**BY_NAME)).endswith("metric=None, thresholds='torchmetrics')")
+    assert "rec_thresholds=[0.5], thresholds=" in repr(DetectionMAP(**BY_NAME, rec_thresholds=[0.5]))
+    with pytest.raises(ValueError, match=r"^`thresholds` must be left out with evaluator 'voc'; got 'torchmetrics'\.$"):
+        evaluate_images(preds, target, evaluator="voc", **BY_NAME)
+
+
+@pytest.mark.parametrize(("limits", "as_of"), [([100], [1, 10, 100]), ([50], [1, 1, 50])])
+def test_one_limit_gives_the_numbers_of_three(limits, as_of):
+    options = {"class_metrics": True, "extended_summary": True}
+    found, of_three = (
+        fed(DetectionMAP(max_detection_thresholds=each, **options), *images(4)).compute() for each in (limits, as_of)
+    )
+    assert [name for name in found if name.removeprefix("mar_").isdigit()] == [
+        f"mar_{limit}" for limit in sorted(limits)
+    ]
+    grids = ("precision", "recall", "scores")
+    assert all(is_same(found[name], of_three[name][..., -len(limits) :]) for name in grids)
+    assert all(is_same(found[name], of_three[name]) for name in found.keys() - {*grids})
+    results = fed(DetectionMAP(max_detection_thresholds=limits), *images(4)).results()
+    assert f"maxDets={max(limits):>3d} ] = " in str(results)

@@ -50,7 +50,7 @@ from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
 
-_NUM_LIMITS = 3
+_NUM_LIMITS = (3, 1)
 _NOT_DECISIVE = {"backend", "keep_shapes", "max_bytes"}  # arguments that do not change what `compute` gives
 
 Result = TypeVar("Result")
@@ -147,10 +147,10 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         if isinstance(limits, (list, tuple)):  # TorchMetrics takes floats that are whole numbers, too
             limits = [int(each) if isinstance(each, float) and each.is_integer() else each for each in limits]
         _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
-        if len(limits) != _NUM_LIMITS:
+        if len(limits) not in _NUM_LIMITS:
             raise ValueError(
-                f"When providing a list of max detection thresholds it should have length {_NUM_LIMITS};"
-                f" got {limits!r} for `max_detection_thresholds`."
+                "When providing a list of max detection thresholds it should have length"
+                f" {' or '.join(map(str, _NUM_LIMITS))}; got {limits!r} for `max_detection_thresholds`."
             )
         self.max_detection_thresholds = sorted(limits)
 
@@ -176,7 +176,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
                 there are, `iscrowd` [ground truths], 1 for a region with many objects and 0 otherwise, `area`
                 [ground truths], which decides on the area range, where it is not positive that of the mask, or width
                 times height, and `image_id`, an int, a tensor of one or a str: the number or the name of the image in
-                its data set, of one kind for all images, or for none. Of images with the same `image_id` the first
+                its data set, of one kind for all images, or for none. Whole floats count as ints, paths as their
+                `str`, None as none. Of images with the same `image_id` the first
                 counts; `compute` raises a ValueError if their ground truths differ, because then they are not
                 repetitions, and warns once if a process was given them again with other detections.
 

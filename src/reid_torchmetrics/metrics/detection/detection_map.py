@@ -23,8 +23,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
 )
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
-    COCO_IOU_THRESHOLDS,
-    COCO_RECALL_THRESHOLDS,
+    THRESHOLDS,
     AreaRange,
     CocoGrid,
     check_area_ranges,
@@ -38,8 +37,7 @@ from .coco_files import BACKENDS
 
 AVERAGES = ("macro", "micro")
 _DEFAULTS = {
-    "iou_thresholds": [*COCO_IOU_THRESHOLDS],
-    "rec_thresholds": [*COCO_RECALL_THRESHOLDS],
+    "thresholds": "coco",
     "class_metrics": False,
     "extended_summary": False,
     "area_ranges": {**COCO_AREA_RANGES},
@@ -65,6 +63,7 @@ class DetectionOptions(BoxOptions, total=False):
     backend: _names.Backend
     area_ranges: Mapping[str, AreaRange] | None
     rule: _names.DetectionRule
+    thresholds: _names.ThresholdsName
     sigmas: Sequence[float] | None
     keep_shapes: bool
 
@@ -77,8 +76,7 @@ class DetectionMAP(BoxMetric):
     pycocotools. It deliberately differs in:
 
     - The default thresholds are pycocotools' own, in float64. TorchMetrics rounds them to float32, which moves
-      `map` by up to 0.001; `iou_thresholds=torch.linspace(0.5, 0.95, 10).tolist()` and
-      `rec_thresholds=torch.linspace(0, 1, 101).tolist()` give its numbers.
+      `map` by 0.001 on images of COCO; `thresholds="torchmetrics"` gives its numbers.
     - `image_id` in the dicts of `target` decides which of equal scores comes first, in ascending order as in
       pycocotools, whatever the order of the batches or the processes that saw them. Images that a distributed sampler
       repeated count once, and images with other ground truths under the same id are an error. Without it, images are in
@@ -95,11 +93,12 @@ class DetectionMAP(BoxMetric):
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_type: "bbox", boxes; "segm", masks; "keypoints"; "rotated", rotated boxes; or ("bbox", "segm"): then the
             type is put in front of the names of all values but `classes`, as in `bbox_map` and `segm_map`.
-        iou_thresholds: least overlaps of a match; by default 0.5, 0.55, ..., 0.95.
+        iou_thresholds: least overlaps of a match; by default 0.5, 0.55, ..., 0.95, see `thresholds`.
         rec_thresholds: recalls at which precision is read, which are put in ascending order; by default 0, 0.01, ...,
             1.
-        max_detection_thresholds: three limits of the detections of an image and class, which keep the highest
-            scores; by default 1, 10, 100, of keypoints 1, 10, 20.
+        max_detection_thresholds: one or three limits of the detections of an image and class, which keep the highest
+            scores; by default 1, 10, 100, of keypoints 1, 10, 20. With [100] alone `mar_100` is the only one with a
+            limit in its name.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
         extended_summary: also give `precision`, `recall` and `scores` on the whole grid, and `ious`.
         average: "macro" is the mean over classes, "micro" takes all labels for one class.
@@ -111,6 +110,8 @@ class DetectionMAP(BoxMetric):
             becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
             envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
             of `extended_summary` remain COCO's.
+        thresholds: what `iou_thresholds` and `rec_thresholds` are by default, one of `functional.detection.THRESHOLDS`:
+            "coco", in float64; "torchmetrics", those rounded to float32.
         class_names: names of the classes by label, for the keys, tables and pictures of `results`.
         metric: the name of one number, such as "map_50": it is then all that `compute` gives, a tensor that
             `LightningModule.log` takes. Besides the numbers of the dict there are "precision_50", "recall_50", "f1_50"
@@ -163,6 +164,7 @@ class DetectionMAP(BoxMetric):
         *,
         area_ranges: Mapping[str, AreaRange] | None = None,
         rule: _names.DetectionRule = "coco",
+        thresholds: _names.ThresholdsName = "coco",
         metric: str | None = None,
         confidence: float | None = None,
         sigmas: Sequence[float] | None = None,
@@ -183,7 +185,7 @@ class DetectionMAP(BoxMetric):
         _checks.one_of("backend", backend, BACKENDS)
         self.average = average
         self.extended_summary = base.python_bool("extended_summary", extended_summary)
-        self._set_thresholds(iou_thresholds, rec_thresholds, rule)
+        self._set_thresholds(iou_thresholds, rec_thresholds, rule, thresholds)
         self._set_area_ranges(default_ranges if area_ranges is None else area_ranges)
         self.metric, self.confidence = metric, confidence
         names = coco_names(self._grid().value_names, self.iou_type)
@@ -192,18 +194,19 @@ class DetectionMAP(BoxMetric):
             vars(self)["higher_is_better"] = False  # a constant of the class to TorchMetrics
 
     def _set_thresholds(
-        self, iou_thresholds: Iterable[float] | None, rec_thresholds: Iterable[float] | None, rule: str
+        self, iou_thresholds: Iterable[float] | None, rec_thresholds: Iterable[float] | None, rule: str, thresholds: str
     ) -> None:
         _checks.one_of("rule", rule, AP_RULES)
+        _checks.one_of("thresholds", thresholds, THRESHOLDS)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
-        iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else iou_thresholds
-        rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else rec_thresholds
+        iou_thresholds = THRESHOLDS[thresholds].iou if iou_thresholds is None else iou_thresholds
+        rec_thresholds = THRESHOLDS[thresholds].recall if rec_thresholds is None else rec_thresholds
         _checks.fractions("iou_thresholds", iou_thresholds)
         _checks.fractions("rec_thresholds", rec_thresholds)
         self.iou_thresholds = [*map(float, iou_thresholds)]
         self.rec_thresholds = sorted(map(float, rec_thresholds))
-        self.rule = rule
+        self.rule, self.thresholds = rule, thresholds
 
     def _set_area_ranges(self, area_ranges: Mapping[str, AreaRange]) -> None:
         check_area_ranges(area_ranges)
@@ -281,4 +284,5 @@ class DetectionMAP(BoxMetric):
     def extra_repr(self) -> str:
         """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "rule", "metric")
-        return base.show_arguments(self, {name: getattr(self, name) for name in shown}, _DEFAULTS)
+        usual = dict(zip(("iou_thresholds", "rec_thresholds"), map(list, THRESHOLDS[self.thresholds]), strict=True))
+        return base.show_arguments(self, {name: getattr(self, name) for name in shown}, usual | _DEFAULTS)

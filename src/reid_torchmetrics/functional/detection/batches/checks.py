@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
+from reid_torchmetrics.functional.detection.inputs import plain_id
 
 BOX_DTYPES = (
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
@@ -76,8 +77,8 @@ def check_each_image(
             checked_format = None if any_detected and is_detected else box_format
             device = _check_image(name, item, checked_format, device, has_scores=is_detected)
     for position, item in enumerate(target):
-        if "image_id" in item:
-            image_id(position, item["image_id"])
+        if item.get("image_id") is not None:
+            image_id(position, plain_id(item["image_id"]))
 
 
 def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Sequence[str]) -> None:
@@ -158,7 +159,10 @@ def image_id(position: int, value: object) -> int | Tensor | str:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"`{name}` must be an int, a tensor of one int or a str; got {type(value).__name__}.") from None
+        came = repr(value) if isinstance(value, float) else type(value).__name__
+        raise TypeError(
+            f"`{name}` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got {came}."
+        ) from None
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"`{name}` must fit int64; got {number}.")
     return number

@@ -22,6 +22,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     ShapeType,
     check_same_ids,
     pack_names,
+    plain_id,
 )
 
 from .images import STATES
@@ -244,17 +245,19 @@ def _cat(parts: list[Tensor], num_values: int) -> Tensor:
 
 
 def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    given = ["image_id" in item for item in target]
+    given = [item.get("image_id") is not None for item in target]
     if not any(given):
         return {}
     batch_checks.check_all_or_none(given)
     # Names, then Python's ints, then ints of other kinds, some as tensors on a device.
     numbers = [item["image_id"] for item in target]
-    if any(isinstance(number, str) for number in numbers):
-        batch_checks.check_all_names(numbers)
-        packed = dict(zip((NAME_BYTES, NAME_LENGTHS), pack_names(numbers), strict=True))
-        return {name: values.to(device, non_blocking=True) for name, values in packed.items()}
-    if any(type(number) is not int for number in numbers):
+    kinds = {*map(type, numbers)}
+    if kinds != {int}:
+        numbers = numbers if kinds == {str} else [*map(plain_id, numbers)]
+        if any(isinstance(number, str) for number in numbers):
+            batch_checks.check_all_names(numbers)
+            packed = dict(zip((NAME_BYTES, NAME_LENGTHS), pack_names(numbers), strict=True))
+            return {name: values.to(device, non_blocking=True) for name, values in packed.items()}
         numbers = [batch_checks.image_id(position, number) for position, number in enumerate(numbers)]
     if not any(isinstance(number, Tensor) for number in numbers):
         return {"image_ids": torch.tensor(numbers, dtype=torch.int64, device="cpu").to(device, non_blocking=True)}

@@ -14,7 +14,8 @@ from reid_torchmetrics.functional.detection.inputs import place_of_labels
 
 from .object_pairs import ObjectPairs
 
-_LARGEST_THRESHOLD = 1 - 1e-10  # COCO's, see `match_images`
+LARGEST_THRESHOLD = 1 - 1e-10
+"""COCO's, see `match_images`"""
 
 
 class ConfusionRule(NamedTuple):
@@ -205,24 +206,18 @@ def _is_used(
 
 def _match(objects: ObjectPairs, is_used: Tensor, threshold: float, rule: ConfusionRule) -> Int[Tensor, " detections"]:
     """The ground truth that each detection is matched to, -1 for none."""
-    least = min(threshold, _LARGEST_THRESHOLD) if rule.has_ignored else threshold
+    least = min(threshold, LARGEST_THRESHOLD) if rule.has_ignored else threshold
     is_candidate = objects.iou > least if rule.is_strict else objects.iou >= least
     is_candidate &= is_used[objects.detection]
     if not rule.has_ignored:
         is_candidate &= ~objects.is_crowd[objects.ground_truth]
-    return _match_candidates(objects, is_candidate, rule)
+    return match_candidates(objects, is_candidate, rule)
 
 
-def match_each_class(objects: ObjectPairs, threshold: float) -> Int[Tensor, " detections"]:
-    """The ground truth of its class that COCO matches each detection to, -1 for none."""
-    is_same = objects.labels[objects.detection] == objects.true_labels[objects.ground_truth]
-    is_candidate = is_same & (objects.iou >= min(threshold, _LARGEST_THRESHOLD))
-    return _match_candidates(objects, is_candidate, CONFUSION_RULES["coco"])
-
-
-def _match_candidates(
+def match_candidates(
     objects: ObjectPairs, is_candidate: Bool[Tensor, " pairs"], rule: ConfusionRule
 ) -> Int[Tensor, " detections"]:
+    """The ground truth that each detection takes among some pairs, -1 for none."""
     places = is_candidate.nonzero()[:, 0]
     order = places[_order(objects, places, rule)]
     detection, ground_truth = objects.detection[order], objects.ground_truth[order]

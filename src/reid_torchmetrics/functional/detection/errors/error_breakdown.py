@@ -6,7 +6,7 @@ Source: Bolya, Foley, Hays and Hoffman, "TIDE: A General Toolbox for Identifying
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -14,10 +14,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_flags
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_flags, recalls_on
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
 
-from .confusion import flag_of_match, match_each_class
+from .confusion import CONFUSION_RULES, LARGEST_THRESHOLD, flag_of_match, match_candidates
 from .object_pairs import ObjectPairs
 
 ERROR_KINDS: dict[str, str] = {
@@ -29,7 +30,11 @@ ERROR_KINDS: dict[str, str] = {
     "miss": "a ground truth that nothing took, nor would with another class or place",
 }
 """kinds of errors with their meaning: the first five of a false positive, the last of a ground truth"""
+BREAKDOWN_RULES = (*AP_RULES, "tidecv")
+"""the paper's repairs with an average precision of `AP_RULES`, or the numbers of tidecv"""
 _NONE, _CLASSIFICATION, _LOCALIZATION, _BOTH, _DUPLICATE, _BACKGROUND = range(-1, 5)
+_TIDECV_RECALLS = tuple(hundredth / 100 for hundredth in range(101))  # not all are COCO's
+_TIDECV_LIMIT = 100  # detections of an image, over all classes
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class ErrorBreakdown:
     """Errors of each kind, and how much higher average precision would be without them."""
 
     average_precision: float
-    """mean over the classes that have ground truths; NaN, like all gains, if none has any"""
+    """mean over the classes with ground truths, by rule "tidecv" with ground truths or detections; NaN, like all gains,
+    if there are none"""
     gains: Mapping[str, float]
     """gain in average precision for each of `ERROR_KINDS` if these errors alone are repaired"""
     false_positive_gain: float
@@ -47,7 +53,8 @@ class ErrorBreakdown:
     counts: Mapping[str, int]
     """errors of each kind; false positives include the classes without ground truths"""
     kind: Int[Tensor, " detections"]
-    """the kind of each detection of the `ObjectPairs`, as its place in `ERROR_KINDS`; -1 for no error"""
+    """the kind of each detection of the `ObjectPairs`, as its place in `ERROR_KINDS`; -1 for no error. tidecv gives
+    detections in crowds a kind, too"""
     is_missed: Bool[Tensor, " ground_truths"]
 
 
@@ -66,43 +73,49 @@ def error_breakdown(
     truths that no error of classification or localization overlaps most, and are dropped.
 
     Matching is COCO's, so ignored detections and ground truths are no errors, and the mean is over the classes that
-    have ground truths; a class that loses all of them by a repair keeps an average precision of 0. tidecv 1.0.1 takes
-    the mean over classes without ground truths, too, takes the first of equal overlaps, and lets errors of
-    classification and localization compete for a ground truth even if only one kind is repaired.
+    have ground truths; a class that loses all of them by a repair keeps an average precision of 0.
+
+    By rule "tidecv" all is as in tidecv 1.0.1. The best 100 detections of an image count, over all classes. The first
+    of equal overlaps is taken. Detections in a crowd of their class, by more than `iou_threshold`, have a kind and may
+    be repaired, but are not in the average precision before. The mean is over the classes that have ground truths or
+    detections, and a class that loses both by a repair leaves it; 0 if all do. Errors of classification and
+    localization compete for a ground truth even if only one kind is repaired. After a repair wrong detections come
+    before right ones of the same score. Gains of `ERROR_KINDS` are not below 0. Precision is read at the recalls
+    k / 100. Only detections outside the area range, unless they are right, are left out, which tidecv does not know.
 
     Args:
         objects: of all images.
         iou_threshold: the least overlap of a match.
         background_threshold: the largest overlap of a detection on background.
-        rule: how a curve becomes an average precision, see `average_precision`.
+        rule: how a curve becomes an average precision, see `average_precision`; or "tidecv", see above.
 
     Raises:
         TypeError: an option of the wrong type.
         ValueError: an unknown `rule`, thresholds outside [0, 1], below the overlap of the pairs, or in the wrong order.
     """
-    _checks.one_of("rule", rule, AP_RULES)
+    _checks.one_of("rule", rule, BREAKDOWN_RULES)
     objects.check_threshold("background_threshold", background_threshold)
     objects.check_threshold("iou_threshold", iou_threshold)
     if background_threshold > iou_threshold:
         raise ValueError(
             f"`background_threshold` must be at most `iou_threshold`, {iou_threshold}; got {background_threshold}."
         )
-    detections = _DetectionErrors.of(objects, iou_threshold, background_threshold)
+    detections = _DetectionErrors.of(objects, iou_threshold, background_threshold, rule)
+    base = detections.mean_precision(detections.unrepaired)
 
-    def mean(repairs: _Repairs) -> float:
-        return detections.mean_precision(repairs, rule)
+    def gain(repairs: _Repairs) -> float:
+        change = detections.mean_precision(repairs) - base
+        return max(change, 0.0) if rule == "tidecv" else change
 
     # Each kind is repaired alone: gains do not add up.
-    base = mean(detections.repaired(_NONE))
-    gains = {name: mean(detections.repaired(kind)) - base for kind, name in enumerate([*ERROR_KINDS][:-1])}
-    gains["miss"] = mean(detections.without(detections.is_missed)) - base
-    right_alone = _Repairs(detections.class_index, detections.is_right, detections.is_right, detections.num_positives)
+    gains = {name: gain(detections.repaired(kind)) for kind, name in enumerate([*ERROR_KINDS][:-1])}
+    gains["miss"] = gain(detections.without(detections.is_missed))
     listed = [int((detections.kind == kind).sum()) for kind in range(len(ERROR_KINDS) - 1)]
     return ErrorBreakdown(
         average_precision=base,
         gains=gains,
-        false_positive_gain=mean(right_alone) - base,
-        false_negative_gain=mean(detections.without(detections.is_free)) - base,
+        false_positive_gain=detections.with_right_first() - base,
+        false_negative_gain=detections.mean_precision(detections.without(detections.is_free)) - base,
         counts=dict(zip(ERROR_KINDS, [*listed, int(detections.is_missed.sum())], strict=True)),
         kind=detections.kind,
         is_missed=detections.is_missed,
@@ -114,7 +127,8 @@ class _Repairs(NamedTuple):
 
     class_index: Int[Tensor, " detections"]
     is_right: Bool[Tensor, " detections"]
-    is_kept: Bool[Tensor, " detections"]
+    rows: Int[Tensor, " kept"]
+    """the detections on the curves, in the order of equal scores"""
     num_positives: Int[Tensor, " classes"]
 
 
@@ -122,6 +136,7 @@ class _Repairs(NamedTuple):
 class _DetectionErrors:
     """Detections with their kinds of errors, and the ground truths that would repair them."""
 
+    rule: str
     scores: Tensor
     class_index: Int[Tensor, " detections"]
     true_class_index: Int[Tensor, " ground_truths"]
@@ -136,78 +151,123 @@ class _DetectionErrors:
     num_positives: Int[Tensor, " classes"]
 
     @classmethod
-    def of(cls, objects: ObjectPairs, iou_threshold: float, background_threshold: float) -> _DetectionErrors:
-        match, counts, classes = match_each_class(objects, iou_threshold), ~objects.is_ignored, objects.classes
+    def of(cls, objects: ObjectPairs, iou_threshold: float, background_threshold: float, rule: str) -> _DetectionErrors:
+        counts, classes, as_tidecv = ~objects.is_ignored, objects.classes, rule == "tidecv"
+        is_same = objects.labels[objects.detection] == objects.true_labels[objects.ground_truth]
+        is_counted = counts[objects.ground_truth]
+        # The matches, and the detections that are no errors: of tidecv those that it never sees.
+        is_close = is_same & (objects.iou >= (iou_threshold if as_tidecv else min(iou_threshold, LARGEST_THRESHOLD)))
+        if as_tidecv:
+            is_within = _is_within_limit(objects)
+            is_close &= is_counted & is_within[objects.detection]
+        match = match_candidates(objects, is_close, CONFUSION_RULES["coco"]._replace(takes_last=not as_tidecv))
         is_matched = match >= 0
         is_right = flag_of_match(counts, match)
-        is_ignored = torch.where(is_matched, ~is_right, objects.is_outside)
+        is_left_out = torch.where(is_matched, ~is_right, objects.is_outside)
+        is_ignored = is_left_out
+        if as_tidecv:
+            is_left_out = is_left_out | ~is_within
+            is_ignored = is_left_out.clone()
+            is_ignored[objects.detection[is_same & ~is_counted & (objects.iou > iou_threshold)]] = True
+            is_ignored &= ~is_right
         is_free = counts.clone()
         is_free[match[is_matched]] = False
         # The largest overlaps of each detection with ground truths that count, of its class and of others.
-        is_same = objects.labels[objects.detection] == objects.true_labels[objects.ground_truth]
-        is_counted = counts[objects.ground_truth]
-        same, same_target = _largest(objects, is_same & is_counted)
-        other, other_target = _largest(objects, ~is_same & is_counted)
+        same, same_target = _largest(objects, is_same & is_counted, takes_last=not as_tidecv)
+        other, other_target = _largest(objects, ~is_same & is_counted, takes_last=not as_tidecv)
         # The kinds from the last to the first in tidecv's order: the first that holds is written last.
         kind = torch.full_like(match, _BOTH)
         kind[torch.maximum(same, other) <= background_threshold] = _BACKGROUND
         kind[same >= iou_threshold] = _DUPLICATE
         kind[other >= iou_threshold] = _CLASSIFICATION
         kind[(same >= background_threshold) & (same <= iou_threshold)] = _LOCALIZATION
-        kind[is_right | is_ignored] = _NONE
+        kind[is_right | is_left_out] = _NONE
         # A ground truth is missed if no error could be repaired by it.
         target = torch.where(kind == _LOCALIZATION, same_target, other_target)
         is_missed = is_free.clone()
         is_missed[target[(kind == _LOCALIZATION) | (kind == _CLASSIFICATION)]] = False
         index, true_index = (place_of_labels(each, classes).long() for each in (objects.labels, objects.true_labels))
         num_positives = true_index[counts].bincount(minlength=len(classes))
-        return cls(
-            *(objects.scores, index, true_index, is_right, is_ignored, kind, target, is_free, is_missed), num_positives
-        )
+        columns = objects.scores, index, true_index, is_right, is_ignored, kind, target, is_free, is_missed
+        return cls(rule, *columns, num_positives)
+
+    @property
+    def unrepaired(self) -> _Repairs:
+        """All detections and ground truths."""
+        return _Repairs(self.class_index, self.is_right, (~self.is_ignored).nonzero()[:, 0], self.num_positives)
 
     def repaired(self, kind: int) -> _Repairs:
-        """Errors of a kind made right, or dropped where they cannot be; `_NONE` repairs nothing."""
-        is_repaired = (self.kind == kind) & (kind != _NONE)
-        rivals = (is_repaired & (kind in (_CLASSIFICATION, _LOCALIZATION))).nonzero()[:, 0]
+        """Errors of a kind made right, or dropped where they cannot be."""
+        is_repaired = self.kind == kind
+        # Errors of both kinds that take ground truths are rivals in tidecv, whichever is repaired.
+        is_rival = (self.kind == _CLASSIFICATION) | (self.kind == _LOCALIZATION)
+        rivals = (is_rival if self.rule == "tidecv" else is_rival & is_repaired).nonzero()[:, 0]
         rivals = rivals[self.is_free[self.target[rivals]]]
         # Of the rivals for one ground truth the best wins: the first in a stable order by score.
         rivals = rivals[self.scores[rivals].argsort(descending=True, stable=True)]
         place = torch.arange(len(rivals), device=rivals.device)
         first = torch.full_like(self.true_class_index, len(rivals))
         first.scatter_reduce_(0, self.target[rivals], place, "amin")
-        best = rivals[first[self.target[rivals]] == place]
+        best = rivals[(first[self.target[rivals]] == place) & is_repaired[rivals]]
         is_right, class_index = self.is_right.clone(), self.class_index.clone()
         is_right[best] = True
         class_index[best] = self.true_class_index[self.target[best]]
-        return _Repairs(class_index, is_right, ~self.is_ignored & (is_right | ~is_repaired), self.num_positives)
+        rows = self._in_order(is_right | ~(self.is_ignored | is_repaired))
+        return _Repairs(class_index, is_right, rows, self.num_positives)
 
     def without(self, is_dropped: Bool[Tensor, " ground_truths"]) -> _Repairs:
         """All detections, and the ground truths that are not dropped."""
         num_dropped = self.true_class_index[is_dropped].bincount(minlength=len(self.num_positives))
-        return _Repairs(self.class_index, self.is_right, ~self.is_ignored, self.num_positives - num_dropped)
+        rows = self._in_order(~self.is_ignored)
+        return _Repairs(self.class_index, self.is_right, rows, self.num_positives - num_dropped)
 
-    def mean_precision(self, repairs: _Repairs, rule: str) -> float:
-        """Mean average precision over the classes that have ground truths before any repair."""
-        has_any = self.num_positives > 0
-        if not bool(has_any.any()):
+    def _in_order(self, is_kept: Bool[Tensor, " detections"]) -> Int[Tensor, " kept"]:
+        """Rows in the order of equal scores after a repair: in tidecv what was wrong before it comes first."""
+        rows = is_kept.nonzero()[:, 0]
+        return rows[self.is_right[rows].int().argsort(stable=True)] if self.rule == "tidecv" else rows
+
+    def with_right_first(self) -> float:
+        """Mean average precision without false positives, or in tidecv with all of them behind the true ones."""
+        if self.rule == "tidecv":  # classes without a true positive stay in the mean
+            return replace(self, scores=self.is_right.double()).mean_precision(self.unrepaired)
+        return self.mean_precision(self.unrepaired._replace(rows=self.is_right.nonzero()[:, 0]))
+
+    def mean_precision(self, repairs: _Repairs) -> float:
+        """Mean average precision over the classes that have ground truths before any repair, or as tidecv has it."""
+        has_any, as_tidecv = self.num_positives > 0, self.rule == "tidecv"
+        if not (bool(has_any.any()) or (as_tidecv and bool((~self.is_ignored).any()))):
             return float("nan")
         # Repairs change classes, so detections are ordered anew.
-        kept = repairs.is_kept.nonzero()[:, 0]
+        kept = repairs.rows
         order, class_index = order_by_class_and_score(repairs.class_index[kept].int(), self.scores[kept])
         is_right = repairs.is_right[kept[order]]
         curves = curves_from_flags(is_right[None], class_index, repairs.num_positives)
+        if as_tidecv:
+            has_any = (repairs.num_positives > 0) | (curves.num_detections[0] > 0)
+            areas = average_precision(curves, AP_RULES["voc07"], recalls_on(kept.device, _TIDECV_RECALLS))
+        else:
+            areas = average_precision(curves, AP_RULES[self.rule])
         # A class that lost all its ground truths keeps a 0 in the mean.
-        return float(average_precision(curves, AP_RULES[rule])[0, has_any].nan_to_num(nan=0.0).mean())
+        areas = areas[0, has_any].nan_to_num(nan=0.0)
+        return float(areas.sum() / max(1, len(areas)))
+
+
+def _is_within_limit(objects: ObjectPairs) -> Bool[Tensor, " detections"]:
+    """Whether each detection is among the best of its image, of equal scores the first."""
+    order = objects.scores.argsort(descending=True, stable=True)
+    order = order[objects.images[order].argsort(stable=True)]
+    place = segments.runs(0, objects.images.unique(return_counts=True)[1])[1]
+    return torch.empty_like(objects.is_outside).index_copy_(0, order, place < _TIDECV_LIMIT)
 
 
 def _largest(
-    objects: ObjectPairs, is_selected: Bool[Tensor, " pairs"]
+    objects: ObjectPairs, is_selected: Bool[Tensor, " pairs"], *, takes_last: bool
 ) -> tuple[Float[Tensor, " detections"], Int[Tensor, " detections"]]:
-    """The largest overlap of each detection in some pairs, 0 without any, and the last ground truth with it."""
+    """The largest overlap of each detection in some pairs, 0 without any, and the first or last one with it."""
     places = is_selected.nonzero()[:, 0]
     detection, ground_truth, iou = objects.detection[places], objects.ground_truth[places], objects.iou[places]
     largest = iou.new_zeros(len(objects.labels)).scatter_reduce_(0, detection, iou, "amax")
-    # Of equal overlaps the last ground truth, as in COCO's matching.
     is_largest = iou == largest[detection]
-    target = detection.new_zeros(len(objects.labels))
-    return largest, target.scatter_reduce_(0, detection[is_largest], ground_truth[is_largest], "amax")
+    target, how = detection.new_zeros(len(objects.labels)), "amax" if takes_last else "amin"
+    chosen = detection[is_largest], ground_truth[is_largest]
+    return largest, target.scatter_reduce_(0, *chosen, how, include_self=False)

@@ -20,6 +20,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
+    THRESHOLDS,
     AreaRange,
     CocoGrid,
     Detections,
@@ -229,6 +230,7 @@ def evaluate_images(
     area_ranges: Mapping[str, AreaRange] | None = None,
     class_groups: Mapping[str, Sequence[int]] | None = None,
     rule: str | None = None,
+    thresholds: str | None = None,
     confidence: float | None = None,
     whole_pixels: bool | None = None,
     class_names: Mapping[int, str] | Sequence[str] | None = None,
@@ -258,6 +260,7 @@ def evaluate_images(
         area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
         class_groups: labels by the name of a group of classes, such as LVIS' rare ones: `map_{name}` is its mean.
         rule: of average precision; None for the default of the evaluator.
+        thresholds: COCO's default thresholds, one of `THRESHOLDS`; None for "coco".
         confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
         whole_pixels: of VOC's boxes, see `VocMAP`; None for True.
         class_names: names of the classes by label.
@@ -290,14 +293,18 @@ def evaluate_images(
             "class_groups": class_groups,
         }
         # An option that the evaluator does not know must be left out.
-        unknown = {} if row.has_limits else of_coco | {"iou_type": None if iou_type == "bbox" else iou_type}
+        others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
+        unknown = {} if row.has_limits else of_coco | others
         unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels}
         for name, value in unknown.items():
             if value is not None:
                 raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
         # COCO's grid has defaults by type of shape; others have thresholds only.
-        thresholds = row.iou_thresholds if iou_thresholds is None else iou_thresholds
-        grid = _coco_grid(row, iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
+        named = "coco" if thresholds is None else thresholds
+        _checks.one_of("thresholds", named, THRESHOLDS)
+        usual = THRESHOLDS[named].iou if row.has_limits else row.iou_thresholds
+        least = usual if iou_thresholds is None else iou_thresholds
+        grid = _coco_grid(row, iou_type, least, of_coco, named) if row.has_limits else row.grid(least)
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
         wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes, "localization": localization}
         request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
@@ -319,11 +326,13 @@ def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str])
     return Settings("evaluate_images", method, options, asked)
 
 
-def _coco_grid(row: Evaluator, iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
+def _coco_grid(
+    row: Evaluator, iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any], named: str
+) -> CocoGrid:
     # Keypoints have other limits and area ranges than boxes.
     limits, ranges = defaults_of(iou_type)
     defaults: dict[str, Any] = {
-        "recall_thresholds": COCO_RECALL_THRESHOLDS,
+        "recall_thresholds": THRESHOLDS[named].recall,
         "max_detections": row.max_detections or limits,
         "area_ranges": ranges,
         "class_groups": {},

@@ -230,7 +230,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         )
 
     def error_breakdown(
-        self, *, iou_threshold: float | None = None, background_threshold: float = 0.1
+        self, *, iou_threshold: float | None = None, background_threshold: float = 0.1, rule: str | None = None
     ) -> errors.ErrorBreakdown:
         """Errors of each kind and their cost in average precision, after TIDE: see `ERROR_KINDS`.
 
@@ -240,11 +240,12 @@ class DetectionResults(NamedNumbers, SavedResults):
         Args:
             iou_threshold: the overlap from which on a detection may take a ground truth, any from 0.1 on.
             background_threshold: the overlap up to which a detection lies on background.
+            rule: "tidecv" for the numbers of tidecv 1.0.1, as shares of 1; None for the metric's.
 
         Raises:
             TypeError: an option of the wrong type.
             ValueError: the results were made without `across_classes`, or by an evaluator whose detections do not take
-                the best ground truth that is left, or a threshold that cannot be asked for.
+                the best ground truth that is left, an unknown `rule`, or a threshold that cannot be asked for.
         """
         # Pairs of boxes across classes, and an evaluator whose errors have kinds.
         objects = self._objects("a breakdown of errors")
@@ -257,7 +258,7 @@ class DetectionResults(NamedNumbers, SavedResults):
             objects.without_classes() if self.is_micro else objects,
             iou_threshold=self._at(iou_threshold),
             background_threshold=background_threshold,
-            rule=self.averages.rule,
+            rule=self.averages.rule if rule is None else rule,
         )
 
     def _objects(self, what: str) -> errors.ObjectPairs:

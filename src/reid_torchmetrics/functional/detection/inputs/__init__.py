@@ -6,6 +6,7 @@ from .grid import (
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
+    THRESHOLDS,
     AreaRange,
     CocoGrid,
     check_area_ranges,
@@ -24,6 +25,7 @@ from .image_names import (
     num_words,
     number_names,
     pack_names,
+    plain_id,
     unpack_names,
 )
 from .images import Detections, GroundTruths

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,14 @@ from reid_torchmetrics.functional import segments
 NAME_BYTES, NAME_LENGTHS = "image_name_bytes", "image_name_lengths"
 _STATES_OF_KINDS = {"int": "image_ids", "str": NAME_LENGTHS}  # with a row for each image
 _WORD = 8  # bytes of int64
+_WHOLE_FLOATS = 2.0**53  # below it floats are as far apart as ints
+
+
+def plain_id(value: Any) -> Any:
+    """An `image_id` as an int or a str: whole floats below 2^53 and paths; anything else as it came."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE_FLOATS:
+        return int(value)
+    return str(value) if isinstance(value, PurePath) else value
 
 
 def name_images(image: Int[Tensor, " images"], names: Sequence[str] | None) -> list[int | str]:
@@ -124,5 +133,5 @@ def check_same_ids(preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[
 def _on_host(value: Any) -> Any:
     """An `image_id`; None if it is on a device, or malformed, a case for other checks."""
     if not isinstance(value, Tensor):
-        return value
+        return plain_id(value)
     return value.item() if value.numel() == 1 and value.device.type == "cpu" else None
