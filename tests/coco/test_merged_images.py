@@ -212,7 +212,7 @@ def test_a_step_that_only_a_subclass_has_is_no_part_of_evaluate():
     our_own, _ = pair()
     evaluator = Own(our_own.cocoGt, our_own.cocoDt, "bbox")
     evaluator.evaluate()
-    with pytest.raises(ValueError, match="`evaluate` must be called first, with `COCOeval._prepare`"):
+    with pytest.raises(ValueError, match=r"`evaluate` must be called first, with `COCOeval\._prepare`"):
         evaluator.accumulate()
 
 

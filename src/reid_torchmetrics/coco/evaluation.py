@@ -127,9 +127,8 @@ class COCOeval:
         params.imgIds, params.maxDets = np.unique(params.imgIds).tolist(), sorted(params.maxDets)
         if params.useCats:
             params.catIds = np.unique(params.catIds).tolist()
-        self._problem = None
         self._prepare()
-        self._assigned = None
+        self._assigned = None  # by a subclass
         self._paramsEval = copy.deepcopy(params)
 
     def _prepare(self) -> None:

@@ -126,9 +126,8 @@ def _axes(params: Any) -> list[list[Any]]:
 def _matches_of(table: NDArray[np.object_], grid: CocoGrid) -> Matches:
     """The matches of an area range, [categories, images]; every detection has a column that says if it counts."""
     most, num_thresholds = grid.max_detections[-1], len(grid.iou_thresholds)
-    found = [
-        ((0, 0), [np.zeros(shape) for shape in (0, (num_thresholds, 0), (num_thresholds, 0), 0)])
-    ]  # if all are None
+    # Nothing comes first, as all may be None.
+    found = [((0, 0), [np.zeros(shape) for shape in ((0,), (num_thresholds, 0), (num_thresholds, 0), (0,))])]
     found += [(place, _counted(row, num_thresholds)) for place, row in np.ndenumerate(table) if row is not None]
     *columns, true = zip(*(values for _, values in found), strict=True)
     scores, is_matched, is_ignored = (
