@@ -199,6 +199,13 @@ def test_evaluate_takes_the_place_of_what_was_assigned():
     our_own.evalImgs = [None] * len(our_own.evalImgs)
     our_own.accumulate()
     assert our_own.eval["recall"].max() == -1
+    our_own.params.catIds, categories = [], our_own.params.catIds
+    our_own.evaluate()
+    assert (our_own.evalImgs, our_own.ious) == ([], {})
+    our_own.evalImgs = []
+    our_own.accumulate()
+    assert our_own.eval["counts"][2] == 0
+    our_own.params.catIds = categories
     our_own.evaluate()
     our_own.accumulate()
     assert is_same(our_own.eval["recall"], theirs.eval["recall"])

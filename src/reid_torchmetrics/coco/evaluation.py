@@ -162,14 +162,16 @@ class COCOeval:
 
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Any:
         """The matches of an image and category in an area range, with at most `maxDet` detections; see `evalImgs`."""
-        ends = (float(aRng[0]), float(aRng[1]))
+        ends, problem = (float(aRng[0]), float(aRng[1])), self._evaluated()
+        ranges = problem.grid.area_ranges  # all at once
+        ranges = ranges if ends in ranges.values() else {"": ends}
 
-        def by_name(problem: CocoProblem) -> dict[tuple[Any, Any], ImageResult]:
-            grid = replace(problem.grid, area_ranges={"": ends}, max_detections=(maxDet,))
+        def by_name(problem: CocoProblem) -> dict[tuple[Any, ...], ImageResult]:
+            grid = replace(problem.grid, area_ranges=ranges, max_detections=(maxDet,))
             found = list_results(replace(problem, grid=grid))
-            return {(row["image_id"], row["category_id"]): row for row in found if row is not None}
+            return {(row["image_id"], row["category_id"], *row["aRng"]): row for row in found if row is not None}
 
-        return self._once((ends, maxDet), by_name).get((imgId, catId))
+        return self._once((maxDet, *ranges.values()), by_name).get((imgId, catId, *ends))
 
     def _once(self, name: Any, make: Callable[[CocoProblem], Any]) -> Any:
         """What is made of the objects, kept until there are others."""

@@ -40,17 +40,18 @@ def _groups(problem: CocoProblem, matches: Matches) -> list[tuple[Ints, Ints]]:
 
 def list_overlaps(problem: CocoProblem) -> dict[tuple[Any, Any], Any]:
     """By image and category, [detections, ground truths] float64; an empty list without either."""
-    matches = problem.matches()
-    found: dict[tuple[Any, Any], Any] = {}
+    matches, crowds = problem.matches(), problem.ground_truths.is_crowd
+    groups, rows = _groups(problem, matches), matches.rows.numpy()
+    pairs = [np.array([rows[places].repeat(len(trues)), np.tile(trues, len(places))]) for places, trues in groups]
+    row, true_row = torch.from_numpy(np.concatenate([np.zeros((2, 0), dtype=np.int64), *pairs], 1))
     shapes, true_shapes = problem.detections.shapes, problem.ground_truths.shapes
+    iou = shapes.overlaps(row, true_shapes, true_row, None if crowds is None else crowds[true_row]).numpy()
+    parts = np.split(iou, np.cumsum([each.shape[1] for each in pairs], dtype=np.int64))
     names = product(problem.categories, problem.images)
-    for (category, image), (places, trues) in zip(names, _groups(problem, matches), strict=True):
-        rows = matches.rows.numpy()[places]
-        row, true_row = torch.from_numpy(np.stack(np.meshgrid(rows, trues, indexing="ij")).reshape(2, -1))
-        crowds = problem.ground_truths.is_crowd
-        iou = shapes.overlaps(row, true_shapes, true_row, None if crowds is None else crowds[true_row])
-        found[image, category] = iou.view(len(rows), len(trues)).numpy() if len(row) else []
-    return found
+    return {
+        (image, category): part.reshape(*map(len, sides)) if len(part) else []
+        for (category, image), part, sides in zip(names, parts, groups, strict=False)  # a last part has nothing
+    }
 
 
 def list_results(problem: CocoProblem) -> list[ImageResult | None]:
@@ -65,7 +66,8 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
     true_ids = np.array([*(row["id"] for row in problem.truth.rows), 0], dtype=np.float64)
     objects = problem.ground_truths
     areas, crowds = (np.append(np.asarray(each), 0) for each in (objects.areas, objects.is_crowd))
-    groups, listed, step = _groups(problem, matches), [], max(len(problem.images), 1)
+    groups, step = _groups(problem, matches), max(len(problem.images), 1)
+    listed: list[ImageResult | None] = []
     for (first, category), (number, ends) in product(
         enumerate(problem.categories), enumerate(grid.area_ranges.values())
     ):
@@ -73,13 +75,16 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
         is_ignored[-1] = False
         is_outside = (matches.area_bits.numpy() >> number) & 1 == 0
         for image, (places, trues) in zip(problem.images, groups[first * step : (first + 1) * step], strict=True):
+            if not len(places) and not len(trues):
+                listed.append(None)
+                continue
             ordered = trues[is_ignored[trues].argsort(kind="stable")]
             chosen = taken[number][:, places]
             dt_matches, gt_matches = true_ids[chosen], np.zeros((len(chosen), len(ordered)))
             threshold, place = (chosen >= 0).nonzero()
             column = (ordered == chosen[threshold, place][:, None]).argmax(1) if len(place) else place
             gt_matches[threshold, column] = ids[places[place]]  # of a crowd the last detection
-            result = {
+            result: ImageResult = {
                 "image_id": image,
                 "category_id": category,
                 "aRng": [*ends],
@@ -92,7 +97,7 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
                 "gtIgnore": is_ignored[ordered].astype(int),
                 "dtIgnore": is_ignored[chosen] | ((dt_matches == 0) & is_outside[places]),
             }
-            listed.append(result if len(places) or len(ordered) else None)
+            listed.append(result)
     return listed
 
 
