@@ -76,20 +76,20 @@ def merged(classes, evaluate, data_set, results, iou_type, *, flat):
 @pytest.mark.parametrize("evaluate", [torchvision, detr])
 def test_merged_batches_give_the_arrays_of_pycocotools(evaluate, iou_type):
     num_empty = 0
-    for seed in range(100, 108):
+    for seed in range(100, 104):
         data_set, results = draw(seed, iou_type)
         if seed % 2:  # an image without results
             results = [row for row in results if row["image_id"] != data_set["images"][0]["id"]]
             num_empty += 1
         if not results:
             continue
-        our_own, our_text = merged(BOTH[0], evaluate, data_set, results, iou_type, flat=seed < 104)
+        our_own, our_text = merged(BOTH[0], evaluate, data_set, results, iou_type, flat=seed < 102)
         theirs, text = merged(BOTH[1], evaluate, data_set, results, iou_type, flat=True)
         assert differing(our_own, theirs) == []
         assert our_text == text
         whole, _ = evaluated(data_set, results, iou_type, ours=False)
         assert differing(our_own, whole) == []
-    assert num_empty == 4
+    assert num_empty == 2
 
 
 class Chunks:

@@ -80,6 +80,7 @@ class COCOeval:
 
     - `summarize` takes `maxDets` of any length: where pycocotools asks for a limit that is not there, it is the last.
     - What is printed is only the summary.
+    - A change inside of `evalImgs` counts only after an assignment.
     - A detected box with a NaN matches nothing; scores that are not finite, ground truths without a value and ids that
       come twice are errors.
     - An annotation of id 0 counts as missed, as in pycocotools, but with a warning.
