@@ -137,7 +137,7 @@ class COCO:
         if kind is not None:
             _FILLED[kind](numbered)
         copied = {name: copy.deepcopy(self.dataset.get(name, [])) for name in ("info", "categories")}
-        results.dataset = copied | {"images": [*self._rows("images")], "annotations": numbered}
+        results.dataset = copied | {"images": [*self.dataset.get("images", [])], "annotations": numbered}
         results.createIndex()
         return results
 

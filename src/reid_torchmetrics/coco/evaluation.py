@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
@@ -18,7 +22,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 
 from .data_set import COCO
-from .image_results import ImageResult, list_overlaps, list_results
+from .image_results import ImageResult, accumulate_results, list_overlaps, list_results
 from .problem import CocoProblem, grid_of, key_of
 
 _LIMIT_OF_KEYPOINTS = 20
@@ -71,10 +75,12 @@ class COCOeval:
 
     `evaluate` reads and checks the annotations, `accumulate` makes the arrays of `eval`, and `summarize` prints and
     stores the numbers of `stats`. `precision` and `scores` [T, R, K, A, M] and `recall` [T, K, A, M] are pycocotools'
-    bit for bit, -1 without ground truth. `evalImgs` and `ious` are made when they are asked for. It differs in:
+    bit for bit, -1 without ground truth. `evalImgs` and `ious` are made when they are asked for. `evalImgs` can be
+    assigned, such as the merged ones of several processes, with `params.imgIds` and `_paramsEval`. It differs in:
 
     - `summarize` takes `maxDets` of any length: where pycocotools asks for a limit that is not there, it is the last.
     - What is printed is only the summary.
+    - A change inside of `evalImgs` counts only after an assignment.
     - A detected box with a NaN matches nothing; scores that are not finite, ground truths without a value and ids that
       come twice are errors.
     - An annotation of id 0 counts as missed, as in pycocotools, but with a warning.
@@ -103,9 +109,10 @@ class COCOeval:
         self.cocoGt, self.cocoDt, self.params = cocoGt, cocoDt, Params(iouType)
         self.eval: dict[str, Any] = {}
         self.stats: Any = []
+        self._paramsEval: Any = self.params
         self._problem: CocoProblem | None = None
-        self._results: list[ImageResult | None] | None = None
-        self._overlaps: dict[tuple[Any, Any], Any] | None = None
+        self._assigned: Any = None
+        self._made: dict[Any, Any] = {}
         if cocoGt is not None:
             self.params.imgIds, self.params.catIds = sorted(cocoGt.getImgIds()), sorted(cocoGt.getCatIds())
 
@@ -121,38 +128,85 @@ class COCOeval:
         params.imgIds, params.maxDets = np.unique(params.imgIds).tolist(), sorted(params.maxDets)
         if params.useCats:
             params.catIds = np.unique(params.catIds).tolist()
-        self.eval, self._results, self._overlaps = {}, None, None
-        self._problem = CocoProblem.read(self.cocoGt, self.cocoDt, params)
+        self._prepare()
+        self._assigned = None  # by a subclass
+        self._paramsEval = copy.deepcopy(params)
+
+    def _prepare(self) -> None:
+        for name in ("ious", "_gts", "_dts"):
+            vars(self).pop(name, None)
+        self.eval, self._assigned, self._made = {}, None, {}
+        self._problem = CocoProblem.read(self.cocoGt, self.cocoDt, self.params)
 
     @property
-    def evalImgs(self) -> list[ImageResult | None]:
+    def evalImgs(self) -> Any:
         """The matches by category, area range and image, in this order; None where there are no objects."""
-        self._results = list_results(self._evaluated()) if self._results is None else self._results
-        return self._results
+        return self._once("evalImgs", list_results) if self._assigned is None else self._assigned
 
-    @property
-    def ious(self) -> dict[tuple[Any, Any], Any]:
+    @evalImgs.setter
+    def evalImgs(self, value: Any) -> None:
+        self._assigned, self._problem, self._made = value, None, {}
+
+    @cached_property
+    def ious(self) -> Any:
         """By image and category, the overlaps [detections by score, ground truths]; an empty list without either."""
-        self._overlaps = list_overlaps(self._evaluated()) if self._overlaps is None else self._overlaps
-        return self._overlaps
+        return self._once("ious", list_overlaps)
+
+    _gts = cached_property(lambda self: self._evaluated().truth.prepared(self.params.iouType))
+    _dts = cached_property(lambda self: self._evaluated().results.prepared(self.params.iouType))
+
+    def computeIoU(self, imgId: Any, catId: Any) -> Any:
+        """The value of `ious` for an image and category."""
+        return self._once("ious", list_overlaps).get((imgId, catId), [])
+
+    computeOks = computeIoU  # noqa: N815
+
+    def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Any:
+        """The matches of an image and category in an area range, with at most `maxDet` detections; see `evalImgs`."""
+        ends, problem = (float(aRng[0]), float(aRng[1])), self._evaluated()
+        ranges = problem.grid.area_ranges  # all at once
+        ranges = ranges if ends in ranges.values() else {"": ends}
+
+        def by_name(problem: CocoProblem) -> dict[tuple[Any, ...], ImageResult]:
+            grid = replace(problem.grid, area_ranges=ranges, max_detections=(maxDet,))
+            found = list_results(replace(problem, grid=grid))
+            return {(row["image_id"], row["category_id"], *row["aRng"]): row for row in found if row is not None}
+
+        return self._once((maxDet, *ranges.values()), by_name).get((imgId, catId, *ends))
+
+    def _once(self, name: Any, make: Callable[[CocoProblem], Any]) -> Any:
+        """What is made of the objects, kept until there are others."""
+        if name not in self._made:
+            self._made[name] = make(self._evaluated())
+        return self._made[name]
 
     def _evaluated(self) -> CocoProblem:
         if self._problem is None:
-            raise ValueError("`evaluate` must be called first; got a `COCOeval` without annotations.")
+            if self._assigned is None:
+                raise ValueError("`evaluate` must be called first, with `COCOeval._prepare`; got no annotations.")
+            self._problem = CocoProblem.read(self.cocoGt, self.cocoDt, self.params)
         return self._problem
 
     def accumulate(self, p: Params | None = None) -> None:
         """Make the arrays of `eval`, also for parameters that are given, or were changed after `evaluate`.
 
+        If `evalImgs` was assigned, it is from these matches, and `params` must have the images, categories and area
+        ranges of `_paramsEval`.
+
         Raises:
-            ValueError: `evaluate` was not called, or parameters that are not allowed.
+            ValueError: `evaluate` was not called, or parameters or assigned matches that are not allowed.
         """
-        problem, params = self._evaluated(), self.params if p is None else p
-        if problem.key != key_of(params):
-            problem = CocoProblem.read(self.cocoGt, self.cocoDt, params)
-        problem = replace(problem, grid=grid_of(params))
-        grids = evaluate_matches(problem.matches(), problem.grid)
-        arrays = {name: getattr(grids, name).contiguous().numpy() for name in ("precision", "recall", "scores")}
+        params = self.params if p is None else p
+        if self._assigned is not None:
+            grids = accumulate_results(self._assigned, self._paramsEval, params)
+        else:
+            problem = self._evaluated()
+            if problem.key != key_of(params):
+                problem = CocoProblem.read(self.cocoGt, self.cocoDt, params)
+            problem = replace(problem, grid=grid_of(params))
+            grids = [evaluate_matches(problem.matches(), problem.grid)]
+        names = ("precision", "recall", "scores")
+        arrays = {name: torch.cat([getattr(grid, name) for grid in grids], -2).contiguous().numpy() for name in names}
         date = time.strftime("%Y-%m-%d %H:%M:%S")
         self.eval = {"params": params, "counts": [*arrays["precision"].shape], "date": date, **arrays}
 

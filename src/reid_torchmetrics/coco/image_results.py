@@ -1,7 +1,13 @@
-"""The matches of every image, category and area range in pycocotools' form, and the overlaps that they are made of."""
+"""The matches of every image, category and area range in pycocotools' form: made, and turned into arrays.
+
+The overlaps that they are made of are here, too.
+"""
 
 from __future__ import annotations
 
+import math
+import reprlib
+from dataclasses import replace
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -9,9 +15,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid, evaluate_matches
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, order_by_class_and_score
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .problem import CocoProblem
+from .problem import CocoProblem, grid_of
 
 ImageResult: TypeAlias = dict[str, Any]
 Ints: TypeAlias = NDArray[np.int64]
@@ -32,17 +40,18 @@ def _groups(problem: CocoProblem, matches: Matches) -> list[tuple[Ints, Ints]]:
 
 def list_overlaps(problem: CocoProblem) -> dict[tuple[Any, Any], Any]:
     """By image and category, [detections, ground truths] float64; an empty list without either."""
-    matches = problem.matches()
-    found: dict[tuple[Any, Any], Any] = {}
+    matches, crowds = problem.matches(), problem.ground_truths.is_crowd
+    groups, rows = _groups(problem, matches), matches.rows.numpy()
+    pairs = [np.array([rows[places].repeat(len(trues)), np.tile(trues, len(places))]) for places, trues in groups]
+    row, true_row = torch.from_numpy(np.concatenate([np.zeros((2, 0), dtype=np.int64), *pairs], 1))
     shapes, true_shapes = problem.detections.shapes, problem.ground_truths.shapes
+    iou = shapes.overlaps(row, true_shapes, true_row, None if crowds is None else crowds[true_row]).numpy()
+    parts = np.split(iou, np.cumsum([each.shape[1] for each in pairs], dtype=np.int64))
     names = product(problem.categories, problem.images)
-    for (category, image), (places, trues) in zip(names, _groups(problem, matches), strict=True):
-        rows = matches.rows.numpy()[places]
-        row, true_row = torch.from_numpy(np.stack(np.meshgrid(rows, trues, indexing="ij")).reshape(2, -1))
-        crowds = problem.ground_truths.is_crowd
-        iou = shapes.overlaps(row, true_shapes, true_row, None if crowds is None else crowds[true_row])
-        found[image, category] = iou.view(len(rows), len(trues)).numpy() if len(row) else []
-    return found
+    return {
+        (image, category): part.reshape(*map(len, sides)) if len(part) else []
+        for (category, image), part, sides in zip(names, parts, groups, strict=False)  # a last part has nothing
+    }
 
 
 def list_results(problem: CocoProblem) -> list[ImageResult | None]:
@@ -57,7 +66,8 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
     true_ids = np.array([*(row["id"] for row in problem.truth.rows), 0], dtype=np.float64)
     objects = problem.ground_truths
     areas, crowds = (np.append(np.asarray(each), 0) for each in (objects.areas, objects.is_crowd))
-    groups, listed, step = _groups(problem, matches), [], max(len(problem.images), 1)
+    groups, step = _groups(problem, matches), max(len(problem.images), 1)
+    listed: list[ImageResult | None] = []
     for (first, category), (number, ends) in product(
         enumerate(problem.categories), enumerate(grid.area_ranges.values())
     ):
@@ -65,13 +75,16 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
         is_ignored[-1] = False
         is_outside = (matches.area_bits.numpy() >> number) & 1 == 0
         for image, (places, trues) in zip(problem.images, groups[first * step : (first + 1) * step], strict=True):
+            if not len(places) and not len(trues):
+                listed.append(None)
+                continue
             ordered = trues[is_ignored[trues].argsort(kind="stable")]
             chosen = taken[number][:, places]
             dt_matches, gt_matches = true_ids[chosen], np.zeros((len(chosen), len(ordered)))
             threshold, place = (chosen >= 0).nonzero()
             column = (ordered == chosen[threshold, place][:, None]).argmax(1) if len(place) else place
             gt_matches[threshold, column] = ids[places[place]]  # of a crowd the last detection
-            result = {
+            result: ImageResult = {
                 "image_id": image,
                 "category_id": category,
                 "aRng": [*ends],
@@ -84,5 +97,70 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
                 "gtIgnore": is_ignored[ordered].astype(int),
                 "dtIgnore": is_ignored[chosen] | ((dt_matches == 0) & is_outside[places]),
             }
-            listed.append(result if len(places) or len(ordered) else None)
+            listed.append(result)
     return listed
+
+
+def accumulate_results(results: Any, evaluated: Any, params: Any) -> list[PrecisionGrid]:
+    """Precision, recall and scores of each area range from matches by category, area range and image.
+
+    Args:
+        results: a dict or None for each, in a list or array of any shape.
+        evaluated: the parameters that they were made with.
+        params: the parameters of the grid, of the same categories, area ranges and images.
+
+    Raises:
+        ValueError: another number of matches, dicts without keys or with values of other shapes, or other parameters.
+    """
+    grid, axes, table = grid_of(params), _axes(params), np.asarray(results, dtype=object)
+    if axes != _axes(evaluated):
+        raise ValueError("`params` must have the `catIds`, `areaRng` and `imgIds` of `_paramsEval`; got others.")
+    sizes = [*map(len, axes)]
+    if table.size != math.prod(sizes):
+        listed = "{} categories, {} area ranges and {} images".format(*sizes)
+        raise ValueError(f"`evalImgs` must have a dict or None for each of {listed}; got {table.size}.")
+    parts = [replace(grid, area_ranges={name: ends}) for name, ends in grid.area_ranges.items()]
+    table = table.reshape(sizes)
+    return [evaluate_matches(_matches_of(table[:, area], part), part) for area, part in enumerate(parts)]
+
+
+def _axes(params: Any) -> list[list[Any]]:
+    return [[*params.catIds] if params.useCats else [-1], [*map(tuple, params.areaRng)], [*params.imgIds]]
+
+
+def _matches_of(table: NDArray[np.object_], grid: CocoGrid) -> Matches:
+    """The matches of an area range, [categories, images]; every detection has a column that says if it counts."""
+    most, num_thresholds = grid.max_detections[-1], len(grid.iou_thresholds)
+    # Nothing comes first, as all may be None.
+    found = [((0, 0), [np.zeros(shape) for shape in ((0,), (num_thresholds, 0), (num_thresholds, 0), (0,))])]
+    found += [(place, _counted(row, num_thresholds)) for place, row in np.ndenumerate(table) if row is not None]
+    *columns, true = zip(*(values for _, values in found), strict=True)
+    scores, is_matched, is_ignored = (
+        torch.from_numpy(np.concatenate([values[..., :most] for values in column], -1)) for column in columns
+    )
+    counts = [min(len(values), most) for values in columns[0]]
+    limits = np.searchsorted(grid.max_detections, np.concatenate([*map(np.arange, counts)]), side="right")
+    places = np.array([place for place, _ in found])
+    num_positives = np.bincount(places[:, 0], [np.count_nonzero(each == 0) for each in true], len(table))[: len(table)]
+    classes, images = torch.from_numpy(places.repeat(counts, 0)).T
+    order, class_index = order_by_class_and_score(classes, scores)
+    of_classes = torch.arange(len(table), device="cpu"), torch.from_numpy(num_positives)[None].long()
+    of_detections = scores[order], class_index, images[order], order, torch.from_numpy(limits)[order]
+    is_matched, is_ignored = ((side[None, :, order] != 0) for side in (is_matched, is_ignored))
+    outcomes = torch.arange(len(order), device="cpu"), is_matched | is_ignored, is_matched & ~is_ignored
+    return Matches(*of_classes, *of_detections, torch.ones_like(order), *outcomes)
+
+
+def _counted(row: Any, num_thresholds: int) -> list[NDArray[np.float64]]:
+    """What counts of a dict, checked."""
+    try:
+        values = [np.asarray(row[key], dtype=np.float64) for key in ("dtScores", "dtMatches", "dtIgnore", "gtIgnore")]
+    except (IndexError, KeyError, TypeError, ValueError):
+        values = [np.full(1, np.nan)] * 4
+    shape = (num_thresholds, values[0].size)
+    if [each.shape for each in values[:3]] != [shape[1:], shape, shape] or not np.isfinite(values[0]).all():
+        raise ValueError(
+            "`evalImgs` must hold dicts with `dtScores` [D], finite, `dtMatches` and `dtIgnore` [T, D] and `gtIgnore`"
+            f" for the {num_thresholds} `iouThrs`; got {reprlib.repr(row)}."
+        )
+    return values

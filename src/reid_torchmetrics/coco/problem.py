@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -67,6 +67,15 @@ class CocoSide:
         if params.iouType == "keypoints":
             return _column(rows, "keypoints", len(params.kpt_oks_sigmas), 3)
         return [run_lengths(row, self.coco.imgs) for row in rows]
+
+    def prepared(self, iou_type: str) -> defaultdict[tuple[Any, Any], list[Row]]:
+        """Copies of the rows by image and category, as pycocotools prepares them: with `ignore`, masks compressed."""
+        found = defaultdict(list)
+        for row in self.rows:
+            is_ignored = row.get("iscrowd") or (iou_type == "keypoints" and row.get("num_keypoints") == 0)
+            mask = {"segmentation": self.coco.annToRLE(row)} if iou_type == "segm" else {}
+            found[row["image_id"], row["category_id"]].append(row | {"ignore": int(bool(is_ignored))} | mask)
+        return found
 
 
 def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> Tensor:
@@ -171,7 +180,7 @@ def _check_ids(rows: list[Row]) -> None:
         raise ValueError(f"`annotations` must have an id of their own; got {twice[0]!r} {counts[twice[0]]} times.")
     if 0 in counts:
         text = "Annotation 0 counts as missed, and its match as wrong, as in pycocotools: ids must begin with 1."
-        warnings.warn(text, stacklevel=4)  # the line that calls `evaluate`
+        warnings.warn(text, stacklevel=5)  # the line that calls `evaluate`
 
 
 def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, crowds: Tensor) -> tuple[Shapes, Shapes]:

@@ -1,20 +1,23 @@
-"""`detect`: detections and ground truths in COCO's files, by `DetectionMAP`."""
+"""`detect`: detections and ground truths in the files of COCO and LVIS, by `DetectionMAP` or `LvisMAP`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
-from reid_torchmetrics.metrics.detection import DetectionMAP
+from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP
 
 from .options import add_options, chosen, new_parser
 from .outputs import Outputs, add_outputs
 from .processes import joined
 
-_NOT_OF_FILES = ("box_format", "class_metrics", "extended_summary", "backend", "metric", "confidence")
-"""the format is that of the files; the others shape what `compute` returns, and not the results"""
+_METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP}
+_NOT_OF_FILES = ("box_format", "frequencies", "class_metrics", "extended_summary", "backend", "metric", "confidence")
+"""format and frequencies come from the files; the others shape what `compute` returns, and not the results"""
 _OF_PROCESSES = ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache")
 
 
@@ -23,17 +26,26 @@ def run(words: Sequence[str]) -> int:
     parser = new_parser("detect")
     parser.add_argument("ground_truths", help="a data set in COCO's form, such as instances_val2017.json")
     parser.add_argument("detections", help="a list of results in COCO's form")
-    added = add_options(parser, DetectionMAP, words=(DetectionMAP,), without=(*_NOT_OF_FILES, *_OF_PROCESSES))
+    parser.add_argument("--evaluator", choices=[*_METRICS], default="coco", help="whose numbers and files they are")
+    added: list[str] = []
+    for each in _METRICS.values():
+        added += add_options(parser, each, words=(each,), without=(*_NOT_OF_FILES, *_OF_PROCESSES, *added))
     add_outputs(parser)
     arguments = parser.parse_args(words)
     outputs, options = Outputs(arguments), chosen(parser, arguments, added)
+    chosen_metric = _METRICS[arguments.evaluator]
+    others = options.keys() - signature(chosen_metric).parameters
+    if others:
+        raise ValueError(f"`{min(others)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")
     kinds = tuple(options.pop("iou_type", ("bbox",)))
     # All processes read the files, so that all know of an error, and each evaluates some images.
-    detections, ground_truths = DetectionMAP.coco_to_tm(arguments.detections, arguments.ground_truths, kinds)
+    detections, ground_truths = chosen_metric.coco_to_tm(arguments.detections, arguments.ground_truths, kinds)
+    if chosen_metric is LvisMAP:
+        options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
     options.setdefault("class_names", _class_names(arguments.ground_truths))
     with joined() as share:
         images = share.of(len(ground_truths))
-        metric = DetectionMAP("xywh", kinds, **options)
+        metric: DetectionMAP | LvisMAP = chosen_metric("xywh", kinds[0] if len(kinds) == 1 else kinds, **options)
         metric.update(*(side[images.start : images.stop] for side in (detections, ground_truths)))
         in_full = outputs.report is not None or outputs.pictures is not None
 

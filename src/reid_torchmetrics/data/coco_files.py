@@ -155,7 +155,7 @@ def _check_files(
                 came = f"{_shortened(labels)} in image {image['id']!r}"
                 raise ValueError(f"`{data_set_path}` must have `{name}`, a list of ids, in every image; got {came}.")
         if federated and not is_federated:
-            came = f"`{federated[0]}` of image {image['id']!r}; `LvisMAP` reads it"
+            came = f"`{federated[0]}` of image {image['id']!r}; `LvisMAP` reads it, and `--evaluator lvis`"
             raise ValueError(f"`{data_set_path}` must be annotated in full, as COCO is and LVIS is not; got {came}.")
 
 
