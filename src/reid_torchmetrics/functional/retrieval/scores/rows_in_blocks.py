@@ -21,12 +21,12 @@ from .rows import WALK_BYTES, Rows, promoted
 
 
 class RowsInBlocks:
-    """Rows of all processes, of which one block at a time is here; `fetch` comes before `read`."""
+    """Rows of all processes, one block at a time; `fetch` comes before `read`."""
 
     def __init__(
         self, world: World, local: Rows, process: Int[Tensor, " rows"], *, dtype: torch.dtype, max_bytes: int
     ) -> None:
-        """Take the rows of this process, in order, and which process has each row of all.
+        """Take the rows of this process, in order, and the process of each row of all.
 
         Rows are sent in `dtype`, as many at a time as fit `max_bytes`; both are the same on all processes.
         """
