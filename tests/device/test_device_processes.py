@@ -43,9 +43,12 @@ def ranks(
     )
 
 
-@pytest.mark.parametrize("ties", ["pessimistic", "stable", "expected"])
-def test_two_processes_rank_what_is_on_their_devices(device, processes, ties):
-    found, expected = (processes.run(2, _Asked(ranks, ties=ties), where) for where in (device, "cpu"))
+IN_BLOCKS = {"ties": "stable", "numbered": True, "max_bytes": 500}  # a few queries at a time
+
+
+@pytest.mark.parametrize("options", [{"ties": "pessimistic"}, IN_BLOCKS, {"ties": "expected"}], ids=str)
+def test_two_processes_rank_what_is_on_their_devices(device, processes, options):
+    found, expected = (processes.run(2, _Asked(ranks, **options), where) for where in (device, "cpu"))
     assert_same(found, expected, "cpu")
 
 

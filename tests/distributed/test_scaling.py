@@ -11,6 +11,7 @@ import torch
 from torch import distributed
 
 from reid_torchmetrics import ReIDMeanAP
+from reid_torchmetrics.functional.retrieval.sharding import shared_samples
 from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.metrics.base import DistributedWorld
 from tests.distributed import threads
@@ -27,7 +28,10 @@ RECEIVED: dict[
     "all_gather_single": lambda _, __, gathered, own: gathered.nbytes - own.nbytes,
 }
 RECEIVED["all_gather_into_tensor"] = RECEIVED["all_gather_single"]  # its name before PyTorch 2.13
-SIZES = {"Q": 48, "G": 400, "D": 16, "T": 1}, {"Q": 1200, "G": 4800, "D": 8, "T": 2}  # a tile has 1,008 queries at most
+SIZES = (
+    {"Q": 48, "G": 400, "D": 16, "T": 1, "B": 1},
+    {"Q": 1200, "G": 4800, "D": 8, "T": 2, "B": 2},
+)  # a tile has 1,008 queries at most
 
 Costs = list[tuple[int, float]]
 """collectives of `compute`, and bytes that they bring, for each of `SIZES` without and with `index`"""
@@ -119,18 +123,20 @@ def on_threads(world: threads.ThreadWorld) -> Costs:
     return costs(world.process, world.size, count)
 
 
-def of_formulas(what: str, *, numbered: bool, **sizes: float) -> float:
-    """What a row of the model says, with the one for `index` where it is given."""
+def of_formulas(what: str, *, numbered: bool, in_blocks: bool, **sizes: float) -> float:
+    """What a row of the model says, with those for `index` and for queries in blocks where they are."""
     sizes |= {"R": math.ceil(sizes["Q"] * sizes["W"] / 2**22), "L": 2 + numbered}
-    rows = [what, f"{what} with `index`"][: 1 + numbered]
+    rows = [what, *[f"{what} with `index`"] * numbered, *[f"{what} in blocks"] * in_blocks]
     return sum(eval(FORMULAS[row], {}, sizes) for row in rows)  # noqa: S307 - the docs are ours
 
 
-def assert_as_in_the_docs(found: list[Costs]) -> None:
+def assert_as_in_the_docs(found: list[Costs], *, in_blocks: bool = False) -> None:
     for number, of_processes in enumerate(zip(*found, strict=True)):
         # Each identity has four samples, of which one is a query if any is.
         sizes, numbered = SIZES[number // 2], bool(number % 2)
-        asked = partial(of_formulas, numbered=numbered, **sizes, W=len(found), P=3 * sizes["Q"])
+        if in_blocks and not numbered:  # in their order of processes, a block is on some of them
+            continue
+        asked = partial(of_formulas, numbered=numbered, in_blocks=in_blocks, **sizes, W=len(found), P=3 * sizes["Q"])
         assert {calls for calls, _ in of_processes} == {asked("collectives")}
         mean = sum(received for _, received in of_processes) / len(found)
         assert mean == pytest.approx(asked("received, bytes"), rel=0.03 if numbered else 0.005)  # hashes deal unevenly
@@ -144,3 +150,9 @@ def test_processes_send_what_the_docs_say(processes):
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_collectives_and_bytes_grow_as_the_docs_say(size):
     assert_as_in_the_docs(threads.run(size, on_threads))
+
+
+@pytest.mark.usefixtures("without_shapes")
+def test_queries_in_blocks_cost_what_the_docs_say(monkeypatch):
+    monkeypatch.setattr(shared_samples, "bytes_within", lambda *_: 1)  # a block is a tile
+    assert_as_in_the_docs(threads.run(4, on_threads), in_blocks=True)

@@ -85,8 +85,9 @@ class EmbeddingMetric(SampleStates):
             Where no query has a positive, as in Lightning's sanity check, the value is NaN under "skip" and "error".
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`. On several processes each gets all samples for it, and for drawn galleries.
-        max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time, None for 256 MiB, or
-            more on a GPU: an eighth of its free memory; off the CPU it holds a copy of the embeddings besides.
+        max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time, and on the queries that
+            processes send to all at a time; None for 256 MiB, or more on a GPU: an eighth of its free memory; off the
+            CPU it holds a copy of the embeddings besides.
         kwargs: see `torchmetrics.Metric`.
 
     Raises:

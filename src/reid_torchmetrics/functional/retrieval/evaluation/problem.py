@@ -31,6 +31,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
     GivenScores,
     GroupScores,
     Rows,
+    RowsInBlocks,
     Scores,
     bytes_within,
     given_scores,
@@ -48,7 +49,7 @@ from .ranking_options import RankingOptions, Setup
 class Embeddings:
     """Scores come from finite embeddings: of all queries, and of this process's part of the gallery."""
 
-    query: Rows
+    query: Rows | RowsInBlocks
     gallery: Rows
     similarity: str | CustomSimilarity
     rerank: Rerank | None
@@ -76,6 +77,7 @@ class Embeddings:
         # Only items that are kept are scored, but re-ranking looks for neighbors among all of them.
         if self.rerank is None:
             return self.scores_of(relevance.kept, world)
+        assert isinstance(self.query, Rows)  # noqa: S101 - all samples are here
         both = self.query.all(), self.gallery.all()
         return rerank_embeddings(*both, relevance, self.rerank, similarity=self.similarity, max_bytes=self.max_bytes)
 

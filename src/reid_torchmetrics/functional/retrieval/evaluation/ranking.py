@@ -168,7 +168,7 @@ def _share(
     """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
     samples = samples.exchanged() if options.exchanged else samples
     # What all hold together: one dimension and dtype, the same labels.
-    shard = sharding.examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
+    shard = sharding.examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out, max_bytes=max_bytes)
     if world.size > 1 and options.needs_all_samples and not shard.non_finite.num_bad:
         # Every process gets all samples, and goes on by itself.
         together = sharding.gather_samples(world, shard)

@@ -125,7 +125,10 @@ class _Counting:
         self._tiles = Tiles(part, longest_run=slots.longest, num_rows=num_rows)
         self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self._tiles.rows}
         numbers = torch.tensor([*self._num_slots.values()], dtype=torch.int64, device="cpu")
-        cuts = segments.ranges_within(numbers + 1, at_once) if at_once else segments.ranges(len(numbers), 1)
+        weights, self._sent = numbers + 1, part.scores.sent
+        if self._sent is not None:  # no group has much more than a quarter of a block
+            weights.clamp_(min=4 * at_once * min(num_rows, len(slots.total)) // self._sent.num_fitting)
+        cuts = segments.ranges_within(weights, at_once) if at_once else segments.ranges(len(numbers), 1)
         self.groups = [self._tiles.rows[cut] for cut in cuts]
         # Buffers that are summed over the processes, for the largest group; their first entry says whether one failed.
         most = 1 + max((sum(self._sizes(group)) for group in self.groups), default=0)
@@ -142,6 +145,8 @@ class _Counting:
     def rank(self, group: Sequence[slice]) -> None:
         """Rank the positives of the queries of some tiles."""
         world, sizes = self._world, self._sizes(group)
+        if self._sent is not None:
+            self._sent.fetch(slice(group[0].start, group[-1].stop), ahead=True)
         # The scores of all positives: every process fills its own slots, the others add zeros.
         scores = world.all_reduce_sum(self._scores[: sum(sizes) + 1], lambda out: self._read(group, out))
         places = self._places[:0]

@@ -149,7 +149,9 @@ class Listing:
 
     def list(self, rows: slice, inside: Int[Tensor, " inside"], out: slice) -> None:
         """List the candidates of the queries `inside` of a tile."""
-        world, ties = self._world, self._part.ties
+        world, ties, scores = self._world, self._part.ties, self._part.scores
+        if scores.sent is not None:
+            scores.sent.fetch(rows, ahead=len(self._num_before) == scores.num_queries)
         positives, local_best = self._guarded(lambda: self._read(rows))
         best = local_best.of_all(world, ties, 1)
         # The rest of one pass over the scores: the best negatives, and how many come before the best positive of all.

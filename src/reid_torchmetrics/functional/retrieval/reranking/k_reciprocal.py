@@ -328,7 +328,7 @@ class RerankedScores:
 
     argument = "rerank"
 
-    at = None
+    at = sent = None
 
     def __init__(
         self, original: NormalizedDistance, encoding: SparseRows, items: ItemSet, *, weight: float, max_bytes: int

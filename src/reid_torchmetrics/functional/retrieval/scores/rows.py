@@ -37,6 +37,11 @@ class Rows:
         self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
         self._norms: dict[torch.dtype, Tensor] = {}
 
+    @property
+    def local(self) -> Rows:
+        """The rows of this process: all of them."""
+        return self
+
     def whole(self, dtype: torch.dtype) -> Tensor | None:
         """All rows as one tensor of `dtype` if that needs no copy, else None."""
         untouched = self._kept is None and len(self._blocks) == 1 and self._blocks[0].dtype == dtype

@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_
 
 from .products import full_precision, shape_on
 from .rows import WALK_BYTES, Rooms, Rows, check_pair, promoted
+from .rows_in_blocks import RowsInBlocks
 from .similarity import CustomSimilarity, gallery_statistics, prepare, score_dtype
 
 DEFAULT_MAX_BYTES = 256 << 20
@@ -57,6 +58,10 @@ class Scores(Protocol):
     def at(self) -> ScoresAt | None:
         """Scores of the queries `rows` at a few columns of each, with the bits of `fill`; None if only it has them."""
 
+    @property
+    def sent(self) -> RowsInBlocks | None:
+        """The queries, if they must be fetched before they are scored."""
+
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """Turn scores of the queries `rows`, in place, into scores that can be compared between queries.
 
@@ -71,7 +76,7 @@ class EmbeddingScores:
 
     def __init__(
         self,
-        query: Rows,
+        query: Rows | RowsInBlocks,
         gallery: Rows,
         *,
         similarity: str | CustomSimilarity,
@@ -86,6 +91,7 @@ class EmbeddingScores:
         self.num_queries, self.num_gallery = query.size, gallery.size
         self.device = gallery.device
         self._query, self._gallery = query, gallery
+        self.sent = query if isinstance(query, RowsInBlocks) else None
         workers.run(lambda: self._prepare(similarity, dtype, sums), self.device)
         self.keeps_thread = callable(similarity)
         row_bytes = gallery.dimension * self.dtype.itemsize
@@ -103,7 +109,7 @@ class EmbeddingScores:
         self._rooms = Rooms(gallery, self.dtype, min(self._panel_rows, gallery.size))
 
     def _prepare(self, similarity: str | CustomSimilarity, dtype: torch.dtype | None, sums: Tensor | None) -> None:
-        self.dtype = dtype or score_dtype(similarity, self._query, self._gallery)
+        self.dtype = dtype or score_dtype(similarity, self._query.local, self._gallery)
         sums = gallery_statistics(similarity, self._gallery, self.dtype) if sums is None else sums
         self._similarity = prepare(similarity, self._gallery, self.dtype, sums)
 
@@ -166,6 +172,7 @@ class GivenScores:
     """Scores that the user computed; read tile by tile and never written to."""
 
     argument = "scores"
+    sent = None
 
     def __init__(
         self, scores: Float[Tensor, "queries gallery"], *, kept: Int[Tensor, " kept"] | None, max_bytes: int
@@ -274,7 +281,9 @@ def check_fit(scores: Scores, relevance: Relevance) -> None:
     _checks.same_device("scores", scores, "relevance", relevance)
 
 
-def check_function(world: World, query: Rows, gallery: Rows, function: CustomSimilarity, max_bytes: int) -> None:
+def check_function(
+    world: World, query: Rows | RowsInBlocks, gallery: Rows, function: CustomSimilarity, max_bytes: int
+) -> None:
     """Raise if scores depend on the rest of their block or on the process: a metric has both.
 
     A few queries are scored against the last gallery items, together and half of both at a time, and against each
@@ -282,12 +291,14 @@ def check_function(world: World, query: Rows, gallery: Rows, function: CustomSim
     """
     if query.size < _COMPARED:
         return
+    if isinstance(query, RowsInBlocks):
+        query.fetch(slice(0, min(_PROBED, query.size)))
 
     def scores(rows: Rows, items: Rows) -> Tensor:
         source = EmbeddingScores(rows, items, similarity=function, max_bytes=max_bytes)
         return source.all().double().nan_to_num()
 
-    def some(rows: Rows, first: int, number: int) -> Rows:
+    def some(rows: Rows | RowsInBlocks, first: int, number: int) -> Rows:
         return Rows([rows.read(slice(first, first + number), rows.dtype)])
 
     def look() -> tuple[None, list[int]]:
@@ -317,7 +328,7 @@ def _differ(scores: Tensor, others: Tensor) -> bool:
 
 
 def score_rows(
-    world: World, query: Rows, gallery: Rows, *, similarity: str | CustomSimilarity, max_bytes: int
+    world: World, query: Rows | RowsInBlocks, gallery: Rows, *, similarity: str | CustomSimilarity, max_bytes: int
 ) -> EmbeddingScores:
     """Scores of all queries against this process's part of the gallery, computed on demand.
 
@@ -332,7 +343,7 @@ def score_rows(
     scores = functools.partial(EmbeddingScores, query, gallery, similarity=similarity, max_bytes=max_bytes)
     if world.size == 1:
         return scores()
-    _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query, gallery))]))
+    _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query.local, gallery))]))
     dtype = promoted([DTYPES[code] for (code,) in codes])
     sums = all_reduce_values(world, lambda: gallery_statistics(similarity, gallery, dtype).to(world.device))
     return world.guarded(lambda: scores(dtype=dtype, sums=sums.to(gallery.device)))

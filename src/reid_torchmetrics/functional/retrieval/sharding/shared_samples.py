@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, LabelValues, at, packed, unpacked, width_of
-from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
+from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, bytes_within, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
 from .repetitions import Numbered, changed, lowest_of_each
@@ -29,7 +29,7 @@ from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
 
 _NUM_STATUS = 4  # numbers of a `_ShardStatus`
 _BITS = 4  # of the number of columns of a label: those of all labels are one number, as messages are short
-_NUM_SIZES = 3  # numbers of `count_samples` in front of `NonFinite.numbers`
+_NUM_SIZES = 4  # numbers of `count_samples` in front of `NonFinite.numbers`
 _CHANGED = (
     "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
     " the first counts. Was `reset` forgotten after the last evaluation, or does `index` begin anew in each batch? It"
@@ -86,9 +86,18 @@ class Shard:
     num_gallery: list[int]
     non_finite: NonFinite
     """of all processes"""
+    max_bytes: int
+    """the least of all processes"""
+
+    @property
+    def sends_blocks(self) -> bool:
+        """Whether the queries of all processes together are too many for each."""
+        # The best member of a group is looked up for all queries.
+        query_bytes = sum(self.num_queries) * self.samples.dimension * self.dtype.itemsize
+        return query_bytes > self.max_bytes and "groups" not in self.samples.labels
 
 
-def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> Shard:
+def examine_samples(world: World, samples: Samples, *, leave_one_out: bool, max_bytes: int | None = None) -> Shard:
     """Compare the samples of all processes, and choose the samples that count.
 
     Of samples with one `index` and role the first counts, on the lowest process that has it.
@@ -114,19 +123,19 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> S
     query, gallery = lowest_of_each(world, samples, [each.counted for each in numbered])
 
     def count() -> tuple[None, list[int]]:
-        sizes = [len(query), len(gallery), changed(samples, numbered)]
+        sizes = [len(query), len(gallery), changed(samples, numbered), bytes_within(max_bytes, samples.device)]
         run = [] if same is None else same.run(world.process, signs[0])
         return None, [*sizes, *NonFinite.numbers(samples, query, gallery), *run]
 
-    # Second message: the numbers of samples that count, changed, or are not finite.
+    # Second message: the numbers of samples that count, changed, or are not finite, and bounds on memory.
     _, table = world.guarded_all_gather(count)
-    num_queries, num_gallery, num_changed = map(list, zip(*(row[:_NUM_SIZES] for row in table), strict=True))
+    num_queries, num_gallery, num_changed, bounds = map(list, zip(*(row[:_NUM_SIZES] for row in table), strict=True))
     if any(num_changed):
         warn_once(world, "another embedding", _CHANGED.format(sum(num_changed)))
     if same is not None:
         same.warn(world, signs, [row[_NUM_SIZES + NUM_NUMBERS :] for row in table])
     non_finite = NonFinite.of_all([row[_NUM_SIZES:] for row in table], has_index=samples.index is not None)
-    return Shard(samples, dtype, query, gallery, num_queries, num_gallery, non_finite)
+    return Shard(samples, dtype, query, gallery, num_queries, num_gallery, non_finite, min(bounds))
 
 
 def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, torch.dtype]:
@@ -166,7 +175,8 @@ def _completed(samples: Samples, dimension: int, dtype: torch.dtype, widths: Seq
 class SharedSamples:
     """Some samples of all processes, in the order of the processes."""
 
-    embeddings: Float[Tensor, "samples dim"]
+    embeddings: list[Float[Tensor, "samples dim"]]
+    """one block, or none where they were not sent"""
     labels: Int[Tensor, "samples columns"]
     """the role, then all labels that are given, as `packed`"""
     local: slice
@@ -176,10 +186,13 @@ class SharedSamples:
         """As the samples of one process, with the labels and the device of `like`."""
         columns = self.labels.to(like.device)
         labels = unpacked(columns[:, 1:], like.labels)
-        return Samples([self.embeddings.to(like.device)], columns[:, 0].to(like.roles.dtype), labels)
+        embeddings = [block.to(like.device) for block in self.embeddings]
+        return Samples(embeddings, columns[:, 0].to(like.roles.dtype), labels)
 
 
-def share_samples(world: World, shard: Shard, positions: Int[Tensor, " local"], sizes: Sequence[int]) -> SharedSamples:
+def share_samples(
+    world: World, shard: Shard, positions: Int[Tensor, " local"], sizes: Sequence[int], *, labels_only: bool = False
+) -> SharedSamples:
     """Send the samples at some positions of each process to all processes, `sizes` samples of each."""
     samples = shard.samples
 
@@ -188,7 +201,7 @@ def share_samples(world: World, shard: Shard, positions: Int[Tensor, " local"], 
 
     width = 1 + sum(map(width_of, samples.labels.values()))  # the same labels are given on all processes
     sent = SentRows(lambda: samples.rows(positions).walk(shard.dtype), (samples.dimension,), shard.dtype)
-    embeddings, of_samples = exchange_rows(world, sizes, sent, SentRows(labels, (width,)))
+    *embeddings, of_samples = exchange_rows(world, sizes, *([] if labels_only else [sent]), SentRows(labels, (width,)))
     first = sum(sizes[: world.process])
     return SharedSamples(embeddings, of_samples, slice(first, first + len(positions)))
 
@@ -210,19 +223,22 @@ def gather_samples(world: World, shard: Shard) -> Samples:
 class Queries(NamedTuple):
     """The queries of all processes, in the order of `index`, or of the processes where there is none."""
 
-    embeddings: Rows
+    embeddings: Rows | RowsInBlocks
     labels: LabelValues
     self_index: Int[Tensor, " queries"] | None
     """their positions in this process's gallery, -1 for queries of other processes; None if all are -1"""
 
 
 def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) -> Queries:
-    """Send the queries of each process to all processes; `gallery` has the positions of `shard.gallery` in an order."""
+    """Send the queries of each process to all processes, of many only the labels: embeddings follow block by block.
+
+    `gallery` has the positions of `shard.gallery` in an order.
+    """
     samples, query = shard.samples, shard.query
     if world.size == 1:  # nothing is copied
         query = samples.in_order(query)
         return _queries_at(query, samples, samples.rows(query), samples.column_of(gallery, query))
-    shared = share_samples(world, shard, query, shard.num_queries)
+    shared = share_samples(world, shard, query, shard.num_queries, labels_only=shard.sends_blocks)
 
     def put_in_order() -> Queries:
         everyone = shared.to_samples(samples)
@@ -231,11 +247,22 @@ def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) 
         self_index[shared.local] = samples.column_of(gallery, query)
         # In the order of the data set results do not depend on how samples are sharded.
         order = None if everyone.index is None else everyone.index.argsort()
-        rows, place = Rows(everyone.blocks, order), slice(None) if order is None else order
+        place = slice(None) if order is None else order
+        rows = _in_blocks(world, shard, place) if shard.sends_blocks else Rows(everyone.blocks, order)
         return _queries_at(place, everyone, rows, self_index[place])
 
     return world.guarded(put_in_order)
 
 
-def _queries_at(place: Tensor | slice, samples: Samples, embeddings: Rows, self_index: Tensor) -> Queries:
+def _in_blocks(world: World, shard: Shard, place: Tensor | slice) -> RowsInBlocks:
+    """The queries at some places, process by process, to be sent block by block."""
+    samples, sizes = shard.samples, torch.tensor(shard.num_queries, device=shard.query.device)
+    process = torch.arange(world.size, device=sizes.device).repeat_interleave(sizes)[place]
+    local = samples.rows(samples.in_order(shard.query))
+    return RowsInBlocks(world, local, process, dtype=shard.dtype, max_bytes=shard.max_bytes)
+
+
+def _queries_at(
+    place: Tensor | slice, samples: Samples, embeddings: Rows | RowsInBlocks, self_index: Tensor
+) -> Queries:
     return Queries(embeddings, at(samples.labels, place), self_index if bool((self_index >= 0).any()) else None)
