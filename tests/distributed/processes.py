@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import distributed
 
-COLLECTIVE_TIMEOUT = timedelta(seconds=15)  # a process that waits longer for the others raises
+COLLECTIVE_TIMEOUT = timedelta(seconds=40)  # a process that waits longer for the others raises
 TIMEOUT = 90  # seconds, for all that a test lets the processes do
 THREADS_END = 0.01  # seconds, in which gloo's threads drop the tensors of the last collective
 PRELOADED = "tests.distributed.preloaded"
@@ -43,7 +43,7 @@ class Processes:
         self._num_runs += 1
         for process, (_, pipe) in enumerate(self._workers[:size]):
             pipe.send((f"run {self._num_runs}", process, size, function, args))
-        outcomes = [pipe.recv() if pipe.poll(TIMEOUT) else ("hangs", None) for _, pipe in self._workers[:size]]
+        outcomes = [_told(pipe) for _, pipe in self._workers[:size]]
         failed = [
             f"process {process} {what}: {text}" for process, (what, text) in enumerate(outcomes) if what != "returns"
         ]
@@ -58,6 +58,13 @@ class Processes:
             process.kill()
             process.join()
         self._workers = []
+
+
+def _told(pipe: Connection) -> tuple[str, Any]:
+    try:
+        return pipe.recv() if pipe.poll(TIMEOUT) else ("hangs", None)
+    except EOFError:  # the next test has other processes
+        return "ends", None
 
 
 def _start(port: int) -> tuple[multiprocessing.Process, Connection]:
