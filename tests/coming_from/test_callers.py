@@ -198,7 +198,7 @@ def test_a_module_with_inverted_boxes_logs_the_map_of_torchmetrics(monkeypatch):
     assert sum(int((each["boxes"][:, 2:] < each["boxes"][:, :2]).any(1).sum()) for each in preds) > 5
     source = callers.changed(callers.LIGHTNING_MODULE, "mean_average_precision")
     made = callers.load(source, monkeypatch)
-    made["OPTIONS"] = names("mean_average_precision")["FLOAT32"]
+    made["OPTIONS"] = {"thresholds": "torchmetrics"}
     quiet = {
         "logger": False,
         "enable_checkpointing": False,

@@ -105,6 +105,7 @@ OPTIONS = {
         **DETECTED,
         "iou_type": ["keypoints"],
         "rec_thresholds": [[0.0, 0.5, 1.0]],
+        "thresholds": ["torchmetrics"],
         "max_detection_thresholds": [[1, 2, 3]],
         "extended_summary": [True],
         "average": ["micro"],
