@@ -49,6 +49,7 @@ _CPU = BlockShape(BLOCK, LANES, few=16, columns=BLOCK, lanes=LANES, bytes_added=
 # Libraries of GPUs choose a kernel by the shape of a product: here it is one, large enough that no sum need be cut.
 _GPU = BlockShape(BLOCK, BLOCK, few=BLOCK, columns=8 * BLOCK, lanes=8 * BLOCK, bytes_added=1 << 60, part=0)
 _SHAPES = {"cpu": _CPU}
+_scratch = local()  # 4 MB of a thread: memory that comes and goes would leave holes between what is kept
 
 
 def shape_on(device: torch.device) -> BlockShape:
@@ -90,7 +91,7 @@ class _Blocks:
     """One product of queries and gallery items, filled by ranges of blocks."""
 
     def __init__(self, query: Tensor, gallery: Tensor, out: Tensor, shape: BlockShape) -> None:
-        self._out, self._shape, self._scratch = out, shape, local()
+        self._out, self._shape = out, shape
         is_reduced = out.dtype == torch.float32 and out.device.type == "cpu" and is_float32_reduced()
         self._dtype = torch.float64 if is_reduced else out.dtype
         # Pad a short side, so that kernels are filled: at least `width` items.
@@ -137,9 +138,12 @@ class _Blocks:
     def _block(self, shape: tuple[int, int]) -> Tensor:
         """Contiguous memory of this thread, used again and again: it stays in the cache, unlike a part of `out`."""
         size = shape[0] * shape[1]
-        scores: Tensor | None = getattr(self._scratch, "scores", None)
-        if scores is None or len(scores) < size:
-            self._scratch.scores = scores = torch.empty(size, dtype=self._dtype, device=self._out.device)
+        if self._out.device.type != "cpu" or self._dtype != torch.float32:
+            return torch.empty(shape, dtype=self._dtype, device=self._out.device)
+        if not hasattr(_scratch, "scores") or len(_scratch.scores) < size:
+            with torch.inference_mode(mode=False):  # or it could not be written to in other modes
+                _scratch.scores = torch.empty(size, dtype=torch.float32, device="cpu")
+        scores: Tensor = _scratch.scores
         return scores[:size].view(shape)
 
 
