@@ -13,12 +13,12 @@ import functools
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
-from harness.claims import claim, median_ratio
+from harness.claims import claim, interleaved, median_ratio
 from harness.problems import NOISE, Problem, market1501
 from harness.retrieval_peers import faiss_lists, metric_learning, retrieval_map, sorted_and_compiled
 from reid_torchmetrics import ReIDMetrics
@@ -63,15 +63,9 @@ def listed(problem: Problem, k: int) -> torch.Tensor:
     return nearest(score_embeddings(*problem[:2], relevance), relevance, k, ties="pessimistic").first_rank
 
 
-def in_turns(functions: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """CPU seconds of each function in each round, after one that does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for number in range(rounds + 1):
-        for name, function in functions.items():
-            start = time.process_time()
-            function()
-            if number:
-                seconds[name].append(time.process_time() - start)
+def in_turns(functions: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """CPU seconds of each function in each round; medians are printed."""
+    seconds = interleaved(functions, rounds, time.process_time)
     print("  CPU ms: " + ", ".join(f"{name} {1e3 * statistics.median(values):.4g}" for name, values in seconds.items()))
     return seconds
 

@@ -7,15 +7,17 @@ import time
 from collections.abc import Callable
 
 
-def interleaved(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+def interleaved(
+    functions: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Seconds of each function in each round; the functions take turns, after one round that does not count."""
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for repeat in range(repeats + 1):
         for name, function in functions.items():
-            start = time.perf_counter()
+            start = clock()
             function()
             if repeat:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     return seconds
 
 
