@@ -93,24 +93,34 @@ class CandidateLists(NamedTuple):
         num_queries, listed = self.scores.shape
         return self.beside(CandidateLists.padding(num_queries, length - listed, self.scores))
 
-    def of_all(self, world: World, ties: TiePolicy, k: int) -> CandidateLists:
-        """The first `k` candidates of the lists of all processes; their lists have one length."""
+    def of_all(self, world: World, ties: TiePolicy, k: int, *, in_one_word: bool) -> CandidateLists:
+        """The first `k` candidates of the lists of all processes; their lists have one length.
+
+        A candidate is sent in 24 bytes, or in 8 where all scores have 32 bits and all places fit in 30.
+        """
         if world.size == 1:
             return self
         length = self.scores.shape[1]
         local = slice(world.process * length, (world.process + 1) * length)
 
         def pack() -> Tensor:
-            # One message: the score, as the 64 bits that it has, the place, and 1 for a negative, 2 for a positive.
-            bits = self.scores.double().contiguous().view(torch.int64)
-            return torch.stack([bits, self.places, self.listed.long() + self.positive.long()])
+            # One message: the score, as the bits that it has, the place, and 1 for a negative, 2 for a positive.
+            flags = self.listed.long() + self.positive.long()
+            if in_one_word:
+                low = self.places.where(self.listed, 0) << 2 | flags
+                return (self.scores.contiguous().view(torch.int32).long() << 32 | low)[None]
+            return torch.stack([self.scores.double().contiguous().view(torch.int64), self.places, flags])
 
         gathered = all_gather_values(world, world.guarded(pack))
 
         def merge() -> CandidateLists:
-            # [processes, 3, queries, listed] becomes the lists of all processes side by side.
-            bits, places, flags = gathered.to(self.places.device).permute(1, 2, 0, 3).flatten(2)
-            scores = bits.view(torch.float64).to(self.scores.dtype)
+            # [processes, words, queries, listed] becomes the lists of all processes side by side.
+            words = gathered.to(self.places.device).permute(1, 2, 0, 3).flatten(2)
+            if in_one_word:
+                scores, flags = (words[0] >> 32).int().view(torch.float32), words[0] & 3
+                places = (words[0] >> 2 & _PLACE).where(flags > 0, -1)
+            else:
+                scores, places, flags = words[0].view(torch.float64).to(self.scores.dtype), words[1], words[2]
             columns = torch.full_like(places, -1)
             columns[:, local] = self.columns
             return CandidateLists(scores, places, columns, flags > 1, flags > 0).first(k, ties)
@@ -126,22 +136,31 @@ class Listing:
     @classmethod
     def agree(cls, world: World, part: GalleryPart, k: int, num_wanted: int) -> Listing:
         """Choose tiles of the same queries on all processes: as many as fit on the one with the least memory."""
-        limits = queries_per_tile(part), part.relevance.num_kept, part.scores.max_bytes
+        ends = part.places[[0, -1]].tolist() if part.places is not None and len(part.places) else [0, 0]
+        limits = queries_per_tile(part), part.relevance.num_kept, part.scores.max_bytes, *ends
         _, table = world.guarded_all_gather(lambda: (None, limits))
-        num_fitting, num_kept, max_bytes = zip(*table, strict=True)
+        num_fitting, num_kept, max_bytes, first, last = zip(*table, strict=True)
+        in_one_word = part.scores.dtype == torch.float32 and 0 <= min(first) <= max(last) <= _PLACE
         lengths = min(k, max(num_kept)), min(k, sum(num_kept))  # no part has a longer list to give
         row_bytes = _BYTES_PER_LISTED * max(1, world.size * lengths[0])
         num_rows = max(1, min(*num_fitting, min(max_bytes) // row_bytes))
         unit = shape_on(part.scores.device).unit  # of the rows of a product
         num_rows -= num_rows % unit if num_rows > unit else 0
-        return world.guarded(lambda: cls(world, part, num_wanted, lengths, num_rows))
+        return world.guarded(lambda: cls(world, part, num_wanted, lengths, num_rows, in_one_word))
 
     def __init__(
-        self, world: World, part: GalleryPart, num_wanted: int, lengths: tuple[int, int], num_rows: int
+        self,
+        world: World,
+        part: GalleryPart,
+        num_wanted: int,
+        lengths: tuple[int, int],
+        num_rows: int,
+        in_one_word: bool,
     ) -> None:
         """Reserve all lists, so that memory runs out here if it does; `lengths` are of one part and of all parts."""
         self._length, self._length_of_all = lengths
         self._world, self._part, self.num_rows = world, part, num_rows
+        self._of_all = functools.partial(CandidateLists.of_all, world=world, ties=part.ties, in_one_word=in_one_word)
         self._tiles = Tiles(part, num_rows=num_rows)
         like = torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)
         self._lists = CandidateLists.padding(num_wanted, max(1, self._length_of_all) + 1, like)
@@ -149,14 +168,14 @@ class Listing:
 
     def list(self, rows: slice, inside: Int[Tensor, " inside"], out: slice) -> None:
         """List the candidates of the queries `inside` of a tile."""
-        world, ties, scores = self._world, self._part.ties, self._part.scores
+        world, scores = self._world, self._part.scores
         if scores.sent is not None:
             scores.sent.fetch(rows, ahead=len(self._num_before) == scores.num_queries)
         positives, local_best = self._guarded(lambda: self._read(rows))
-        best = local_best.of_all(world, ties, 1)
+        best = self._of_all(local_best, k=1)
         # The rest of one pass over the scores: the best negatives, and how many come before the best positive of all.
         local_lists, local_before = self._guarded(lambda: self._add_negatives(rows, inside, positives, best))
-        lists = local_lists.of_all(world, ties, self._length_of_all)
+        lists = self._of_all(local_lists, k=self._length_of_all)
         num_before = all_reduce_values(world, lambda: local_before)
         self._guarded(lambda: self._store(rows, inside, out, (lists, best.of(inside), num_before[inside])))
 
