@@ -29,8 +29,8 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 
 _SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
 _LONG_ROW = 1024  # columns; from here on counting row by row takes less time than counting all rows at once
-_WIDE = 4096  # columns; from here on it may pay to pick the values above a floor before sorting
-_FEW_VALUES = 0.1  # share of values above the floor; up to here it pays
+_WIDE = 2048  # columns; from here on it may pay to pick the values above a floor before sorting
+_FEW_VALUES = 0.04  # share of values above the floor; up to here it pays
 _SAMPLE_STEP = 61  # from one column to the next of the sample that estimates the share
 _BYTES_PER_BIN = 4
 _ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
