@@ -121,6 +121,7 @@ class _Counting:
     ) -> None:
         """Reserve all buffers, so that memory runs out here if it does; a group has one tile, or `at_once` slots."""
         self._world, self._part, self._slots = world, part, slots
+        self._counted: list[tuple[slice, _Merged, Tensor]] = []
         self._device = part.scores.device
         self._tiles = Tiles(part, longest_run=slots.longest, num_rows=num_rows)
         self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self._tiles.rows}
@@ -152,29 +153,19 @@ class _Counting:
         places = self._places[:0]
         if self._part.ties.by_place:
             places = world.all_reduce_sum(self._places[: sum(sizes) + 1], lambda out: self._read_places(group, out))
-        of_tiles = zip(
-            group, scores.split(sizes), places.split(sizes if len(places) else [0] * len(sizes)), strict=True
-        )
-        merged = world.guarded(lambda: [self._merge(*of_tile) for of_tile in of_tiles])
-        lengths = [0 if each is None else self._part.ties.num_counts * len(each.cells) for each in merged]
-        if any(lengths):  # on all processes or on none: they merged the same scores
-            # The negatives before them: every process counts the negatives of its part.
-            def count(out: Tensor) -> None:
-                steps = _progress.steps(
-                    list(zip(group, self._of_tiles, merged, out.split(lengths), strict=True)), "Ranking"
-                )
-                for rows, tile, of_all, part in steps:
-                    if of_all is not None:
-                        self._count(rows, tile, of_all, part)
-
-            counts = world.all_reduce_sum(self._counts[: sum(lengths) + 1], count).split(lengths)
-            world.guarded(lambda: self._store(group, merged, counts))
+        # The negatives before them: every process counts the negatives of its part.
+        of_each = places.split(sizes if len(places) else [0] * len(sizes))
+        tiles = list(zip(group, scores.split(sizes), of_each, strict=True))
+        num_counts = self._part.ties.num_counts
+        if sum(sizes):
+            world.all_reduce_sum(self._counts[: num_counts * sum(sizes) + 1], lambda out: self._count(tiles, out))
 
     def results(self) -> tuple[PositiveRanks, QueryCounts]:
         """The ranks, once all tiles are done."""
         num_queries, relevance, table = len(self._slots.total), self._part.relevance, self._table
 
         def fill(out: Tensor) -> None:
+            self._store()
             out[:num_queries] = table.num_candidates
             out[num_queries:] = relevance.num_others
 
@@ -184,6 +175,7 @@ class _Counting:
 
     def _read(self, group: Sequence[slice], out: Tensor) -> None:
         """Put the scores of local positives, and NaN for local junk, into the slots of this process."""
+        self._store()
         self._of_tiles = [self._part.relevance.tile(rows) for rows in group]
         for rows, tile, part in zip(group, self._of_tiles, out.split(self._sizes(group)), strict=True):
             self._table.num_candidates[rows] = tile.num_candidates
@@ -220,13 +212,24 @@ class _Counting:
             columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
         return _Merged(best_first(padded, columns, positive, ties=self._part.ties), cells)
 
-    def _count(self, rows: slice, tile: TileRelevance, merged: _Merged, out: Tensor) -> None:
-        counts = self._tiles.count(rows, tile, merged.positives)
-        out.copy_(counts.flatten(1)[:, merged.cells].flatten())
+    def _count(self, group: Sequence[tuple[slice, Tensor, Tensor]], out: Tensor) -> None:
+        """Count this part's negatives before the positives of all parts; a tile has as many counts as slots, or fewer.
 
-    def _store(self, group: Sequence[slice], merged: Sequence[_Merged | None], counts: Sequence[Tensor]) -> None:
-        for rows, each, part in zip(group, merged, counts, strict=True):
-            if each is not None:
-                number = self._table.num_positives[rows]
-                of_tile = part.to(self._device, torch.int64).view(self._part.ties.num_counts, -1)
-                self._table.add(positive_entries(each.positives, of_tile, number, each.cells))
+        Once they are added up they are stored, before the next message: an error then needs no message of its own.
+        """
+        num_counts, steps = self._part.ties.num_counts, _progress.steps(group, "Ranking")
+        parts = out.zero_().split([num_counts * len(scores) for _, scores, _ in group])
+        for (rows, scores, places), tile, part in zip(steps, self._of_tiles, parts, strict=True):
+            merged = self._merge(rows, scores, places)
+            if merged is not None:
+                counts = part[: num_counts * len(merged.cells)].view(num_counts, -1)
+                counts.copy_(self._tiles.count(rows, tile, merged.positives).flatten(1)[:, merged.cells])
+                self._counted.append((rows, merged, counts))
+
+    def _store(self) -> None:
+        """Add what was counted and added up to the table of ranks."""
+        for rows, merged, counts in self._counted:
+            number = self._table.num_positives[rows]
+            of_tile = counts.to(self._device, torch.int64)
+            self._table.add(positive_entries(merged.positives, of_tile, number, merged.cells))
+        self._counted.clear()
