@@ -2,14 +2,16 @@
 
     python benchmarks/peers.py            # needs faiss-cpu, pytorch-metric-learning, scikit-learn and numba beside
 
-One thread, CPU seconds, medians of functions that take turns. Beside ours: the bare product, fast-reid's rule compiled
-(distance matrix, `argsort`, loop), pytorch-metric-learning with faiss, TorchMetrics' `RetrievalMAP` (once, where its
-memory allows), and faiss' flat index for lists.
+One thread, CPU seconds, medians of functions that take turns. Beside ours: the bare product, fast-reid's Cython where
+its `rank_cy` is built and on the path, the average precision of its rule compiled by numba (distance matrix, `argsort`,
+loop), pytorch-metric-learning with faiss, TorchMetrics' `RetrievalMAP` (where its memory allows), and faiss' flat index
+for lists.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 import statistics
 import sys
 import time
@@ -20,7 +22,7 @@ import torch
 
 from harness.claims import claim, interleaved, median_ratio
 from harness.problems import NOISE, Problem, market1501
-from harness.retrieval_peers import faiss_lists, metric_learning, retrieval_map, sorted_and_compiled
+from harness.retrieval_peers import faiss_lists, fast_reid, metric_learning, retrieval_map, sorted_and_compiled
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import (
     average_precision,
@@ -94,19 +96,16 @@ class Limit(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A problem, the rounds that it is measured in, the claims, and whether others than named in them take turns."""
+    """A problem, the rounds that it is measured in, and the claims; the others have a twentieth of the rounds."""
 
     problem: Callable[[], Problem]
     rounds: int
     limits: tuple[Limit, ...]
-    slow: bool = False
 
 
 _SHAPES = {
     "tiny": Shape(
-        lambda: drawn(50, 200, 64, 20),
-        200,
-        (Limit("ranked", "sorted and compiled", 1.5), Limit("metric", "sorted and compiled", 4)),
+        lambda: drawn(50, 200, 64, 20), 200, (Limit("ranked", "fast-reid", 1.5), Limit("metric", "fast-reid", 4))
     ),
     "one": Shape(
         lambda: drawn(1, 1_000_000, 64, 1000), 9, (Limit("ranked", "product", 3), Limit("metric", "product", 6))
@@ -119,7 +118,6 @@ _SHAPES = {
             Limit("listed 100", "faiss 100", 1),
             Limit("listed 1000", "faiss 1000", 1.1),
         ),
-        slow=True,
     ),
     "market-512-useless": Shape(lambda: market1501(512, NOISE["useless"][512]), 5, (Limit("ranked", "product", 1.5),)),
     "market-2048": Shape(lambda: market1501(2048, NOISE["good"][2048]), 5, (Limit("ranked", "product", 1.2),)),
@@ -135,21 +133,24 @@ def _measured(name: str) -> list[bool]:
         "product": lambda: problem[0] @ problem[1].T,
         "ranked": lambda: ranked(problem),
         "metric": lambda: metric(problem),
+        "fast-reid": lambda: fast_reid(problem),
         "sorted and compiled": lambda: sorted_and_compiled(problem),
         "metric learning": lambda: metric_learning(problem),
     }
     for k in (100, 1000):
         functions[f"listed {k}"] = functools.partial(listed, problem, k)
         functions[f"faiss {k}"] = functools.partial(faiss_lists, problem, k)
-    if not shape.slow:
-        used = {name for limit in shape.limits for name in limit[:2]}
-        functions = {name: function for name, function in functions.items() if name in used}
-    seconds = in_turns(functions, shape.rounds)
-    if shape.slow:
-        in_turns({"RetrievalMAP": lambda: retrieval_map(problem)}, 1)
+    functions["RetrievalMAP"] = lambda: retrieval_map(problem)
+    if importlib.util.find_spec("rank_cy") is None:
+        del functions["fast-reid"]
+    limits = [limit for limit in shape.limits if {limit.ours, limit.other} <= functions.keys()]
+    claimed = {name for limit in limits for name in limit[:2]}
+    seconds = in_turns({name: function for name, function in functions.items() if name in claimed}, shape.rounds)
+    others = {name: function for name, function in functions.items() if name not in claimed}
+    in_turns(others, max(1, shape.rounds // 20))
     return [
         claim(f"{ours} over {other}", median_ratio(seconds[ours], seconds[other]), limit)
-        for ours, other, limit in shape.limits
+        for ours, other, limit in limits
     ]
 
 
