@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, LabelValues, width_of
-from reid_torchmetrics.functional.retrieval.scores import Rows, non_finite_rows
+from reid_torchmetrics.functional.retrieval.scores import Rows
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
 GROUPED = 4  # added to the roles of samples that were given groups: others have none
@@ -103,7 +102,11 @@ class Samples:
 
     def rows(self, positions: Tensor | None = None) -> Rows:
         """The embeddings at some positions, or all."""
-        return Rows(self.blocks).select(None if positions is None else self.run(positions))
+        return self._rows.select(None if positions is None else self.run(positions))
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return Rows(self.blocks)
 
     def run(self, positions: Tensor) -> Tensor | slice:
         """Positions that follow each other as a slice, because nothing is copied there; others as they are."""
@@ -122,9 +125,7 @@ class Samples:
 
     def non_finite(self) -> Tensor:
         """Positions of samples with an embedding that is not finite."""
-        # Block by block: on the CPU the embeddings are never one tensor.
-        starts = accumulate(map(len, self.blocks), initial=0)
-        return torch.cat([non_finite_rows(block) + first for block, first in zip(self.blocks, starts, strict=False)])
+        return self._rows.non_finite()
 
     def column_of(self, gallery: Tensor, query: Tensor) -> Tensor:
         """Column of each sample of `query` in `gallery`, both lists of positions; -1 for none."""
