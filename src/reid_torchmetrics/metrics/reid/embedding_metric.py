@@ -240,19 +240,19 @@ class EmbeddingMetric(SampleStates):
         options = self._ranks_by(of_cmc=False)
         asked = {"k": repr(k), "queries": repr(queries.tolist() if isinstance(queries, Tensor) else queries)}
 
-        def collect() -> tuple[Samples, int]:
+        def collect() -> Samples:
             _checks.positive_int("k", k)
             if queries is not None:
                 _checks.integer_labels("queries", queries)
-            return self._accepted_samples()
+            return self._accepted_samples().samples
 
-        (samples, _), _ = meet(self._world, lambda: (collect(), ()), lambda: self._settings("nearest", asked))
+        samples, _ = meet(self._world, lambda: (collect(), ()), lambda: self._settings("nearest", asked))
         return evaluation.list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
         reported = means_among(protocol.reports)
         names = {name: self._ranks_by(of_cmc=parse_report(name)[0].is_cmc) for name in reported}
-        samples, _ = self._world.guarded(self._accepted_samples)
+        samples = self._world.guarded(lambda: self._accepted_samples().samples)
         return evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:

@@ -76,10 +76,14 @@ class Rows:
         whole = self.whole(dtype)
         if whole is not None:
             return whole[rows]
+        parts = None if self._kept is not None else self._range(rows)
+        if parts is not None and len(parts) == 1 and parts[0].dtype == dtype and parts[0].is_contiguous():
+            return parts[0]
         if room is None:
             room = torch.empty((len(range(self.size)[rows]), self.dimension), dtype=dtype, device=self.device)
-        if self._kept is None:
-            return _joined(self._range(rows), room)
+        if parts is not None:
+            return _joined(parts, room)
+        assert self._kept is not None  # noqa: S101 - for the type checker
         if len(self._blocks) == 1:  # without looking at positions: that would wait for a device
             return _joined([self._blocks[0][self._kept[rows]]], room)
         if self._is_ascending:

@@ -100,9 +100,9 @@ class Samples:
                 f" others, a gallery item; got {num_queries_only} samples that are queries only."
             )
 
-    def rows(self, positions: Tensor | None = None) -> Rows:
-        """The embeddings at some positions, or all."""
-        return self._rows.select(None if positions is None else self.run(positions))
+    def rows(self, positions: Tensor | slice) -> Rows:
+        """The embeddings at some positions."""
+        return self._rows.select(self.run(positions) if isinstance(positions, Tensor) else positions)
 
     @cached_property
     def _rows(self) -> Rows:
@@ -111,13 +111,12 @@ class Samples:
     def run(self, positions: Tensor) -> Tensor | slice:
         """Positions that follow each other as a slice, because nothing is copied there; others as they are."""
         is_all = len(positions) == len(self)  # if they ascend; to look at others would wait for a device
-        can_look = is_all or self.device.type == "cpu"
-        if not (len(positions) and can_look and bool((positions[1:] > positions[:-1]).all())):
+        if not len(positions) or not (is_all or self.device.type == "cpu"):
             return positions
         first = 0 if is_all else int(positions[0])
-        return (
-            slice(first, first + len(positions)) if is_all or int(positions[-1]) - first < len(positions) else positions
-        )
+        may_follow = is_all or int(positions[-1]) - first == len(positions) - 1
+        follow = may_follow and (len(positions) == 1 or bool((positions[1:] > positions[:-1]).all()))
+        return slice(first, first + len(positions)) if follow else positions
 
     def in_order(self, positions: Tensor) -> Tensor:
         """Positions in the order of the data set, by `index`; without it as they are."""
@@ -127,8 +126,10 @@ class Samples:
         """Positions of samples with an embedding that is not finite."""
         return self._rows.non_finite()
 
-    def column_of(self, gallery: Tensor, query: Tensor) -> Tensor:
-        """Column of each sample of `query` in `gallery`, both lists of positions; -1 for none."""
+    def column_of(self, gallery: Tensor, query: Tensor) -> Tensor | None:
+        """Column of each sample of `query` in `gallery`, both lists of positions; -1 for none. None if all have none."""
+        if not bool((self.roles[query] & GALLERY).any()):
+            return None
         # A table over all samples: one scatter, one gather.
         columns = torch.full_like(self.roles, -1, dtype=torch.int64)
         columns[gallery] = torch.arange(len(gallery), device=self.device)
