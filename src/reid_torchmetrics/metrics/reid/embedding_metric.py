@@ -137,6 +137,8 @@ class EmbeddingMetric(SampleStates):
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
+        if self.protocol.draw is None:
+            return
         draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
         if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
@@ -267,7 +269,7 @@ class EmbeddingMetric(SampleStates):
         return mean_over_queries(values, **options)
 
     def _ranks_by(self, *, of_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
-        chosen = {name: getattr(self, name) for name in ("similarity", "ties", "rerank")} | {"lists": self.ground_truth}
+        chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank, "lists": self.ground_truth}
         chosen["exchanged"] = self._exchanged if exchanged is None else exchanged
         return evaluation.RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 

@@ -41,6 +41,11 @@ from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QU
 from reid_torchmetrics.functional.world import Settings, World, meet
 from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
 
+_EMPTY = {
+    "embeddings": torch.empty((0, 0), device="cpu"),
+    "roles": torch.empty(0, dtype=torch.int8, device="cpu"),
+    **{name: label.empty(device=torch.device("cpu")) for name, label in LABELS.items()},
+}
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
@@ -60,10 +65,7 @@ class SampleStates(GrowingStates):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add_growing_state("embeddings", torch.empty((0, 0), device="cpu"))
-        self._add_growing_state("roles", torch.empty(0, dtype=torch.int8, device="cpu"))
-        for label in LABELS.values():
-            self._add_growing_state(label.name, label.empty(device=torch.device("cpu")))
+        self._add_growing_states(_EMPTY)
         self._roles_given: set[str] = set()
 
     @takes(BatchLabels)

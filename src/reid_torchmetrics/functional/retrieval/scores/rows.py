@@ -99,6 +99,8 @@ class Rows:
     def each(self, work: Callable[[Tensor, slice], Result], dtype: torch.dtype) -> list[Result]:
         """The results of some work on each of these pieces and its place, a few at a time."""
         pieces = self._pieces(dtype)
+        if len(pieces) == 1:  # of few rows the rest would cost more than the work
+            return [work(self.read(pieces[0], dtype).contiguous(), pieces[0])]
         rooms = Rooms(self, dtype, pieces[0].stop if pieces else 0)
 
         def do(rows: slice) -> Result:

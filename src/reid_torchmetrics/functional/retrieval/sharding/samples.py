@@ -127,7 +127,7 @@ class Samples:
         return self._rows.non_finite()
 
     def column_of(self, gallery: Tensor, query: Tensor) -> Tensor | None:
-        """Column of each sample of `query` in `gallery`, both lists of positions; -1 for none. None if all have none."""
+        """Column of each sample of `query` in `gallery`, both of positions; -1 for none. None if all have none."""
         if not bool((self.roles[query] & GALLERY).any()):
             return None
         # A table over all samples: one scatter, one gather.
