@@ -72,18 +72,20 @@ class Rows:
         return self.read(slice(0, self.size), self.dtype)
 
     def read(self, rows: slice, dtype: torch.dtype, room: Tensor | None = None) -> Float[Tensor, "rows dim"]:
-        """A range of rows; if they must be copied, in the memory of `room`, or in new memory where there is none."""
+        """A range of rows; if they must be copied, in the memory of `room`.
+
+        Without `room`, rows of more blocks than one are always copied.
+        """
         whole = self.whole(dtype)
         if whole is not None:
             return whole[rows]
-        parts = None if self._kept is not None else self._range(rows)
-        if parts is not None and len(parts) == 1 and parts[0].dtype == dtype and parts[0].is_contiguous():
-            return parts[0]
+        may_share = room is not None
         if room is None:
             room = torch.empty((len(range(self.size)[rows]), self.dimension), dtype=dtype, device=self.device)
-        if parts is not None:
-            return _joined(parts, room)
-        assert self._kept is not None  # noqa: S101 - for the type checker
+        if self._kept is None:
+            first, *others = parts = self._range(rows) or [room[:0]]
+            is_ready = may_share and not others and first.dtype == dtype and first.is_contiguous()
+            return first if is_ready else _joined(parts, room)
         if len(self._blocks) == 1:  # without looking at positions: that would wait for a device
             return _joined([self._blocks[0][self._kept[rows]]], room)
         if self._is_ascending:
