@@ -28,7 +28,6 @@ from reid_torchmetrics.functional.world import ALONE, Alone
 
 from .process_group import DistributedWorld
 
-_MODULES = ("_parameters", "_buffers", "_modules")  # where a module keeps what is not an attribute of its own
 _FORWARD_FLAGS = (
     "_update_count",
     "_computed",
@@ -71,11 +70,15 @@ class GrowingStates(Metric):
     def __setattr__(self, name: str, value: Any) -> None:
         """As in the base class, but without a search for modules: most of a constructor and a collection's `update`."""
         own = self.__dict__
-        is_plain = name in own or not (hasattr(type(self), name) or any(name in own.get(kind, ()) for kind in _MODULES))
-        if is_plain and "_modules" in own and not isinstance(value, (Tensor, torch.nn.Module)):
+        is_plain = "_modules" in own and not isinstance(value, (Tensor, torch.nn.Module))
+        if is_plain and (name in own or not (hasattr(type(self), name) or self._is_registered(name))):
             own[name] = value
         else:
             super().__setattr__(name, value)
+
+    def _is_registered(self, name: str) -> bool:
+        """Whether a module keeps an attribute in a place of its own."""
+        return name in self._modules or name in self._parameters or name in self._buffers
 
     def _add_growing_states(self, empty: Mapping[str, Tensor]) -> None:
         """Add states; each of `empty` has no rows, and the dtype and number of axes of what will be appended."""
