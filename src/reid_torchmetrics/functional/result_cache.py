@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import random
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -48,11 +48,13 @@ class ResultCache(Generic[Result]):
         self._samples: _StateSnapshot | None = None
         self._results: list[tuple[Hashable, Kept[Result]]] = []
 
-    def find(self, states: States, key: Hashable) -> Kept[Result] | None:
-        """The newest result of these samples under this key."""
+    def find(
+        self, states: States, key: Hashable, may_be: Callable[[Result], bool] = lambda _: True
+    ) -> Kept[Result] | None:
+        """The newest result of these samples under this key; `may_be` spares comparing the samples where it is not."""
         samples, results = self._samples, self._results  # one look: other threads may keep theirs meanwhile
         kept = next((kept for known, kept in results if known == key), None)
-        if kept is None or (samples is not None and samples.are(states)):
+        if kept is None or (samples is not None and may_be(kept.result) and samples.are(states)):
             return kept
         self.clear()  # newer samples are asked for
         return None

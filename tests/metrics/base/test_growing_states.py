@@ -165,3 +165,17 @@ def test_a_metric_that_has_computed_forgets_its_value_when_it_is_given_a_checkpo
     before = metric.compute()
     metric.load_state_dict(other.state_dict())
     assert metric.compute() == other.compute() != before
+
+
+def test_modules_parameters_and_constants_are_kept_as_in_every_module():
+    metric = ReIDMeanAP()
+    metric.scale, metric.head, metric.note = 1, torch.nn.Linear(2, 2), "a"
+    metric.scale = torch.nn.Parameter(torch.ones(2))  # no longer a plain attribute
+    assert {name for name, _ in metric.named_parameters()} == {"scale", "head.weight", "head.bias"}
+    for name in ("scale", "head"):
+        with pytest.raises(TypeError, match=f"'{name}'"):
+            setattr(metric, name, 3)
+    metric.head = None
+    assert [name for name, _ in metric.named_modules()] == [""]
+    with pytest.raises(RuntimeError, match="higher_is_better"):
+        metric.higher_is_better = False

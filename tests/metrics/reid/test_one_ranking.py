@@ -11,6 +11,7 @@ from torchmetrics import MetricCollection
 
 from reid_torchmetrics import EmbeddingMetric, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
+from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.metrics.reid.ranking import rankings as cache
 from tests.metrics.reid.samples import batches, expected, fed, reference_of
 
@@ -30,6 +31,20 @@ def test_a_collection_ranks_once(rankings):
     assert rankings.call_count == 1
     fed(metrics, batches(seed=1)).compute()
     assert rankings.call_count == 2
+
+
+def test_a_collection_joins_its_samples_once_and_compares_no_values_again(rankings, monkeypatch):
+    joined, equal = mock.Mock(wraps=Samples.joined), mock.Mock(wraps=torch.equal)
+    monkeypatch.setattr(Samples, "joined", joined)
+    given = batches()
+    for metrics in (ReIDMetrics(), ReIDMetrics()):  # what was ranked before came before
+        fed(metrics, given)
+        monkeypatch.setattr(torch, "equal", equal)
+        metrics.compute()
+        monkeypatch.undo()
+        monkeypatch.setattr(Samples, "joined", joined)
+    assert joined.call_count == 2
+    assert equal.call_count == 0
 
 
 def test_a_collection_of_ones_own_ranks_once(rankings):

@@ -12,7 +12,7 @@ import functools
 import sys
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FunctionType, MethodType
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics._arrays import lacks_float64, place_of_work
@@ -42,7 +43,7 @@ _FORWARD_FLAGS = (
 class GrowingStates(Metric):
     """A metric with states that are lists of tensors; `update` appends to them.
 
-    They are added by `_add_growing_state`. Syncing gathers none of them: `compute` combines the processes of `_world`.
+    They are added by `_add_growing_states`. Syncing gathers none of them: `compute` combines the processes of `_world`.
     An error of one process is raised on all of them, in `compute` and wherever the metric is `_synced`.
     """
 
@@ -67,17 +68,26 @@ class GrowingStates(Metric):
         self._empty_states: dict[str, Tensor] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """As in the base class, but states are set without a search for modules: most of a collection's `update`."""
+        """As in the base class, but without a search for modules: most of a constructor and a collection's `update`."""
         own = self.__dict__
-        if name in own and (name in own.get("_empty_states", ()) or name in ("_update_count", "_computed")):
+        is_plain = "_modules" in own and not isinstance(value, (Tensor, torch.nn.Module))
+        if is_plain and (name in own or not (hasattr(type(self), name) or self._is_registered(name))):
             own[name] = value
         else:
             super().__setattr__(name, value)
 
-    def _add_growing_state(self, name: str, empty: Tensor) -> None:
-        """Add a state; `empty` has no rows, and the dtype and number of axes of what will be appended."""
-        self.add_state(name, default=[], dist_reduce_fx="cat")
-        self._empty_states[name] = empty
+    def _is_registered(self, name: str) -> bool:
+        """Whether a module keeps an attribute in a place of its own."""
+        return name in self._modules or name in self._parameters or name in self._buffers
+
+    def _add_growing_states(self, empty: Mapping[str, Tensor]) -> None:
+        """Add states; each of `empty` has no rows, and the dtype and number of axes of what will be appended."""
+        # As `add_state` does, which copies each default, in a fifth of the time.
+        vars(self).update({name: [] for name in empty})
+        self._defaults.update({name: [] for name in empty})
+        self._persistent.update(dict.fromkeys(empty, False))
+        self._reductions.update(dict.fromkeys(empty, dim_zero_cat))
+        self._empty_states.update(empty)
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:

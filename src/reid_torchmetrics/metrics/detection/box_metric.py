@@ -127,11 +127,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self._units = Units()
         if max_detection_thresholds is not None:  # there are evaluators without limits
             self._set_limits(max_detection_thresholds)
-        self._add_states(empty_states((), self._extras))
-
-    def _add_states(self, states: Mapping[str, Tensor]) -> None:
-        for name, empty in states.items():
-            self._add_growing_state(name, empty)
+        self._add_growing_states(empty_states((), self._extras))
 
     def _set_iou_type(self, iou_type: str | Sequence[str], sigmas: Sequence[float] | None = None) -> None:
         """Add the states of other shapes than boxes; for errors see `checked_iou_type` and `shape_types`."""
@@ -139,7 +135,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         shapes = shape_types(self.iou_type, sigmas)
         if shapes:  # without shapes a script of the metric has no attribute to know
             self._shape_types = shapes
-        self._add_states(
+        self._add_growing_states(
             {name: each for name, each in empty_states([*shapes], ()).items() if name not in self._defaults}
         )
 

@@ -180,7 +180,7 @@ class DetectionMAP(BoxMetric):
         self.keep_shapes = base.python_bool("keep_shapes", keep_shapes)
         if keep_shapes and self._shape_types:
             self._keeps_shapes = True
-            self._add_states(KEPT_STATES)
+            self._add_growing_states(KEPT_STATES)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
         self.average = average

@@ -137,6 +137,8 @@ class EmbeddingMetric(SampleStates):
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
+        if self.protocol.draw is None:
+            return
         draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
         if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
@@ -240,19 +242,19 @@ class EmbeddingMetric(SampleStates):
         options = self._ranks_by(of_cmc=False)
         asked = {"k": repr(k), "queries": repr(queries.tolist() if isinstance(queries, Tensor) else queries)}
 
-        def collect() -> tuple[Samples, int]:
+        def collect() -> Samples:
             _checks.positive_int("k", k)
             if queries is not None:
                 _checks.integer_labels("queries", queries)
-            return self._accepted_samples()
+            return self._accepted_samples().samples
 
-        (samples, _), _ = meet(self._world, lambda: (collect(), ()), lambda: self._settings("nearest", asked))
+        samples, _ = meet(self._world, lambda: (collect(), ()), lambda: self._settings("nearest", asked))
         return evaluation.list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
         reported = means_among(protocol.reports)
         names = {name: self._ranks_by(of_cmc=parse_report(name)[0].is_cmc) for name in reported}
-        samples, _ = self._world.guarded(self._accepted_samples)
+        samples = self._world.guarded(lambda: self._accepted_samples().samples)
         return evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
@@ -267,7 +269,7 @@ class EmbeddingMetric(SampleStates):
         return mean_over_queries(values, **options)
 
     def _ranks_by(self, *, of_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
-        chosen = {name: getattr(self, name) for name in ("similarity", "ties", "rerank")} | {"lists": self.ground_truth}
+        chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank, "lists": self.ground_truth}
         chosen["exchanged"] = self._exchanged if exchanged is None else exchanged
         return evaluation.RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 

@@ -84,8 +84,8 @@ class PairVerification(base.GrowingStates):
         _checks.fraction("far", far)
         _checks.fraction("p_target", p_target)
         self.report, self.far, self.p_target = report, far, p_target
-        for name, dtype in (("scores", torch.float64), ("same", torch.bool), ("index", torch.int64)):
-            self._add_growing_state(name, torch.empty(0, dtype=dtype, device="cpu"))
+        dtypes = {"scores": torch.float64, "same": torch.bool, "index": torch.int64}
+        self._add_growing_states({name: torch.empty(0, dtype=dtype, device="cpu") for name, dtype in dtypes.items()})
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]

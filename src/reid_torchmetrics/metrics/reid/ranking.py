@@ -17,7 +17,9 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,6 +41,11 @@ from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QU
 from reid_torchmetrics.functional.world import Settings, World, meet
 from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
 
+_EMPTY = {
+    "embeddings": torch.empty((0, 0), device="cpu"),
+    "roles": torch.empty(0, dtype=torch.int8, device="cpu"),
+    **{name: label.empty(device=torch.device("cpu")) for name, label in LABELS.items()},
+}
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
@@ -58,10 +65,7 @@ class SampleStates(GrowingStates):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add_growing_state("embeddings", torch.empty((0, 0), device="cpu"))
-        self._add_growing_state("roles", torch.empty(0, dtype=torch.int8, device="cpu"))
-        for label in LABELS.values():
-            self._add_growing_state(label.name, label.empty(device=torch.device("cpu")))
+        self._add_growing_states(_EMPTY)
         self._roles_given: set[str] = set()
 
     @takes(BatchLabels)
@@ -130,14 +134,14 @@ class SampleStates(GrowingStates):
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         """Raise unless a batch has all labels that it must have."""
 
-    def _accepted_samples(self) -> tuple[Samples, int]:
+    def _accepted_samples(self) -> HeldSamples:
         if self._world.size > 1:  # on one process `update` has raised it
             self._raise_deferred_error()
         check_not_written(self.embeddings)
         if self._world.process == 0 and self._states_before_forward is None and not self.index:
             labels = (getattr(self, name) for name in DECIDING if name != "groups")
             warn_of_forgotten_reset("samples", self.roles, self._groups_by_batch(), *labels)
-        return self._samples(), last_update_time(self.roles)
+        return self._held_samples()
 
     def _groups_by_batch(self) -> list[Tensor]:
         # Some batches lack groups: their roles stand for these.
@@ -145,11 +149,14 @@ class SampleStates(GrowingStates):
         given = iter([batch for batch in self.groups if len(batch)])
         return [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
 
-    def _samples(self) -> Samples:
+    def _held_samples(self) -> HeldSamples:
         # Samples are ranked where they are, unless there is no float64.
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
-        return Samples.joined(states, place_of_work(device))
+        return HeldSamples(states, place_of_work(device), last_update_time(self.roles))
+
+    def _samples(self) -> Samples:
+        return self._held_samples().samples
 
 
 def check_batch(
@@ -250,12 +257,26 @@ def _is_written(block: Tensor) -> bool:
     return not is_same or version != version_of(block)
 
 
+@dataclass(frozen=True)
+class HeldSamples:
+    """The samples of a metric, batch by batch; they are joined only to be ranked."""
+
+    states: Mapping[str, list[Tensor]]
+    device: torch.device
+    """where they are ranked"""
+    time: int
+    """when the last of them came, by `last_update_time`"""
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The samples of all batches; a ValueError is raised if merged batches do not fit each other."""
+        return Samples.joined(self.states, self.device)
+
+
 class RankedSamples(NamedTuple):
     """Samples that are ranked under some options, or are to be."""
 
-    samples: Samples
-    time: int
-    """when the last of them came, by `last_update_time`"""
+    held: HeldSamples
     options: RankingOptions
     members: tuple[int, ...] = ()
     """the processes that share the samples, if others do"""
@@ -263,14 +284,7 @@ class RankedSamples(NamedTuple):
     @property
     def key(self) -> Hashable:
         """What `rank_samples` is given besides the samples; `max_bytes` changes no rank."""
-        return self.options, self.members, self.samples.device
-
-    @property
-    def states(self) -> dict[str, list[Tensor]]:
-        """The samples as tensors."""
-        samples = self.samples
-        listed = {name: [samples.labels[name]] if name in samples.labels else [] for name in LABELS}
-        return {"embeddings": samples.embeddings, "roles": [samples.roles], **listed}
+        return self.options, self.members, self.held.device
 
 
 class KeptRanking:
@@ -284,17 +298,19 @@ class KeptRanking:
         self._versions = self._rank_versions()
         self._probe = _probe(ranked)
 
+    def may_be_of(self, samples: HeldSamples) -> bool:
+        """Whether samples came before it: NumPy, for one, counts no versions of a buffer that is filled anew."""
+        return samples.time <= self._time
+
     def is_for(self, wanted: RankedSamples) -> bool:
-        """Whether it is still the ranking of equal samples."""
-        if wanted.time > self._time:  # a buffer may have been filled anew, by NumPy for one, which counts no versions
-            return False
+        """Whether it is still the ranking of equal samples that `may_be_of`."""
         if self._versions != self._rank_versions():  # the ranks were written to
             return False
         return all(map(torch.equal, self._probe, _probe(wanted)))
 
     def warn_once(self, ranked: RankedSamples, warn: Callable[[str], None]) -> None:
         """Say why there is nothing to average, unless that was said since the samples came."""
-        if self.ranking.undefined and (self._warned is None or ranked.time > self._warned):
+        if self.ranking.undefined and (self._warned is None or ranked.held.time > self._warned):
             self._warned = next(_clock)
             warn(self.ranking.undefined)
 
@@ -311,9 +327,10 @@ def _probe(ranked: RankedSamples) -> list[Tensor]:
     Its parameters could be anywhere. Every query and every gallery item is scored, so that a rule about a single one
     shows, too.
     """
-    samples, similarity = ranked.samples, ranked.options.similarity
+    similarity = ranked.options.similarity
     if not callable(similarity):
         return []
+    samples = ranked.held.samples
     query, gallery = ((samples.roles & role > 0).nonzero()[:, 0] for role in (QUERY, GALLERY))
     if not (len(query) and len(gallery)):
         return []
@@ -339,7 +356,7 @@ def rank_once(
     world: World,
     options: RankingOptions,
     *,
-    collect: Callable[[], tuple[Samples, int]],
+    collect: Callable[[], HeldSamples],
     describe: Callable[[], Settings],
     max_bytes: int | None,
     warn: bool,
@@ -351,7 +368,7 @@ def rank_once(
     Args:
         world: the processes that share the samples.
         options: how samples are ranked.
-        collect: gives this process's samples, and when the last of them came by `last_update_time`.
+        collect: gives this process's samples.
         describe: says what was asked for, which must be the same on all processes.
         max_bytes: bound on the scores that are held at a time; None as for the metrics.
         warn: whether to say why nothing can be ranked, once per ranking.
@@ -361,9 +378,10 @@ def rank_once(
     """
 
     def look() -> tuple[tuple[RankedSamples, KeptRanking | None], list[int]]:
-        samples, time = collect()
-        wanted = RankedSamples(samples, time, options, world.members)
-        kept = rankings.find(wanted.states, wanted.key)
+        wanted = RankedSamples(collect(), options, world.members)
+        kept = rankings.find(wanted.held.states, wanted.key, lambda kept: kept.may_be_of(wanted.held))
+        if kept is None or world.size > 1:
+            _ = wanted.held.samples  # an error about them is raised here, on all processes
         if kept is None or not kept.result.is_for(wanted):
             return (wanted, None), [drawn_number(), 0]
         return (wanted, kept.result), [drawn_number(), kept.number]
@@ -371,9 +389,9 @@ def rank_once(
     (wanted, kept), table = meet(world, look, describe)
     # Samples may have changed on another process alone: a ranking is used again if all processes have it.
     if kept is None or number_of_all([offered for _, offered in table]) is None:
-        kept = KeptRanking(rank_samples(wanted.samples, options, world, max_bytes=max_bytes), wanted)
-        if wanted.samples.embeddings or wanted.members:  # nothing but newer samples ends what has no embeddings
-            rankings.keep(wanted.states, wanted.key, kept, number=table[0][0])
+        kept = KeptRanking(rank_samples(wanted.held.samples, options, world, max_bytes=max_bytes), wanted)
+        if wanted.held.states["embeddings"] or wanted.members:  # nothing but newer samples ends what has no embeddings
+            rankings.keep(wanted.held.states, wanted.key, kept, number=table[0][0])
     if warn and kept.ranking.undefined:  # on all processes alike; a warning may be an error
         say = rank_zero_warn if world.size == 1 else warnings.warn
         ranking = kept

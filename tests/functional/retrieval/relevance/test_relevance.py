@@ -235,3 +235,23 @@ def test_a_bad_list_is_named(arguments, error, message):
     with pytest.raises(error) as raised:
         find_listed_relevance.__wrapped__(*arguments, num_gallery=3)
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 8, 9, 40])
+def test_junk_identities_and_searched_cameras_may_be_few_or_many(number):
+    identities, cameras = torch.arange(100) % 50, torch.arange(100) % 45
+    chosen = range(3, 3 + number)
+    found = find_relevance(
+        torch.tensor([49]), identities, torch.tensor([0]), cameras, junk_identities=chosen, search_cameras=range(number)
+    )
+    expected = [place for place in range(100) if place % 50 not in chosen and place % 45 < number]
+    assert (list(range(100)) if found.kept is None else found.kept.tolist()) == expected
+
+
+@pytest.mark.parametrize("number", [0, 1, 8, 9, 30])
+def test_the_items_of_few_and_of_many_identities_are_listed(number):
+    identities = torch.arange(200) * 7 % 31
+    found = find_relevance(torch.arange(number), identities, junk_identities=())
+    for query in range(number):
+        run = found.order[found.run_start[query] : found.run_start[query] + found.run_length[query]]
+        assert run.tolist() == (identities == query).nonzero()[:, 0].tolist()

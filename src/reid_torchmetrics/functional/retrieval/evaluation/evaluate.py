@@ -16,7 +16,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, Integers, JunkPairs, SideLabels
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, check_pair
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
@@ -109,8 +109,8 @@ def evaluate(
     # Leave-one-out: the gallery is the queries.
     if gallery is None:
         gallery, labels = query, _leave_one_out(labels, len(query), query.device)
-    query, gallery = check_pair(query, gallery)
-    source = Embeddings(Rows([query]), Rows([gallery]), similarity, rerank, max_bytes)
+    gallery = _checks.embeddings("gallery", gallery)
+    source = Embeddings(*checked_rows(query, gallery), similarity, rerank, max_bytes)
     problem = RetrievalProblem(source, labels)
     _warn_of_queries_in_gallery(query, gallery, problem, protocol)
     problem = problem.grouped(protocol)

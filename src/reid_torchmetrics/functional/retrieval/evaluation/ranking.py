@@ -218,11 +218,12 @@ def _find_items(samples: Samples, gallery: Tensor, first: int | None) -> tuple[R
 
     Places in the whole gallery are their `index`, else their positions, process by process.
     """
-    labels = at(deciding(samples.labels), samples.run(gallery))
+    place = samples.run(gallery)
+    labels = at(deciding(samples.labels), place)
     if first is not None:
         positions = torch.arange(first, first + len(gallery), device=gallery.device)
         labels["places"] = positions if samples.index is None else samples.index[gallery]
-    return samples.rows(gallery), labels
+    return samples.rows(place), labels
 
 
 def _defined(shared: _Shared) -> RetrievalProblem:

@@ -186,7 +186,7 @@ def _expected_mean_over_hits(ranks: PositiveRanks, term: terms.Term, k: int) -> 
     Only the group that position k cuts leaves H open: it has h hits in its first m candidates with probability
     C(P, h) C(t-P, m-h) / C(t, m), and given h these m are a group of their own with h positives.
     """
-    ordinal, groups = terms.ordinals(ranks.num_positives), terms.groups_of(ranks)
+    ordinal, groups = terms.ordinals(ranks), terms.groups_of(ranks)
     cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
     chosen = cut & (ordinal == groups.better + 1)  # one positive for each group
     query = segments.numbers(ranks.num_positives, len(cut))[chosen]

@@ -176,7 +176,7 @@ def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
 
 def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:
     """Fewest negatives ahead of each positive, and the number of equally likely counts from there on."""
-    ahead = ranks.rank - ordinals(ranks.num_positives)
+    ahead = ranks.rank - ordinals(ranks)
     if ranks.tied is None or not is_averaged(ranks):
         return ahead, torch.ones_like(ahead)
     return ahead - ranks.tied.num_negatives, ranks.tied.num_negatives + 1

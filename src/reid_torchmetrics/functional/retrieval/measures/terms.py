@@ -84,7 +84,7 @@ def places_of(ranks: PositiveRanks) -> Places:
     Under "expected" they are the pessimistic places, certain only in a group without negatives.
     """
     if ranks.tied is None or is_averaged(ranks):
-        return Places(ordinals(ranks.num_positives).double(), in_float(ranks.rank))
+        return Places(ordinals(ranks).double(), in_float(ranks.rank))
     groups = groups_of(ranks)
     ordinal, rank = groups.better + groups.num_positives, groups.before + groups.size
     return Places(ordinal.double(), rank.double(), groups.num_positives, groups.size)
@@ -92,12 +92,12 @@ def places_of(ranks: PositiveRanks) -> Places:
 
 def groups_of(ranks: PositiveRanks) -> Groups:
     """The groups of all positives."""
-    return groups_at(ranks, slice(None), ordinals(ranks.num_positives))
+    return groups_at(ranks, slice(None), ordinals(ranks))
 
 
-def ordinals(num_positives: Int[Tensor, " queries"]) -> Int[Tensor, " positives"]:
+def ordinals(ranks: PositiveRanks) -> Int[Tensor, " positives"]:
     """j = 1 ... n for every query, in the order of `PositiveRanks.rank`."""
-    return segments.runs(1, num_positives, int(num_positives.sum()))[1]
+    return segments.runs(1, ranks.num_positives, len(ranks.rank))[1]
 
 
 def sum_per_query(ranks: PositiveRanks, values: Float[Tensor, " positives"]) -> Float[Tensor, " queries"]:
@@ -110,8 +110,9 @@ def per_block(
 ) -> Float[Tensor, " queries"]:
     """Apply `measure` to blocks of queries, so that millions of positives need little memory."""
     check_ranks(ranks)
+    values = [measure(block) for block in ranks.split(max_positives)]
     none = torch.empty(0, dtype=torch.float64, device=ranks.rank.device)
-    return torch.cat([none, *(measure(block) for block in ranks.split(max_positives))])
+    return values[0] if len(values) == 1 else torch.cat([none, *values])
 
 
 def defined(ranks: PositiveRanks, values: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:

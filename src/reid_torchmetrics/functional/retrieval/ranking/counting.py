@@ -85,7 +85,8 @@ def count_negatives(
     scores, num_removed, thresholds = negatives.scores, negatives.num_removed, positives.scores
     if _is_numpy(scores):
         ordered = sort_rows(scores, argument=negatives.argument, floor=positives.lowest)
-        return torch.stack([negatives_above(ordered, num_removed, thresholds, or_tied=tied) for tied in or_tied])
+        counts = [negatives_above(ordered, num_removed, thresholds, or_tied=tied) for tied in or_tied]
+        return counts[0][None] if len(counts) == 1 else torch.stack(counts)
     _checks.no_nan(negatives.argument, scores.amax(1))  # NaN is above all
     return count_by_lookup(scores, num_removed, thresholds, or_tied=or_tied)
 

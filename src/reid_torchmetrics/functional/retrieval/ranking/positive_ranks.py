@@ -107,6 +107,9 @@ class PositiveRanks:
 
     def split(self, max_positives: int = 1 << 22) -> Iterator[PositiveRanks]:
         """Blocks of queries with about `max_positives` positives each, so that measures need little memory."""
+        if self.num_queries and len(self.rank) <= max_positives:  # nearly always
+            yield self
+            return
         # Whole queries, one at least, up to the last one that still fits.
         stops = self.num_positives.cumsum(0)
         first, done = 0, 0

@@ -106,8 +106,8 @@ class Tiles:
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
         # Every positive lies in one panel at least; where two panels overlap, both have the same score of it.
         for panel, values in self._walk.panels_of(rows):
-            inside, local = _locate(tile.columns, panel.columns)
-            scores = torch.where(inside & tile.positive, values.gather(1, local), scores)
+            inside, local = self._locate(tile, tile.positive, panel.columns)
+            scores = torch.where(inside, values.gather(1, local), scores)
         self._filled = rows if len(self._walk.panels) == 1 else None
         return scores
 
@@ -116,10 +116,12 @@ class Tiles:
 
         Under tie policies with `groups` negatives with the positive's score go first, and are a second count.
         """
+        parts = (self._ties.count(negatives, positives) for _, negatives in self.negatives(rows, tile))
         shape = (self._ties.num_counts, *positives.scores.shape)
-        counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
-        for _, negatives in self.negatives(rows, tile):
-            counts += self._ties.count(negatives, positives)
+        first = next(parts, None)
+        counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device) if first is None else first
+        for part in parts:
+            counts += part
         return counts
 
     def negatives(self, rows: slice, tile: TileRelevance) -> Iterator[tuple[Panel, Negatives]]:
@@ -133,7 +135,7 @@ class Tiles:
         if removed is None:
             shape = (len(tile.columns), panel.columns.stop - panel.columns.start)
             removed = torch.zeros(shape, dtype=torch.bool, device=tile.columns.device)
-        removed.view(-1).index_fill_(0, _own_run(tile, panel.columns)[0], True)  # noqa: FBT003 - the fill value
+        removed.view(-1).index_fill_(0, self._own_run(tile, panel.columns)[0], True)  # noqa: FBT003 - the fill value
         removed[:, : panel.num_seen] = True
         return removed
 
@@ -144,20 +146,28 @@ class Tiles:
         is_filled, self._filled = self._filled == rows, None
         values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
         if not (self._relevance.drops_others or panel.num_seen or by_place):
-            own_run, num_removed = _own_run(tile, columns)
+            own_run, num_removed = self._own_run(tile, columns)
             values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below
             return Negatives(values, num_removed, None, columns.start, argument)
         removed = self.removed(rows, tile, panel)
         values.masked_fill_(removed, -torch.inf)
         return Negatives(values, count_true(removed), removed if by_place else None, columns.start, argument)
 
+    def _own_run(self, tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], Int[Tensor, " queries"]]:
+        """Cells of the flat panel with an item that is listed for the query, and their number for each query."""
+        inside, local = self._locate(tile, tile.listed, columns)
+        width = columns.stop - columns.start
+        row_start = torch.arange(0, len(local) * width, width, device=local.device)[:, None]
+        return (row_start + local)[inside], inside.sum(1)  # one index is faster than two
 
-def _own_run(tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], Int[Tensor, " queries"]]:
-    """Cells of the flat panel with an item that is listed for the query, and their number for each query."""
-    inside, local = _locate(tile.columns, columns)
-    inside &= tile.listed
-    row_start = torch.arange(len(local), device=local.device)[:, None] * (columns.stop - columns.start)
-    return (row_start + local)[inside], inside.sum(1)  # one index is faster than two
+    def _locate(
+        self, tile: TileRelevance, chosen: Bool[Tensor, "queries padded"], columns: slice
+    ) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:
+        """Mark chosen items of a tile inside a panel, and give their columns there; one outside gets any column."""
+        if columns.stop - columns.start == self._scores.num_gallery:
+            return chosen, tile.columns
+        inside = chosen & (tile.columns >= columns.start) & (tile.columns < columns.stop)
+        return inside, (tile.columns - columns.start).clamp_(0, columns.stop - columns.start - 1)
 
 
 def queries_per_tile(part: GalleryPart, longest_run: int | None = None) -> int:
@@ -226,9 +236,3 @@ def _cut(part: GalleryPart, longest_run: int | None) -> tuple[int, int]:
     fewest = FEWEST_ROWS if scores.at is None else shape_on(scores.device).unit  # panels cost no second product
     rows = rows_with_gallery(scores, beside, per_row, fewest=fewest)
     return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, per_row, num_tiles=scores.num_tiles)
-
-
-def _locate(listed: Tensor, columns: slice) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:
-    """Mark the listed items inside a panel, and give their columns there; an item outside gets any column."""
-    inside = (listed >= columns.start) & (listed < columns.stop)
-    return inside, (listed - columns.start).clamp_(0, columns.stop - columns.start - 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Mapping
+from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +39,7 @@ SAME_CAMERA_RULES = {
 }
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
+_FEW_LABELS = 8  # up to here a pass over the samples for each label costs less than looking labels up
 
 
 @takes(SideLabels)
@@ -104,8 +107,7 @@ def find_relevance(
     # The kept gallery: without junk identities, and without cameras that are not searched.
     num_gallery = length_of(gallery)
     is_junk = _of_identities(query, junk_identities if radius is None else ())  # another identity may be near
-    is_dropped = _of_identities(gallery, junk_identities)
-    kept = _kept(is_dropped | _elsewhere(gallery, search_cameras))
+    kept = _kept(_of_identities(gallery, junk_identities), _elsewhere(gallery, search_cameras))
     gallery = gallery if kept is None else at(gallery, kept)
     # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
     run_start, run_length, order = (
@@ -152,8 +154,9 @@ def _check_rules(
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
 
 
-def _kept(is_dropped: Bool[Tensor, " gallery"]) -> Int[Tensor, " kept"] | None:
+def _kept(is_junk: Bool[Tensor, " gallery"], is_elsewhere: Tensor | None) -> Int[Tensor, " kept"] | None:
     """Where the kept gallery items are; None for all of them."""
+    is_dropped = is_junk if is_elsewhere is None else is_junk | is_elsewhere
     return (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
 
 
@@ -227,9 +230,7 @@ def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor,
     """The start of every query's label among the sorted items with such labels, its number of items, and the items."""
     query_labels = query_labels.contiguous()  # searchsorted warns otherwise
     # Of a large gallery few items have the label of a query: only they are sorted.
-    labels = query_labels.unique()
-    near = torch.searchsorted(labels, gallery_labels.contiguous()).clamp_(max=max(0, len(labels) - 1))
-    items = (labels[near] == gallery_labels).nonzero()[:, 0] if len(labels) else near[:0]
+    items = _are_among(query_labels.unique(), gallery_labels.contiguous()).nonzero()[:, 0]
     ordered, order = gallery_labels[items].sort(stable=True)
     order = items[order]
     start = torch.searchsorted(ordered, query_labels)
@@ -274,10 +275,10 @@ def find_near(
     return segments.starts(run_length), run_length, item[ascending]
 
 
-def _elsewhere(gallery: LabelValues, search_cameras: Collection[int] | None) -> Tensor | bool:
-    """Mark the gallery items of cameras that are not searched."""
+def _elsewhere(gallery: LabelValues, search_cameras: Collection[int] | None) -> Tensor | None:
+    """Mark the gallery items of cameras that are not searched; None where all are."""
     if search_cameras is None:
-        return False
+        return None
     _checks.integers("search_cameras", search_cameras)
     if "cameras" not in gallery:
         raise ValueError("`search_cameras` must come with cameras; got no `gallery_cameras`.")
@@ -292,7 +293,15 @@ def _of_identities(labels: LabelValues, chosen: Collection[int]) -> Bool[Tensor,
 
 
 def _is_one_of(labels: Int[Tensor, " samples"], chosen: Collection[int]) -> Bool[Tensor, " samples"]:
-    return torch.isin(labels, torch.tensor(sorted(chosen), dtype=torch.int64, device=labels.device))
+    return _are_among(torch.tensor(sorted(chosen), dtype=torch.int64, device=labels.device), labels)
+
+
+def _are_among(chosen: Int[Tensor, " chosen"], labels: Int[Tensor, " samples"]) -> Bool[Tensor, " samples"]:
+    """Mark the samples with one of some ascending labels."""
+    if 0 < len(chosen) <= _FEW_LABELS:
+        return reduce(operator.ior, (labels == label for label in chosen.unbind()))
+    place = torch.searchsorted(chosen, labels).clamp_(max=max(0, len(chosen) - 1))
+    return chosen[place] == labels if len(chosen) else torch.zeros_like(labels, dtype=torch.bool)
 
 
 def _own_column(self_index: Tensor | None, kept: Tensor | None, num_gallery: int) -> Tensor | None:

@@ -159,10 +159,12 @@ class Relevance:
         listed = place < length
         entries = (start + place).clamp_(max=len(self.order) - 1)
         columns = self.order[entries]
-        dropped = self._dropped_at(rows, columns) & listed
-        junk = dropped | (self._junk_at(rows, entries, columns) & listed)
+        dropped = self._dropped_at(rows, columns)
+        marks = [*dropped, *self._junk_at(rows, entries, columns)]
+        junk = reduce(operator.or_, marks) & listed if marks else torch.zeros_like(listed)
         # Items that rules drop are counted over the whole gallery, other junk is always listed.
-        num_candidates = self.num_kept - self._num_dropped(rows) - (junk & ~dropped).sum(1)
+        others = junk & ~reduce(operator.or_, dropped) if dropped else junk
+        num_candidates = self.num_kept - self._num_dropped(rows) - others.sum(1)
         return TileRelevance(columns, listed, listed & ~junk, num_candidates)
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
@@ -217,28 +219,21 @@ class Relevance:
         """`run_length` on the CPU, so that a device is waited for once and not for every tile."""
         return self.run_length.cpu()
 
-    def _junk_at(self, rows: slice, entries: Tensor, columns: Tensor) -> Tensor:
-        """Mark the listed items that are junk, but not dropped by a rule for all items."""
-        junk = self._ruled_out(rows, columns, drops_others=False)
+    def _junk_at(self, rows: slice, entries: Tensor, columns: Tensor) -> list[Tensor]:
+        """Marks of the listed items that are junk, but not dropped by a rule for all items."""
+        marks = [rule.at(rows, columns) for rule in self.rules if not rule.drops_others]
         if self.listed_junk is not None:
-            junk |= self.listed_junk[entries]
+            marks.append(self.listed_junk[entries])
         if self.own_column is not None:
-            junk |= columns == self.own_column[rows, None]
-        return junk
+            marks.append(columns == self.own_column[rows, None])
+        return marks
 
-    def _dropped_at(self, rows: slice, columns: Tensor) -> Tensor:
-        """The marks of `dropped` at each query's own `columns`."""
-        dropped = self._ruled_out(rows, columns, drops_others=True)
-        if self.junk_pairs is None:
-            return dropped
-        return dropped | torch.cat([mask.gather(1, columns[part]) for part, mask in self._masks(rows)])
-
-    def _ruled_out(self, rows: slice, columns: Tensor, *, drops_others: bool) -> Tensor:
-        mask = torch.zeros_like(columns, dtype=torch.bool)
-        for rule in self.rules:
-            if rule.drops_others == drops_others:
-                mask |= rule.at(rows, columns)
-        return mask
+    def _dropped_at(self, rows: slice, columns: Tensor) -> list[Tensor]:
+        """The marks of `dropped` at each query's own `columns`, rule by rule."""
+        marks = [rule.at(rows, columns) for rule in self.rules if rule.drops_others]
+        if self.junk_pairs is not None:
+            marks.append(torch.cat([mask.gather(1, columns[part]) for part, mask in self._masks(rows)]))
+        return marks
 
     def _num_dropped(self, rows: slice) -> Int[Tensor, " queries"] | int:
         """Number of items that `dropped` marks for each query."""

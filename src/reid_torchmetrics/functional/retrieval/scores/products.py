@@ -102,9 +102,8 @@ class _Blocks:
         self._gallery = gallery
         # Queries [rows, depth] by blocks of rows, each in pieces of the depth.
         self._depth = shape.bytes_added // self._dtype.itemsize
-        self._queries = [
-            _filled_up(rows.to(self._dtype), shape).split(self._depth, dim=1) for rows in _cut_in_rows(query, shape)
-        ]
+        self._rows = _row_ranges(len(query), shape)
+        self._queries = [self._cut(_filled_up(query[rows].to(self._dtype), shape)) for rows in self._rows]
 
     def fill(self, columns: slice) -> None:
         """Write the scores of a range of gallery items; the range begins where a block does."""
@@ -118,9 +117,13 @@ class _Blocks:
     def _fill(self, columns: slice, start: int) -> None:
         """Write the scores of gallery items by a product with items from `start` on."""
         stop = max(columns.stop, start + self._width)
-        pieces = self._gallery[start:stop].to(self._dtype).split(self._depth, dim=1)
-        for queries, rows in zip(self._queries, _cut_in_rows(self._out[:, columns], self._shape), strict=True):
-            self._multiply(queries, pieces, rows, columns.start - start)
+        pieces = self._cut(self._gallery[start:stop].to(self._dtype))
+        for queries, rows in zip(self._queries, self._rows, strict=True):
+            self._multiply(queries, pieces, self._out[rows, columns], columns.start - start)
+
+    def _cut(self, vectors: Tensor) -> Sequence[Tensor]:
+        """Pieces of the depth."""
+        return vectors.split(self._depth, dim=1) if vectors.shape[1] > self._depth else [vectors]
 
     def _multiply(self, query: Sequence[Tensor], items: Sequence[Tensor], out: Tensor, num_seen: int) -> None:
         """Write scores, without the first `num_seen` items: the block before has them."""
@@ -147,10 +150,11 @@ class _Blocks:
         return scores[:size].view(shape)
 
 
-def _cut_in_rows(rows: Tensor, shape: BlockShape) -> list[Tensor]:
+def _row_ranges(num_rows: int, shape: BlockShape) -> list[slice]:
     """Blocks of rows; all but the last are a multiple of the unit, and need no filling."""
-    num_whole = len(rows) - len(rows) % shape.unit
-    return [block for part in (rows[:num_whole], rows[num_whole:]) for block in part.split(shape.rows) if len(block)]
+    num_whole = num_rows - num_rows % shape.unit
+    rest = [slice(num_whole, num_rows)] if num_rows > num_whole else []
+    return [*segments.ranges(num_whole, shape.rows), *rest]
 
 
 def _filled_up(rows: Tensor, shape: BlockShape) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, reduce
 from itertools import accumulate, pairwise
+from math import isfinite
 from typing import TypeVar
 
 import torch
@@ -36,6 +37,7 @@ class Rows:
         self.device = blocks[0].device
         self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
         self._norms: dict[torch.dtype, Tensor] = {}
+        self._norm_ranges: dict[torch.dtype, tuple[float, float]] = {}
 
     @property
     def local(self) -> Rows:
@@ -52,8 +54,11 @@ class Rows:
         if kept is None:
             return self
         if isinstance(kept, slice):
-            return Rows(self._range(kept))
-        return Rows(self._blocks, kept if self._kept is None else self._kept[kept])
+            rows = Rows(self._range(kept))
+        else:
+            rows = Rows(self._blocks, kept if self._kept is None else self._kept[kept])
+        rows._norms = {dtype: norms[kept] for dtype, norms in self._norms.items()}
+        return rows
 
     def beside(self, others: Float[Tensor, "others dim"]) -> Rows:
         """The rows, and others behind them; nothing is copied."""
@@ -67,14 +72,20 @@ class Rows:
         return self.read(slice(0, self.size), self.dtype)
 
     def read(self, rows: slice, dtype: torch.dtype, room: Tensor | None = None) -> Float[Tensor, "rows dim"]:
-        """A range of rows; if they must be copied, in the memory of `room`, or in new memory where there is none."""
+        """A range of rows; if they must be copied, in the memory of `room`.
+
+        Without `room`, rows of more blocks than one are always copied.
+        """
         whole = self.whole(dtype)
         if whole is not None:
             return whole[rows]
+        may_share = room is not None
         if room is None:
             room = torch.empty((len(range(self.size)[rows]), self.dimension), dtype=dtype, device=self.device)
         if self._kept is None:
-            return _joined(self._range(rows), room)
+            first, *others = parts = self._range(rows) or [room[:0]]
+            is_ready = may_share and not others and first.dtype == dtype and first.is_contiguous()
+            return first if is_ready else _joined(parts, room)
         if len(self._blocks) == 1:  # without looking at positions: that would wait for a device
             return _joined([self._blocks[0][self._kept[rows]]], room)
         if self._is_ascending:
@@ -90,6 +101,8 @@ class Rows:
     def each(self, work: Callable[[Tensor, slice], Result], dtype: torch.dtype) -> list[Result]:
         """The results of some work on each of these pieces and its place, a few at a time."""
         pieces = self._pieces(dtype)
+        if len(pieces) == 1:  # of few rows the rest would cost more than the work
+            return [work(self.read(pieces[0], dtype).contiguous(), pieces[0])]
         rooms = Rooms(self, dtype, pieces[0].stop if pieces else 0)
 
         def do(rows: slice) -> Result:
@@ -107,13 +120,28 @@ class Rows:
         return out
 
     def norms(self, dtype: torch.dtype) -> Float[Tensor, " rows"]:
-        """|x| of every row in a dtype, computed once: two steps ask for it."""
+        """|x| of every row in a dtype, computed once: three steps ask for it."""
         if dtype not in self._norms:
             self._norms[dtype] = self.measure(lambda piece: torch.linalg.vector_norm(piece, dim=1), dtype, of=dtype)
         return self._norms[dtype]
 
+    def norm_range(self, dtype: torch.dtype) -> tuple[float, float]:
+        """The least and the largest of the `norms`, NaN if one is; 1 of none."""
+        if dtype not in self._norm_ranges:
+            norms = self.norms(dtype)
+            self._norm_ranges[dtype] = tuple(torch.stack(norms.aminmax()).tolist()) if len(norms) else (1.0, 1.0)
+        return self._norm_ranges[dtype]
+
+    def non_finite(self) -> Int[Tensor, " bad"]:
+        """Positions of the rows with NaN or infinity; only rows with a norm that is not finite are searched."""
+        if isfinite(self.norm_range(self.dtype)[1]):  # nearly always
+            return torch.empty(0, dtype=torch.int64, device=self.device)
+        suspects = (~self.norms(self.dtype).isfinite()).nonzero()[:, 0]
+        parts = suspects.split(max(1, WALK_BYTES // (self.dimension * self.dtype.itemsize)))
+        return torch.cat([part[~self.select(part).all().isfinite().all(1)] for part in parts])
+
     def _pieces(self, dtype: torch.dtype) -> list[slice]:
-        return segments.ranges(self.size, max(1, WALK_BYTES // (self.dimension * dtype.itemsize)))
+        return segments.ranges(self.size, max(1, WALK_BYTES // ((self.dimension or 1) * dtype.itemsize)))
 
     @cached_property
     def _is_ascending(self) -> bool:
@@ -166,23 +194,22 @@ def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
 
 
 def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"]:
-    """Positions of the rows with NaN or infinity; only rows with a sum that is not finite are searched."""
-    embeddings = embeddings.detach()
-    total = embeddings.sum(
-        1
-    )  # in a larger dtype it would convert them all; a row with a sum that overflows is searched
-    suspects = (~total.isfinite()).nonzero()[:, 0]
-    if not len(suspects):
-        return suspects
-    parts = suspects.split(max(1, WALK_BYTES // (embeddings.shape[1] * embeddings.element_size())))
-    return torch.cat([part[~embeddings[part].isfinite().all(1)] for part in parts])
+    """Positions of the rows with NaN or infinity."""
+    return Rows([embeddings]).non_finite()
 
 
 def check_pair(query: object, gallery: object) -> tuple[Tensor, Tensor]:
     """Raise unless queries and gallery are finite embeddings that can be compared."""
     query, gallery = _checks.embeddings("query", query), _checks.embeddings("gallery", gallery)
+    checked_rows(query, gallery)
+    return query, gallery
+
+
+def checked_rows(query: Tensor, gallery: Tensor) -> tuple[Rows, Rows]:
+    """Raise unless queries and gallery are finite, and can be compared."""
     _checks.same_device("query", query, "gallery", gallery)
     _checks.same_dimension("query", query.shape[1], "gallery", gallery.shape[1])
-    _checks.finite("query", non_finite_rows(query))
-    _checks.finite("gallery", non_finite_rows(gallery))
-    return query, gallery
+    sides = Rows([query]), Rows([gallery])
+    for name, rows in zip(("query", "gallery"), sides, strict=True):
+        _checks.finite(name, rows.non_finite())
+    return sides

@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
 from .products import full_precision, shape_on
-from .rows import WALK_BYTES, Rooms, Rows, check_pair, promoted
+from .rows import WALK_BYTES, Rooms, Rows, checked_rows, promoted
 from .rows_in_blocks import RowsInBlocks
 from .similarity import CustomSimilarity, gallery_statistics, prepare, score_dtype
 
@@ -244,13 +244,14 @@ def score_embeddings(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or a function with
             scores that depend on the other items of a block.
     """
-    query, gallery = workers.run(lambda: check_pair(query, gallery), relevance.device)
+    query, gallery = _checks.embeddings("query", query), _checks.embeddings("gallery", gallery)
+    sides = workers.run(lambda: checked_rows(query, gallery), relevance.device)
     _checks.same_device("gallery", gallery, "relevance", relevance)
     _checks.length("query", len(query), relevance.num_queries)
     _checks.length("gallery", len(gallery), relevance.num_gallery)
     max_bytes = bytes_within(max_bytes, query.device)
-    sides = Rows([query]), Rows([gallery], relevance.kept)
-    return score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
+    kept = sides[1].select(relevance.kept)
+    return score_rows(ALONE, sides[0], kept, similarity=similarity, max_bytes=max_bytes)
 
 
 def given_scores(

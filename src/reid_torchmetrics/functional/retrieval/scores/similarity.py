@@ -241,10 +241,11 @@ def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
 
 def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
     """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
-    norms, safe = rows.norms(dtype), _SAFE_NORMS[dtype]
-    is_safe = (norms > safe) & (norms < 1 / safe)
-    if bool(is_safe.all()):  # nearly always
+    (least, largest), safe = rows.norm_range(dtype), _SAFE_NORMS[dtype]
+    if least > safe and largest < 1 / safe:  # nearly always
         return False
+    norms = rows.norms(dtype)
+    is_safe = (norms > safe) & (norms < 1 / safe)
     return any(rows.each(lambda block, part: bool(block[~is_safe[part]].any()), dtype))  # zeros are no trouble
 
 
@@ -268,7 +269,7 @@ def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
 
 
 def _inverse(norm: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-    return torch.where(norm > 0, 1 / norm, 0)
+    return norm.reciprocal().masked_fill_(norm == 0, 0)
 
 
 def _exponent(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.fingerprints import owners
+from reid_torchmetrics.functional.retrieval.ranking import places_of_true
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, deciding, packed, unpacked
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
 from reid_torchmetrics.functional.world import World
@@ -48,7 +49,7 @@ class Numbered(NamedTuple):
         Raises:
             ValueError: samples with the same `index` have other labels.
         """
-        positions = (samples.roles & role > 0).nonzero()[:, 0]
+        positions = places_of_true(samples.roles & role > 0)
         none = positions[:0]
         if samples.index is None or not len(positions):
             return cls(positions, none, none)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, LabelValues, width_of
-from reid_torchmetrics.functional.retrieval.scores import Rows, non_finite_rows
+from reid_torchmetrics.functional.retrieval.scores import Rows
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
 GROUPED = 4  # added to the roles of samples that were given groups: others have none
@@ -101,20 +100,23 @@ class Samples:
                 f" others, a gallery item; got {num_queries_only} samples that are queries only."
             )
 
-    def rows(self, positions: Tensor | None = None) -> Rows:
-        """The embeddings at some positions, or all."""
-        return Rows(self.blocks).select(None if positions is None else self.run(positions))
+    def rows(self, positions: Tensor | slice) -> Rows:
+        """The embeddings at some positions."""
+        return self._rows.select(self.run(positions) if isinstance(positions, Tensor) else positions)
+
+    @cached_property
+    def _rows(self) -> Rows:
+        return Rows(self.blocks)
 
     def run(self, positions: Tensor) -> Tensor | slice:
         """Positions that follow each other as a slice, because nothing is copied there; others as they are."""
         is_all = len(positions) == len(self)  # if they ascend; to look at others would wait for a device
-        can_look = is_all or self.device.type == "cpu"
-        if not (len(positions) and can_look and bool((positions[1:] > positions[:-1]).all())):
+        if not len(positions) or not (is_all or self.device.type == "cpu"):
             return positions
         first = 0 if is_all else int(positions[0])
-        return (
-            slice(first, first + len(positions)) if is_all or int(positions[-1]) - first < len(positions) else positions
-        )
+        may_follow = is_all or int(positions[-1]) - first == len(positions) - 1
+        follow = may_follow and (len(positions) == 1 or bool((positions[1:] > positions[:-1]).all()))
+        return slice(first, first + len(positions)) if follow else positions
 
     def in_order(self, positions: Tensor) -> Tensor:
         """Positions in the order of the data set, by `index`; without it as they are."""
@@ -122,12 +124,12 @@ class Samples:
 
     def non_finite(self) -> Tensor:
         """Positions of samples with an embedding that is not finite."""
-        # Block by block: on the CPU the embeddings are never one tensor.
-        starts = accumulate(map(len, self.blocks), initial=0)
-        return torch.cat([non_finite_rows(block) + first for block, first in zip(self.blocks, starts, strict=False)])
+        return self._rows.non_finite()
 
-    def column_of(self, gallery: Tensor, query: Tensor) -> Tensor:
-        """Column of each sample of `query` in `gallery`, both lists of positions; -1 for none."""
+    def column_of(self, gallery: Tensor, query: Tensor) -> Tensor | None:
+        """Column of each sample of `query` in `gallery`, both of positions; -1 for none. None if all have none."""
+        if not bool((self.roles[query] & GALLERY).any()):
+            return None
         # A table over all samples: one scatter, one gather.
         columns = torch.full_like(self.roles, -1, dtype=torch.int64)
         columns[gallery] = torch.arange(len(gallery), device=self.device)

@@ -237,19 +237,21 @@ def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) 
     samples, query = shard.samples, shard.query
     if world.size == 1:  # nothing is copied
         query = samples.in_order(query)
-        return _queries_at(query, samples, samples.rows(query), samples.column_of(gallery, query))
+        return Queries(samples.rows(query), at(samples.labels, query), samples.column_of(gallery, query))
     shared = share_samples(world, shard, query, shard.num_queries, labels_only=shard.sends_blocks)
 
     def put_in_order() -> Queries:
         everyone = shared.to_samples(samples)
         # Only one process holds a query as a gallery item, too: its own, where it is left out.
-        self_index = torch.full_like(everyone.roles, -1, dtype=torch.int64)
-        self_index[shared.local] = samples.column_of(gallery, query)
+        own, self_index = samples.column_of(gallery, query), None
+        if own is not None:
+            self_index = torch.full_like(everyone.roles, -1, dtype=torch.int64)
+            self_index[shared.local] = own
         # In the order of the data set results do not depend on how samples are sharded.
         order = None if everyone.index is None else everyone.index.argsort()
         place = slice(None) if order is None else order
         rows = _in_blocks(world, shard, place) if shard.sends_blocks else Rows(everyone.blocks, order)
-        return _queries_at(place, everyone, rows, self_index[place])
+        return Queries(rows, at(everyone.labels, place), None if self_index is None else self_index[place])
 
     return world.guarded(put_in_order)
 
@@ -260,9 +262,3 @@ def _in_blocks(world: World, shard: Shard, place: Tensor | slice) -> RowsInBlock
     process = torch.arange(world.size, device=sizes.device).repeat_interleave(sizes)[place]
     local = samples.rows(samples.in_order(shard.query))
     return RowsInBlocks(world, local, process, dtype=shard.dtype, max_bytes=shard.max_bytes)
-
-
-def _queries_at(
-    place: Tensor | slice, samples: Samples, embeddings: Rows | RowsInBlocks, self_index: Tensor
-) -> Queries:
-    return Queries(embeddings, at(samples.labels, place), self_index if bool((self_index >= 0).any()) else None)

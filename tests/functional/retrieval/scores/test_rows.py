@@ -1,0 +1,62 @@
+"""Rows of embeddings: read from blocks, measured once, and searched for what is not finite."""
+
+import collections
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from reid_torchmetrics.functional.retrieval import rank_positives
+from reid_torchmetrics.functional.retrieval.scores import Rows
+
+BLOCKS = [torch.randn(rows, 48, generator=torch.Generator().manual_seed(rows)) for rows in (1, 70, 30)]
+
+
+class Passes(TorchDispatchMode):
+    """Counts the operations that read as many numbers as the gallery has."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__()
+        self.least, self.names = least, collections.Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        is_large = any(isinstance(value, torch.Tensor) and value.numel() >= self.least for value in args)
+        name = function.overloadpacket.__name__
+        self.names[name] += is_large and name not in {"slice", "detach"}
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_rows_that_are_not_finite_are_found_in_blocks_and_large_ones_are_finite(dtype):
+    blocks = [block.to(dtype, copy=True) for block in BLOCKS]
+    blocks[0] = blocks[0].clamp(min=torch.finfo(dtype).max / 2)  # the norm is infinite, no coordinate is
+    assert Rows(blocks).non_finite().tolist() == []
+    for place, value in ((3, torch.nan), (9, torch.inf), (50, -torch.inf)):
+        blocks[1][place, place % 48] = value
+    assert Rows(blocks).non_finite().tolist() == [4, 10, 51]
+    assert Rows(blocks, torch.tensor([51, 0, 7, 4])).non_finite().tolist() == [0, 3]
+    assert Rows([blocks[0][:0]]).non_finite().tolist() == []
+
+
+@pytest.mark.parametrize("kept", [slice(20, 60), torch.tensor([100, 3, 3, 0]), torch.arange(0)])
+def test_chosen_rows_have_the_norms_of_the_rows_that_they_were_chosen_from(kept):
+    every = Rows(BLOCKS)
+    anew = every.select(kept).norms(torch.float32)
+    every.norms(torch.float32)
+    assert torch.equal(every.select(kept).norms(torch.float32), anew)
+
+
+def test_rows_of_one_of_the_blocks_are_copied_unless_there_is_room_for_a_copy():
+    rows, room = Rows(BLOCKS), torch.empty(100, 48)
+    assert rows.read(slice(5, 20), torch.float32, room).data_ptr() == BLOCKS[1][4:].data_ptr()
+    copy = rows.read(slice(5, 20), torch.float32)
+    assert torch.equal(copy, BLOCKS[1][4:19])
+    assert copy.data_ptr() != BLOCKS[1][4:].data_ptr()
+
+
+def test_embeddings_are_read_once_before_they_are_scored():
+    query, gallery = (torch.randn(rows, 64) for rows in (2, 5000))
+    labels = torch.arange(2), torch.arange(5000) % 7
+    with Passes(gallery.numel()) as passes:
+        rank_positives(query, gallery, *labels)
+    assert sum(passes.names.values()) == passes.names["linalg_vector_norm"] == 1  # products take a few blocks each
