@@ -67,9 +67,9 @@ class GrowingStates(Metric):
         self._empty_states: dict[str, Tensor] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """As in the base class, but states are set without a search for modules: most of a collection's `update`."""
-        own = self.__dict__
-        if name in own and (name in own.get("_empty_states", ()) or name in ("_update_count", "_computed")):
+        """As in the base class, but states and flags are set without a search for modules: most of an `update`."""
+        own, is_flag = self.__dict__, name[0] == "_" and not isinstance(value, (Tensor, torch.nn.Module))
+        if name in own and (is_flag or name in own.get("_empty_states", ())):
             own[name] = value
         else:
             super().__setattr__(name, value)
