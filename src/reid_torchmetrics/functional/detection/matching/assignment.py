@@ -304,7 +304,7 @@ def _match_in_turn(
     """
     # The candidates of each detection: the largest overlap first, and of equal overlaps the last ground truth.
     candidates: dict[int, list[tuple[float, int]]] = {}
-    lists = (column.tolist() for column in (pairs.detection, pairs.iou, pairs.ground_truth))
+    lists = [column.tolist() for column in (pairs.detection, pairs.iou, pairs.ground_truth)]
     for detection, iou, ground_truth in sorted(zip(*lists, strict=True), reverse=True):
         candidates.setdefault(detection, []).append((iou, ground_truth))
     detections = sorted(candidates)  # by descending score
@@ -315,7 +315,7 @@ def _match_in_turn(
 
     place = np.empty((len(distinct.ignored), len(thresholds), len(detections)), np.int64)
     # Thresholds that the same pairs pass have the same matches, and most area ranges have the same preferences.
-    overlaps = sorted(pairs.iou.tolist())
+    overlaps = sorted(lists[1])
     run = [bisect_left(overlaps, threshold) for threshold in thresholds]
     least = dict(zip(run, thresholds, strict=True))
     results: dict[tuple[Preferences, ...], Any] = {}

@@ -200,5 +200,5 @@ def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int
     exceeded = torch.zeros_like(detections.groups, dtype=dtype)
     # The rank is at least r if the detection r places before is of the same group.
     for limit in (most for most in max_detections if most < len(exceeded)):
-        exceeded[limit:] += (detections.groups[limit:] == detections.groups[:-limit]).view(torch.int8)
+        exceeded[limit:].add_((detections.groups[limit:] == detections.groups[:-limit]).view(torch.int8))
     return torch.empty_like(exceeded).scatter_(0, detections.grouped, exceeded)
