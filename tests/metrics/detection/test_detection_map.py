@@ -10,6 +10,7 @@ from torchmetrics import MetricCollection, MetricTracker
 from reid_torchmetrics.functional.detection import AP_RULES
 from reid_torchmetrics.functional.detection.curves import average_precision, curves_from_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from reid_torchmetrics.metrics.detection.evaluator_metric import YoloMAP
 from tests.golden.coco_cases import val2014
 from tests.metrics.detection.detection_samples import (
     FLOAT32_THRESHOLDS,
@@ -229,6 +230,18 @@ def test_metric_gives_one_value_as_a_tensor(name):
     value = fed(DetectionMAP(metric=name, class_metrics=True, extended_summary=True), preds, target).compute()
     assert value.shape == ()
     assert value == fed(DetectionMAP(), preds, target).compute()[name]
+
+
+@pytest.mark.parametrize("kind", [DetectionMAP, YoloMAP])
+def test_values_can_be_written_to_and_take_part_in_gradients(kind):
+    metric = fed(kind(), *images(11))
+    weight = torch.ones((), requires_grad=True)
+    value = metric.compute()["map"]
+    (weight * value).backward()
+    assert weight.grad == value
+    value.zero_()
+    matches = metric.results().matches
+    assert not any(each.is_inference() for each in (matches.scores, matches.matched, metric.detection_boxes[0]))
 
 
 def test_backends_are_accepted_and_change_nothing():

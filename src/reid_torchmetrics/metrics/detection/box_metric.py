@@ -272,11 +272,17 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     def _sharded(self) -> ShardedImages:
         return ShardedImages(self._world, self._states(), self._images_device(), self._settings, self._accept)
 
-    def _by_workers(self, work: Callable[[], Result]) -> Result:
-        """Do work with images on the CPU on a thread of `workers`, if there are no other processes to talk to."""
+    def _by_workers(self, work: Callable[[], Result], *, is_copied: bool = False) -> Result:
+        """Do work with images on the CPU on a thread of `workers`, if there are no other processes to talk to.
+
+        If its result is copied, it is made in inference mode, in which every operation is shorter.
+        """
         counts = vars(self)["detection_counts"]
         device = counts[-1].device if counts else self.device
-        return workers.run(work, device) if device.type == "cpu" and self._world.size == 1 else work()
+        if device.type != "cpu" or self._world.size > 1:
+            return work()
+        with torch.inference_mode(is_copied or torch.is_inference_mode_enabled()):
+            return workers.run(work, device)
 
     def results(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from torch import Tensor
@@ -66,6 +66,12 @@ class DetectionOptions(BoxOptions, total=False):
     thresholds: _names.ThresholdsName
     sigmas: Sequence[float] | None
     keep_shapes: bool
+
+
+@lru_cache(maxsize=8)
+def _grid_of(thresholds: Any, recalls: Any, limits: Any, ranges: Any) -> CocoGrid:
+    """A grid, its area ranges as pairs; made and checked once, as a training loop asks for it each step."""
+    return CocoGrid(thresholds, recalls, limits, dict(ranges))
 
 
 class DetectionMAP(BoxMetric):
@@ -233,7 +239,7 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return self._by_workers(self._value)
+        return self._by_workers(self._value, is_copied=True)
 
     def _value(self) -> dict[str, Any] | Tensor:
         matches = [self._match(request) for request in self._match_requests()]
@@ -251,26 +257,20 @@ class DetectionMAP(BoxMetric):
     def _match_requests(self) -> list[MatchRequest]:
         """Matches of all classes as one, too, under "micro"; with classes if their values are asked for."""
         if self._single is not None:
-            return [replace(self._request(self._single.iou_type), localization=self._single.is_lrp)]
+            return [self._request(self._single.iou_type, localization=self._single.is_lrp)]
         # One class for the means, and all classes for the values of each.
         micro = (True, False) if self.average == "micro" and self.class_metrics else (self.average == "micro",)
         changes: dict[str, Any] = {"micro": micro, "with_overlaps": self.extended_summary}
-        return [replace(self._request(each), **changes) for each in self.iou_type]
+        return [self._request(each, **changes) for each in self.iou_type]
 
-    def _request(self, iou_type: str | None = None) -> MatchRequest:
+    def _request(self, iou_type: str | None = None, **changes: Any) -> MatchRequest:
         # Results are of one type of overlaps; `compute` asks for each in turn.
-        iou_type = self.iou_type[0] if iou_type is None else iou_type
-        return MatchRequest(
-            self._grid(), (self.average == "micro",), self.max_bytes, self.box_format, iou_type=iou_type
-        )
+        options = {"micro": (self.average == "micro",), "iou_type": iou_type or self.iou_type[0]} | changes
+        return MatchRequest(self._grid(), max_bytes=self.max_bytes, box_format=self.box_format, **options)
 
     def _grid(self) -> CocoGrid:
-        return CocoGrid(
-            tuple(self.iou_thresholds),
-            tuple(self.rec_thresholds),
-            tuple(self.max_detection_thresholds),
-            dict(self.area_ranges),
-        )
+        limits, ranges = tuple(self.max_detection_thresholds), tuple(self.area_ranges.items())
+        return _grid_of(tuple(self.iou_thresholds), tuple(self.rec_thresholds), limits, ranges)
 
     def _log_instead(self) -> str | None:
         if self.metric is not None:

@@ -76,7 +76,7 @@ class EvaluatorMetric(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return self._by_workers(lambda: self._value(self._match(self._request())))
+        return self._by_workers(lambda: self._value(self._match(self._request())), is_copied=True)
 
     def _value(self, images: ImageMatches) -> dict[str, Tensor] | Tensor:
         if self._single is not None:

@@ -28,6 +28,7 @@ LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 """keys of the lists of classes of an image: of absent ones, and of partly annotated ones"""
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 _SHAPES = ("masks", "keypoints", "rotated_boxes")
+_FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
 _KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "difficult", "num_keypoints", "image_id")
 
 
@@ -298,22 +299,22 @@ def sides_of(boxes: Tensor, box_format: str) -> Tensor:
 def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     """Whether all values are finite, no box has a negative size, and crowds are 0 or 1 unless bool.
 
-    All extremes go to the host together, in one synchronization. A NaN among the values is both extremes.
+    States of detections may be left out. All extremes go to the host together, in one synchronization. A NaN among the
+    values is both extremes.
     """
     crowds = batch["ground_truth_crowds"]
     # What must not be negative: -1 for a crowd that is neither 0 nor 1, widths and heights.
     ends = [] if crowds.dtype == torch.bool else [-(crowds != crowds.bool()).any().float()]
-    for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
-        if len(boxes):
+    others = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
+    for boxes in others:
+        if boxes.ndim > 1:
             ends += sides_of(boxes, box_format).aminmax()
     num_sides = len(ends)
-    # All other values.
-    for name in ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas"):
-        if len(batch[name]):
-            ends += batch[name].aminmax()
+    for values in others:
+        ends += values.aminmax()
     if not ends:
         return True
     if ends[0].dtype not in (torch.float32, torch.float64):
         ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
-    values = torch.stack(ends).tolist()
-    return all(map(math.isfinite, values)) and min(values[:num_sides], default=0) >= 0
+    extremes = torch.stack(ends).tolist()
+    return all(map(math.isfinite, extremes)) and min(extremes[:num_sides], default=0) >= 0

@@ -148,6 +148,7 @@ class Images:
 
 STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in fields(Images) if each.metadata}
 """the states of a metric without rows, joined by `Images`"""
+_OF_GROUND_TRUTHS = [name for name in STATES if name.startswith("ground_truth")]
 
 
 EXTRAS: dict[str, dict[str, Tensor]] = {
@@ -263,7 +264,7 @@ class NumberedImages:
             boxes=boxes[0], scores=images.detection_scores, labels=labels[0], images=numbers[0]
         )
         # `update` checked the boxes, but they have been converted since: ground truths may have overflowed.
-        is_sound = table is not None or are_sound({name: getattr(images, name) for name in STATES}, "xywh")
+        is_sound = table is not None or are_sound({name: getattr(images, name) for name in _OF_GROUND_TRUTHS}, "xywh")
         made: Callable[..., GroundTruths] = GroundTruths.unchecked if is_sound else GroundTruths
         crowds, areas = images.ground_truth_crowds, images.areas_of_ground_truths(iou_type)
         return detections, made(boxes=boxes[1], labels=labels[1], images=numbers[1], is_crowd=crowds, areas=areas)

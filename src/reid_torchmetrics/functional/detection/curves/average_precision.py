@@ -126,7 +126,7 @@ def _needed_of_few(recalls: Tensor) -> Tensor:
 
     The cache is by identity of the tensor: `recalls_on` returns the same one for the same recalls.
     """
-    return first_reaching(torch.arange(_FEW_POSITIVES, device=recalls.device), recalls)
+    return first_reaching(torch.arange(_FEW_POSITIVES, device=recalls.device), recalls).int()
 
 
 @lru_cache(maxsize=8)

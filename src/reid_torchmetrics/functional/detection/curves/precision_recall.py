@@ -10,7 +10,6 @@ from functools import cached_property
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
-from torch.nn import functional
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
@@ -81,7 +80,7 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
     classes = torch.arange(shape[2] + 1, device=matches.columns.device, dtype=matches.class_index.dtype)
     class_starts = torch.searchsorted(matches.class_index, classes)
     column_starts = torch.searchsorted(matches.columns, class_starts)
-    column_class = matches.class_index.index_select(0, matches.columns).long()
+    column_class = matches.class_index.index_select(0, matches.columns)
 
     # Number of detections in the range up to each, [areas, detections + 1], and its corrections, [areas, thresholds,
     # columns + 1]: 1 for a true positive outside, -1 for a match inside with an ignored ground truth.
@@ -115,7 +114,9 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
 
 def _before_or_at(values: Integer[Tensor, "*rows columns"]) -> Int[Tensor, "*rows columns+1"]:
     """Running sums of each row, int32, with a 0 in front."""
-    return functional.pad(values.cumsum(-1, dtype=torch.int32), (1, 0))
+    sums = values.new_zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=torch.int32)
+    torch.cumsum(values, -1, dtype=torch.int32, out=sums[..., 1:])
+    return sums
 
 
 def precision_at_points(curves: Curves, *, epsilon: float = 0.0) -> Float[Tensor, " points"]:
@@ -131,7 +132,7 @@ def best_from_here_on(curves: Curves, precision: Float[Tensor, " points"]) -> Fl
     """
     if not len(precision):
         return precision
-    if curves.num_true_positives.numel() < _MOST_CURVES and curves.counts.max() < _MOST_COUNTED:
+    if curves.num_true_positives.numel() < _MOST_CURVES and int(curves.counts.max()) < _MOST_COUNTED:
         key = (curves.curve * -(2 << _FRACTION_BITS)).add_((precision * 2.0**_FRACTION_BITS).long())
     else:
         key = (curves.curve * -(len(precision) + 1)).add_(precision.unique(return_inverse=True)[1])

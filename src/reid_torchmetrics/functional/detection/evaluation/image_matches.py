@@ -237,7 +237,7 @@ class ImageMatches:
     objects: ObjectPairs | None = None
     """of the detections of the first matches, with their own labels, if they are requested"""
     numbering: ImageNumbering | None = None
-    """of the images of all processes; None for a part, and for matches from the cache"""
+    """of the images of all processes; None for a part, and for a plain request: it holds the images"""
     _values: dict[Hashable, Any] = field(default_factory=dict)
 
     def to_tensors(self) -> list[Tensor]:

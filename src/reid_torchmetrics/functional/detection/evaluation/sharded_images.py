@@ -108,10 +108,11 @@ class ShardedImages:
         if world.size > 1:
             received = self._exchange(parts[0].to_tensors(), images.device)
             parts = [ImageMatches.from_tensors(tensors, request) for tensors in received]
-        matches = replace(merge_image_matches(parts), numbering=numbering)
-        if request.is_plain and (members or self.states["detection_counts"]):  # only newer images end the others
-            # without its numbering, which holds the images
-            matchings.keep(self.states, key, replace(matches, numbering=None), number=numbers[0][0])
+        matches = merge_image_matches(parts)
+        if not request.is_plain:
+            return replace(matches, numbering=numbering)
+        if members or self.states["detection_counts"]:  # only newer images end the others
+            matchings.keep(self.states, key, matches, number=numbers[0][0])
         return matches
 
     @torch.no_grad()

@@ -125,7 +125,7 @@ class Sides:
     @classmethod
     def of(cls, boxes: Boxes) -> Sides:
         """Of boxes [x, y, width, height] as in COCO: the far edge is x + width, the area width times height."""
-        left, top, width, height = (column.double() for column in boxes.unbind(1))
+        left, top, width, height = _columns(boxes)
         return cls(left, top, left + width, top + height, width * height)
 
     @classmethod
@@ -136,13 +136,18 @@ class Sides:
         the far edge is the last pixel inside: both edges count, and a box is one pixel wider and higher than the
         difference of its edges.
         """
-        left, top, width, height = (column.double() for column in boxes.unbind(1))
+        left, top, width, height = _columns(boxes)
         right, bottom = left + width + int(whole_pixels), top + height + int(whole_pixels)
         return cls(left, top, right, bottom, (right - left) * (bottom - top))
 
     def at(self, places: Tensor) -> Sides:
         """The sides of some boxes."""
         return Sides(*(column.index_select(0, places) for column in vars(self).values()))
+
+
+def _columns(boxes: Boxes) -> tuple[Tensor, ...]:
+    """Columns in float64, converted together."""
+    return boxes.T.to(torch.float64, memory_format=torch.contiguous_format).unbind()
 
 
 def overlap(boxes: Sides, others: Sides, is_crowd: Tensor | None = None) -> Tensor:

@@ -81,7 +81,7 @@ def place_of_labels(labels: Integer[Tensor, " rows"], classes: Int[Tensor, " cla
         table = torch.zeros(int(classes[-1]) + 1, dtype=torch.int32, device=labels.device)
         table[classes] = torch.arange(len(classes), dtype=torch.int32, device=labels.device)
         return table.index_select(0, labels.int())
-    return torch.searchsorted(classes, labels.long()).int()
+    return torch.searchsorted(classes, labels.long(), out_int32=True)
 
 
 class OrderedDetections(NamedTuple):
@@ -143,7 +143,7 @@ def _order_detections(detections: Detections, classes: Tensor, num_images: int) 
     # Stable sorts, the last key first: by image, then by class and score; for groups by image once more.
     class_index = place_of_labels(detections.labels, classes)
     images, scores, by_image = detections.images, detections.scores, None
-    if bool((images[1:] < images[:-1]).any()):
+    if num_images > 1 and bool((images[1:] < images[:-1]).any()):
         by_image = images.sort(stable=True).indices
         class_index, scores = class_index.index_select(0, by_image), scores.index_select(0, by_image)
     rows, class_index = order_by_class_and_score(class_index, scores)

@@ -90,7 +90,7 @@ class Shapes(ABC):
         return None
 
     def repeats(self) -> Bool[Tensor, " shapes"] | None:
-        """Whether each shape equals the one before, to the last bit of all overlaps; None if unknown.
+        """Whether each shape equals the one before, to the last bit of all overlaps; None if none does, or unknown.
 
         Runs of equal ground truths are overlapped and matched as one.
         """
@@ -164,10 +164,10 @@ class BoxShapes(Shapes):
             high = torch.where(is_crowd, end, high)
         return Reach(getattr(sides, axis[0]), begin - (1 - least) / least * (end - begin), high)
 
-    def repeats(self) -> Bool[Tensor, " boxes"]:
+    def repeats(self) -> Bool[Tensor, " boxes"] | None:
         """See `Shapes`."""
         is_repeated = (self.boxes[1:] == self.boxes[:-1]).all(1)
-        return functional.pad(is_repeated, (min(1, len(self.boxes)), 0))
+        return functional.pad(is_repeated, (1, 0)) if bool(is_repeated.any()) else None
 
 
 def _are_sound(*sides: Sides) -> bool:

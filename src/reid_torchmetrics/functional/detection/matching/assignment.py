@@ -18,6 +18,7 @@ detection needs only its best crowd; any ignored ground truth it likes less can 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -303,7 +304,7 @@ def _match_in_turn(
     """
     # The candidates of each detection: the largest overlap first, and of equal overlaps the last ground truth.
     candidates: dict[int, list[tuple[float, int]]] = {}
-    lists = (column.tolist() for column in (pairs.detection, pairs.iou, pairs.ground_truth))
+    lists = [column.tolist() for column in (pairs.detection, pairs.iou, pairs.ground_truth)]
     for detection, iou, ground_truth in sorted(zip(*lists, strict=True), reverse=True):
         candidates.setdefault(detection, []).append((iou, ground_truth))
     detections = sorted(candidates)  # by descending score
@@ -313,11 +314,18 @@ def _match_in_turn(
         capacities[crowd] = _UNLIMITED
 
     place = np.empty((len(distinct.ignored), len(thresholds), len(detections)), np.int64)
-    results: dict[tuple[Preferences, ...], list[list[int]]] = {}  # most area ranges have the same preferences
+    # Thresholds that the same pairs pass have the same matches, and most area ranges have the same preferences.
+    overlaps = sorted(lists[1])
+    run = [bisect_left(overlaps, threshold) for threshold in thresholds]
+    least = dict(zip(run, thresholds, strict=True))
+    results: dict[tuple[Preferences, ...], Any] = {}
+    in_one_phase = tuple(tuple(candidates[detection]) for detection in detections)
     for area, ignored in enumerate(distinct.ignored.tolist()):
-        preferences = tuple(_by_phase(candidates[detection], ignored) for detection in detections)
+        has_phases = len({*ignored}) > 1
+        preferences = tuple(_by_phase(each, ignored) for each in in_one_phase) if has_phases else in_one_phase
         if preferences not in results:
-            results[preferences] = [_greedy_matches(preferences, capacities, least) for least in thresholds]
+            matches = {each: _greedy_matches(preferences, capacities, least[each]) for each in least}
+            results[preferences] = np.array([matches[each] for each in run])
         place[area] = results[preferences]
 
     # From places of ground truths to rows, for the detections that match any.
@@ -333,10 +341,8 @@ def _match_in_turn(
     return Assignments(cells[0], cells[1], cells[2], cells[3] if keep_ground_truths else None)
 
 
-def _by_phase(candidates: list[tuple[float, int]], ignored: Sequence[bool]) -> Preferences:
+def _by_phase(candidates: Preferences, ignored: Sequence[bool]) -> Preferences:
     """Phase 1 of pycocotools looks at the ground truths that count, phase 2 at the ignored ones."""
-    if len(candidates) == 1:
-        return (candidates[0],)
     return tuple(sorted(candidates, key=lambda candidate: ignored[candidate[1]]))
 
 

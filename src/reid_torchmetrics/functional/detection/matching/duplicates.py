@@ -60,7 +60,7 @@ def merge_duplicates(
     """
     shapes = shapes[ground_truths.rows]
     is_duplicate = shapes.repeats()
-    if is_duplicate is None or not bool(is_duplicate.any()):
+    if is_duplicate is None:
         return DistinctGroundTruths(ground_truths, shapes, ignored)
     for values in (ground_truths.groups, ground_truths.is_crowd, *ignored):
         is_duplicate[1:] &= values[1:] == values[:-1]

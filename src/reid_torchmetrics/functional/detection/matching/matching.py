@@ -13,7 +13,7 @@ for bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -117,10 +117,14 @@ def _match(
         rows = [torch.isin(boxes.labels, classes).nonzero()[:, 0] for boxes in (detections, ground_truths)]
         detections, ground_truths = detections.at(rows[0]), ground_truths.at(rows[1])
     most = max(grid.max_detections)
-    ordered, true_ordered = order_boxes(detections, ground_truths, classes, most)
+    ranges, shapes = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device), detections.shapes
+    works: Sequence[Callable[[], Any]] = (
+        partial(order_boxes, detections, ground_truths, classes, most),
+        lambda: ranges.bits(shapes.areas()),  # meanwhile
+    )
+    (ordered, true_ordered), area_bits = workers.share(lambda work: work(), works)
 
     # Ground truths that each area range ignores: crowds, and those outside the range.
-    ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
     ignored = ranges.ignored(ground_truths, true_ordered)
     num_positives = classes.new_zeros((len(ignored), len(classes)))
     num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
@@ -128,7 +132,7 @@ def _match(
     # Thresholds ascend in matching: the number of thresholds that a pair passes names them.
     order = sorted(range(len(grid.iou_thresholds)), key=grid.iou_thresholds.__getitem__)
     thresholds = [min(grid.iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in order]
-    distinct, shapes = merge_duplicates(true_ordered, ground_truths.shapes, ignored), detections.shapes
+    distinct = merge_duplicates(true_ordered, ground_truths.shapes, ignored)
     boxes = (ordered, distinct.ordered, shapes, distinct.shapes)
     pairs = overlapping_pairs(*boxes, at_least=thresholds[0], max_bytes=options["max_bytes"])
     assignments = assign(pairs, distinct, thresholds, num_detections=len(ordered.rows), **options)
@@ -142,7 +146,7 @@ def _match(
         images=ordered.images,
         rows=ordered.rows,
         limits=_limits(ordered, grid.max_detections),
-        area_bits=ranges.bits(shapes.areas()).index_select(0, ordered.rows),
+        area_bits=area_bits.index_select(0, ordered.rows),
         **vars(assignments),
     )
     if order != sorted(order):
@@ -196,5 +200,5 @@ def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int
     exceeded = torch.zeros_like(detections.groups, dtype=dtype)
     # The rank is at least r if the detection r places before is of the same group.
     for limit in (most for most in max_detections if most < len(exceeded)):
-        exceeded[limit:] += (detections.groups[limit:] == detections.groups[:-limit]).view(torch.int8)
+        exceeded[limit:].add_((detections.groups[limit:] == detections.groups[:-limit]).view(torch.int8))
     return torch.empty_like(exceeded).scatter_(0, detections.grouped, exceeded)

@@ -124,7 +124,9 @@ def overlapping_pairs(
         iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, is_crowd)
         enough = (iou >= at_least).nonzero()[:, 0]
         pairs = select(OverlappingPairs(block.ground_truth, block.detection, iou), enough)
-        return pairs._replace(detection=block.places.index_select(0, pairs.detection)), block.is_in_order
+        if block.places is not None:
+            pairs = pairs._replace(detection=block.places.index_select(0, pairs.detection))
+        return pairs, block.is_in_order
 
     # Blocks are overlapped in parallel, a few at a time, so that memory is bounded.
     grown, is_in_order, blocks = _GrowingPairs(), True, _candidate_blocks(search)
@@ -163,14 +165,14 @@ class _GrowingPairs:
 
     def pairs(self) -> OverlappingPairs:
         """All pairs that were added."""
-        return OverlappingPairs(*(column[: self.size] for column in self.columns))
+        return OverlappingPairs(*(each if len(each) == self.size else each[: self.size] for each in self.columns))
 
 
 class _Candidates(NamedTuple):
     """A block of candidate pairs."""
 
-    places: Int[Tensor, " detections"]
-    """places in `grouped` of the detections of the block"""
+    places: Int[Tensor, " detections"] | None
+    """places in `grouped` of the detections of the block; None for all"""
     shapes: Shapes
     """of these detections"""
     ground_truth: Int[Tensor, " pairs"]
@@ -199,9 +201,11 @@ class _CandidateSearch:
         """Whether some ground truths are crowds."""
         return None if self.is_crowd is None else self.is_crowd.index_select(0, ground_truths)
 
-    def shapes_at(self, places: Int[Tensor, " some"]) -> Shapes:
-        """The shapes of detections at some places in `grouped`."""
-        return self.shapes[self.detections.rows.index_select(0, self.detections.grouped.index_select(0, places))]
+    def shapes_at(self, places: Int[Tensor, " some"] | None = None) -> Shapes:
+        """The shapes of detections at some places in `grouped`; None for all."""
+        grouped = self.detections.grouped
+        grouped = grouped if places is None else grouped.index_select(0, places)
+        return self.shapes[self.detections.rows.index_select(0, grouped)]
 
     def blocks(self, lengths: Int[Tensor, " _"], bytes_each: int = _BYTES_PER_PAIR) -> Iterator[slice]:
         """Ranges of segments that fit into the memory together."""
@@ -231,9 +235,7 @@ def _candidate_blocks(search: _CandidateSearch) -> Iterator[Callable[[], _Candid
 def _all_at_once(search: _CandidateSearch) -> _Candidates:
     """Every detection for every ground truth of its group, as one block."""
     starts, sizes = (values.index_select(0, search.ground_truths.groups) for values in search.ground_truths[-2:])
-    rows = search.detections.rows.index_select(0, search.detections.grouped)
-    places = torch.arange(len(rows), device=starts.device)
-    return _Candidates(places, search.shapes[rows], *segments.runs(starts, sizes))
+    return _Candidates(None, search.shapes_at(), *segments.runs(starts, sizes))
 
 
 def _all_of_block(search: _CandidateSearch, sizes: Int[Tensor, " groups"], block: slice) -> _Candidates:
