@@ -108,7 +108,7 @@ class BoxShapes(Shapes):
     areas_given: Float[Tensor, " boxes"] | None = None
     """areas for the area ranges, if not width times height"""
     box_format: str = "xywh"
-    """of `boxes`: those of all images are converted some at a time"""
+    """of `boxes`, converted some at a time"""
 
     def __len__(self) -> int:
         """See `Shapes`."""

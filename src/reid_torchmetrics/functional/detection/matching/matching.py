@@ -153,7 +153,7 @@ def _blocks(labels: Tensor, mask: Tensor | None) -> Iterator[Tensor]:
 
 
 def _rows_within(labels: Tensor, mask: Tensor | None, classes: Tensor | None) -> Tensor | None:
-    """The rows of a mask whose labels are in a range of classes; None for all."""
+    """The rows of a mask with labels in a range of classes; None for all."""
     if classes is None:
         return None if mask is None else mask.nonzero()[:, 0]
     is_within = (labels >= classes[0]).logical_and_(labels <= classes[-1])
