@@ -12,7 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import Images, NumberedImages
-from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
+from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks, to_xywh
 
 KeptRows: TypeAlias = Sequence[Sequence[Mapping[str, Any]]]
 """of detections and of ground truths"""
@@ -30,7 +30,7 @@ def write(numbered: NumberedImages, name: str, kept: Sequence[KeptRows] = (), *,
     """
     images = numbered.images
     ids = (numbered.numbers if images.image_ids is None else images.image_ids).tolist()
-    boxes = {"bbox": images.detection_boxes.tolist()} if has_boxes else {}
+    boxes = {"bbox": to_xywh(images.detection_boxes, images.detection_format).tolist()} if has_boxes else {}
     results = _rows(
         image_id=_repeated(ids, images.detection_counts),
         category_id=images.detection_labels.tolist(),

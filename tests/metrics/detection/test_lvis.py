@@ -11,6 +11,9 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, LvisMAP, compare
 from reid_torchmetrics.functional.detection import CocoGrid, DetectionResults, evaluate_images
+from reid_torchmetrics.functional.detection.batches import images, packing
+from reid_torchmetrics.functional.detection.evaluators import coco
+from reid_torchmetrics.functional.detection.matching import matching
 from tests.golden.federated_cases import DetectionCase, detection_cases
 from tests.metrics.detection.detection_samples import fed
 
@@ -28,6 +31,13 @@ TIED_AT_THE_LIMIT = {("c09_ties", "fixed3")}
 SIZES = slice(3, 6)
 """the numbers of small, medium and large, which rest on the areas of detections"""
 EXACT = 1e-12
+MANY = [
+    *((module, name) for module in (matching, coco) for name in ("_MANY_DETECTIONS", "_AT_A_TIME")),
+    (coco, "_CACHED_CELLS"),
+    (images, "_MANY_BOXES"),
+    (packing, "_MANY_LABELS"),
+]
+"""from where on memory is saved"""
 
 
 def numbers(results: DetectionResults) -> list[float]:
@@ -64,6 +74,19 @@ def test_the_numbers_are_those_of_lvis(call):
             wrong.append((case.name, call))
     assert {*wrong} == {pair for pair in TIED_AT_THE_LIMIT if pair[1] == call}
     assert len(CASES) == 37
+
+
+@pytest.mark.parametrize("call", ["lvis", "fixed"])
+def test_many_detections_have_the_same_numbers_in_less_memory(call, monkeypatch):
+    """Their labels are narrower, their boxes keep their format, and a few classes are evaluated at a time."""
+    given = CASES[:12]
+    expected = [evaluated(case, case.dicts(), **CALLS[call]) for case in given]
+    for module, name in MANY:
+        monkeypatch.setattr(module, name, 1)
+    for case, results in zip(given, expected, strict=True):
+        found = evaluated(case, case.dicts(), **CALLS[call])
+        assert numbers(found) == numbers(results)
+        assert found.detections().ground_truth.tolist() == results.detections().ground_truth.tolist()
 
 
 def test_precision_and_recall_of_every_class_are_those_of_lvis_bit_for_bit():

@@ -315,8 +315,9 @@ class GrowingStates(Metric):
 
     def _whole(self, name: str) -> Tensor:
         """A state as one tensor, also if there is nothing in it: every process must have something to gather."""
-        batches = getattr(self, name)
-        return torch.cat(batches) if batches else self._empty_states[name].to(place_of_work(self.device))
+        batches, empty = getattr(self, name), self._empty_states[name]
+        whole = torch.cat(batches) if batches else empty.to(place_of_work(self.device))
+        return whole.long() if empty.dtype == torch.int64 else whole  # a process may hold narrower integers
 
     def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
         """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""

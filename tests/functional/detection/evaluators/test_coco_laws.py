@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, coco_evaluate
 from reid_torchmetrics.functional.detection.curves import precision_recall
-from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid, coco, evaluate_matches
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, PrecisionGrid, coco, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import ordering
 from reid_torchmetrics.functional.detection.matching import acceptance, assignment, matching, merge_matches, pairs
 from tests.detection_strategies import problems
@@ -92,6 +92,28 @@ def test_classes_have_nothing_to_do_with_each_other(problem):
         assert torch.equal(alone.precision[:, :, 0], together.precision[:, :, place])
         assert torch.equal(alone.recall[:, 0], together.recall[:, place])
         assert torch.equal(alone.scores[:, :, 0], together.scores[:, :, place])
+
+
+@few
+@given(problems(), st.integers(1, 9), st.booleans())
+def test_many_detections_are_matched_and_averaged_a_few_classes_at_a_time(problem, at_a_time, has_classes):
+    options = {} if has_classes else {"classes": None}
+    whole = problem.matched(**options)
+    grid, averages = evaluate_matches(whole, problem.grid), coco.average_matches(whole, problem.grid)
+    with contextlib.ExitStack() as patches:
+        for module in (matching, coco):
+            patches.enter_context(mock.patch.multiple(module, _MANY_DETECTIONS=1, _AT_A_TIME=at_a_time))
+        patches.enter_context(mock.patch.multiple(matching, _LABEL_BLOCK=3))
+        patches.enter_context(mock.patch.multiple(coco, _CACHED_CELLS=0))
+        assert same_matches(problem.matched(**options), whole)
+        assert same(evaluate_matches(whole, problem.grid), grid)
+        few_at_a_time = coco.average_matches(whole, problem.grid)
+    for found, expected in zip(_tables(few_at_a_time), _tables(averages), strict=True):
+        assert torch.equal(found.nan_to_num(-1), expected.nan_to_num(-1))
+
+
+def _tables(averages: ClassAverages) -> list[torch.Tensor]:
+    return [averages.recall, *averages.average_precision.values()]
 
 
 @few

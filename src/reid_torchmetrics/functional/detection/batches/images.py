@@ -19,6 +19,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import (
     NAME_BYTES,
     NAME_LENGTHS,
+    BoxShapes,
     Detections,
     GroundTruths,
     box_areas,
@@ -38,6 +39,7 @@ _COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels",
 _CLOSE = 0.1  # relative difference of sums: rounding may add or remove a weak detection
 
 
+_MANY_BOXES = 1 << 17  # that are converted some at a time
 # Metadata of the fields that a metric has as states: the state without rows.
 _BOXES = {"empty": torch.empty((0, 4), device="cpu")}
 _FLOATS = {"empty": torch.empty(0, device="cpu")}
@@ -49,7 +51,10 @@ _BYTES = {"empty": torch.empty(0, dtype=torch.uint8, device="cpu")}
 
 @dataclass(frozen=True)
 class Images:
-    """Images in order of `update`, with boxes as x, y, width, height; `counts` are numbers of boxes per image."""
+    """Images in order of `update`, with boxes as x, y, width, height; `counts` are numbers of boxes per image.
+
+    Many detected boxes of one batch stay in their own format, as they are no copies: see `detection_format`.
+    """
 
     detection_boxes: Tensor = field(metadata=_BOXES)
     detection_scores: Tensor = field(metadata=_FLOATS)
@@ -74,6 +79,8 @@ class Images:
     """numbers of both, [images, 2]"""
     tables: Mapping[str, OverlapTable] = field(default_factory=dict)
     """overlaps of masks and other shapes, by `iou_type`"""
+    detection_format: str = "xywh"
+    """of `detection_boxes`"""
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], box_format: str, device: torch.device) -> Images:
@@ -88,7 +95,8 @@ class Images:
         given, states, tables = states, dict(states), _tables(states, device)
         # Conversion comes before joining: joined, boxes of several dtypes have the widest one. But runs of one dtype
         # are joined first: a GPU converts a joined block as fast as a single one.
-        for name in ("detection_boxes", "ground_truth_boxes"):
+        are_kept = len(states["detection_boxes"]) == 1 and len(states["detection_boxes"][0]) >= _MANY_BOXES
+        for name in ("detection_boxes", "ground_truth_boxes")[are_kept:]:
             runs = [[*run] for _, run in groupby(states[name], lambda block: block.dtype)]
             states[name] = [to_xywh(_cat(run, STATES[name], device), box_format) for run in runs]
         columns: dict[str, Any] = {name: _cat(states[name], empty, device) for name, empty in STATES.items()}
@@ -97,6 +105,7 @@ class Images:
         columns |= joined_ids(columns)
         for extra in EXTRAS.values():
             columns |= {name: _cat(states[name], empty, device) for name, empty in extra.items() if name in states}
+        columns["detection_format"] = box_format if are_kept else "xywh"
         return cls(**columns, fingerprints=lambda: fingerprints(given, device), tables=tables)
 
     def __len__(self) -> int:
@@ -252,7 +261,8 @@ class NumberedImages:
         """All boxes or other shapes, packed for the evaluation; with `one_class` all labels are 0."""
         images, table = self.images, self.images.tables.get(iou_type)
         counts = images.detection_counts, images.ground_truth_counts
-        boxes: tuple[Any, Any] = (images.detection_boxes, images.ground_truth_boxes)
+        found = BoxShapes(images.detection_boxes, box_format=images.detection_format)
+        boxes: tuple[Any, Any] = found, images.ground_truth_boxes
         labels = [images.detection_labels, images.ground_truth_labels]
         sides = zip(counts, labels, strict=True)
         numbers = [self.numbers.repeat_interleave(each, output_size=len(label)) for each, label in sides]
@@ -272,8 +282,8 @@ class NumberedImages:
 
 def _warn_of_other_detections(images: Images, ids: Tensor) -> None:
     """Warn once if images of this process came again with other detections: no sampler does that."""
-    detections = images.detection_counts, images.detection_scores, images.detection_boxes
-    number = num_with_other_detections(ids.to(images.device), *detections)
+    boxes = to_xywh(images.detection_boxes, images.detection_format)
+    number = num_with_other_detections(ids.to(images.device), images.detection_counts, images.detection_scores, boxes)
     if number:
         warn_once(
             ALONE,

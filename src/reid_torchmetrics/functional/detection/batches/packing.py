@@ -30,6 +30,7 @@ from .shape_batches import ShapeBatch
 from .unsound import Dicts, are_sound_boxes, without_unsound, without_unsound_objects
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # torch joins up to twice as many with one thread
+_MANY_LABELS = 1 << 17
 _MANY_IMAGES = 1 << 8  # enough for several threads to join the columns
 
 Note = Callable[[ShapeBatch, Mapping[str, Tensor]], None]
@@ -170,7 +171,7 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     # One tensor for each column, [objects, ...]; None without objects or values.
     joins: dict[str, Callable[[], Tensor | None]] = {
         "detection_boxes": lambda: _boxes([item["boxes"] for item in preds], num_detections),
-        "detection_labels": lambda: _join(labels["detection"], num_detections, batch_checks.LABEL_DTYPES),
+        "detection_labels": lambda: _narrow(_join(labels["detection"], num_detections, batch_checks.LABEL_DTYPES)),
         "detection_scores": lambda: _join(
             [item["scores"] for item in preds], num_detections, batch_checks.SCORE_DTYPES
         ),
@@ -191,6 +192,15 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     for side, of_side in counts.items():
         batch[f"{side}_counts"] = torch.tensor(of_side, device="cpu").to(device, non_blocking=True)
     return Batch(batch, max(counts["detection"]))
+
+
+def _narrow(labels: Tensor | None) -> Tensor | None:
+    """Many labels in half the memory if they fit; few are not worth a look at their ends."""
+    if labels is None or labels.dtype != torch.int64 or len(labels) < _MANY_LABELS or labels.device.type != "cpu":
+        return labels
+    least, most = (int(end) for end in labels.aminmax())
+    ends = torch.iinfo(torch.int32)
+    return labels.int() if ends.min <= least and most <= ends.max else labels
 
 
 def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:

@@ -6,9 +6,9 @@ Source: `COCOeval.accumulate` and `COCOeval.summarize` of pycocotools.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from itertools import product
 
 import torch
 from jaxtyping import Float, Int
@@ -31,8 +31,7 @@ from .class_averages import ClassAverages
 
 _CACHED_CELLS = 1 << 15  # matches of all area ranges and thresholds: up to here they fit a cache together
 _FEW_CURVES = 1 << 10  # of an area range
-
-Result = TypeVar("Result")
+_MANY_DETECTIONS, _AT_A_TIME = 1 << 20, 1 << 18  # so many are looked at by classes, about so many at a time
 
 
 @dataclass(frozen=True)
@@ -56,22 +55,20 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> PrecisionGrid:
         ValueError: a grid of other sizes than the matches.
     """
     _check_grid(matches, grid)
-    precision: list[Tensor] = []
-    scores: list[Tensor] = []
-    recall: list[Tensor] = []
+    of_limits: list[tuple[Tensor, ...]] = []
     for limit in reversed(range(len(grid.max_detections))):
         fewer = matches.within(limit)
         # From the largest limit down; a limit that drops nothing has the numbers of the limit before.
-        if fewer is not matches or not precision:
-            matches, blocks = fewer, _on_curves(fewer, functools.partial(_on_grid, grid))
-        for of_limits, parts in zip((precision, scores, recall), zip(*blocks, strict=True), strict=True):
-            of_limits.insert(0, torch.cat(parts))
+        if fewer is not matches or not of_limits:
+            matches, values = fewer, _on_curves(fewer, functools.partial(_on_grid, grid), (2, 2, 2))
+        of_limits.insert(0, values)
+    precision, scores, recall = map(torch.stack, zip(*of_limits, strict=True))
     return PrecisionGrid(
         grid,
         matches.classes,
-        torch.stack(precision).permute(2, 4, 3, 1, 0),
-        torch.stack(recall).permute(2, 3, 1, 0),
-        torch.stack(scores).permute(2, 4, 3, 1, 0),
+        precision.permute(2, 4, 3, 1, 0),
+        recall.permute(2, 3, 1, 0),
+        scores.permute(2, 4, 3, 1, 0),
     )
 
 
@@ -116,10 +113,11 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has
         )
 
     limits = {last, grid.official_limit}
-    blocks = {limit: _on_curves(matches.within(limit) if limit < needed else matches, average) for limit in limits}
-    precision = {limit: torch.cat([areas for areas, _ in of_limit]) for limit, of_limit in blocks.items()}
-    recall = torch.cat([of_areas for _, of_areas in blocks[last]], 1)
-    return ClassAverages(grid, matches.classes, precision, recall, rule, has_limits)
+    values = {
+        limit: _on_curves(matches.within(limit) if limit < needed else matches, average, (2, 3)) for limit in limits
+    }
+    precision = {limit: of_limit[0] for limit, of_limit in values.items()}
+    return ClassAverages(grid, matches.classes, precision, values[last][1], rule, has_limits)
 
 
 def _check_grid(matches: Matches, grid: CocoGrid) -> int:
@@ -135,16 +133,33 @@ def _check_grid(matches: Matches, grid: CocoGrid) -> int:
     return needed
 
 
-def _on_curves(matches: Matches, work: Callable[[Matches, Curves], Result]) -> list[Result]:
-    """Work on the curves of one area range at a time on a CPU, to fit its cache, or of all if they are few."""
-    num_areas = len(matches.matched)
+def _on_curves(
+    matches: Matches, work: Callable[[Matches, Curves], tuple[Tensor, ...]], axes: Sequence[int]
+) -> tuple[Tensor, ...]:
+    """Work on the curves of one area range at a time on a CPU, to fit its cache, or of all if they are few.
+
+    Many detections are worked on a few classes at a time, too. `axes` are those of the classes in each tensor that the
+    work gives; that of area ranges is the second before it.
+    """
+    num_areas, classes = len(matches.matched), [slice(0, len(matches.classes))]
     is_small = matches.matched.numel() < _CACHED_CELLS and matches.matched.shape[1] * len(matches.classes) < _FEW_CURVES
     step = num_areas if is_small or matches.columns.device.type != "cpu" else 1
+    if len(matches.scores) >= _MANY_DETECTIONS and step < num_areas:
+        sizes = matches.class_index.bincount(minlength=len(matches.classes))
+        classes = [*segments.ranges_within(sizes, _AT_A_TIME)]
+    areas = segments.ranges(num_areas, step)
 
-    def look(some: slice) -> Result:
-        return work(matches, curves_from_matches(matches, areas=some))
+    def look(some: tuple[slice, slice]) -> tuple[Tensor, ...]:
+        part = matches if len(classes) == 1 else matches.of_classes(some[1])
+        return work(part, curves_from_matches(part, areas=some[0]))
 
-    return workers.run(lambda: workers.share(look, segments.ranges(num_areas, step)), matches.columns.device)
+    blocks = workers.run(lambda: workers.share(look, [*product(areas, classes)]), matches.columns.device)
+    # Joined along the classes, then along the area ranges.
+    joined = []
+    for axis, parts in zip(axes, zip(*blocks, strict=True), strict=True):
+        rows = [torch.cat(parts[first : first + len(classes)], axis) for first in range(0, len(parts), len(classes))]
+        joined.append(torch.cat(rows, axis - 2))
+    return tuple(joined)
 
 
 def _on_grid(grid: CocoGrid, matches: Matches, curves: Curves) -> tuple[Tensor, Tensor, Tensor]:

@@ -36,10 +36,10 @@ class PackedObjects:
         """The shapes to overlap."""
         return self.boxes if isinstance(self.boxes, Shapes) else BoxShapes(self.boxes)
 
-    def at(self: Objects, rows: Int[Tensor, " rows"]) -> Objects:  # noqa: PYI019
-        """Some of the objects."""
-        columns = {name: None if column is None else column[rows] for name, column in vars(self).items()}
-        return self.unchecked(**columns)
+    def at(self: Objects, rows: Int[Tensor, " rows"], *, has_shapes: bool = True) -> Objects:  # noqa: PYI019
+        """Some of the objects, with their shapes or without."""
+        columns = {name: column for name, column in vars(self).items() if has_shapes or name != "boxes"}
+        return self.unchecked(**{name: None if column is None else column[rows] for name, column in columns.items()})
 
     def with_shapes(self: Objects, shapes: Shapes) -> Objects:  # noqa: PYI019
         """The same with other shapes."""

@@ -24,7 +24,9 @@ def order_by_class_and_score(
     key = _descending_key(scores)
     # Class and score fit one int64; float64 scores need two sorts.
     if key.dtype == torch.int32:
-        joint, order = stable_sort((class_index.long() * _WHOLE_INT32).add_(key))
+        joint = class_index.to(torch.int64, copy=True).mul_(_WHOLE_INT32).add_(key)
+        del key
+        joint, order = stable_sort(joint)
         return order, joint.add_(_WHOLE_INT32 // 2).bitwise_right_shift_(32).int()
     order = key.sort(stable=True).indices
     classes, within = class_index.index_select(0, order).sort(stable=True)
@@ -41,7 +43,7 @@ def stable_sort(keys: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " rows"], Int[T
     is_fast = keys.device.type != "cpu" or len(keys) < _FEW_ROWS
     if is_fast or max(abs(int(end)) for end in keys.aminmax()).bit_length() + row_bits > _BITS:
         return keys.sort(stable=True)
-    keys.mul_(1 << row_bits).add_(torch.arange(len(keys), device="cpu"))
+    keys.mul_(1 << row_bits).add_(torch.arange(len(keys), dtype=torch.int32, device="cpu"))
     keys.numpy().sort()
     return keys >> row_bits, keys.bitwise_and_((1 << row_bits) - 1)
 
@@ -53,7 +55,7 @@ def _descending_key(scores: Tensor) -> Tensor:
     bits = (scores + 0.0).view(torch.int64 if scores.dtype == torch.float64 else torch.int32)
     largest = torch.iinfo(bits.dtype).max
     of_negative = bits.__rshift__(torch.iinfo(bits.dtype).bits - 1).bitwise_and_(largest)  # their bits run backwards
-    return bits.bitwise_xor(of_negative).bitwise_not_()
+    return bits.bitwise_xor_(of_negative).bitwise_not_()
 
 
 def narrowest(values: Integer[Tensor, " rows"], num_values: int) -> Integer[Tensor, " rows"]:

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from reid_torchmetrics.functional import segments
 
-from .boxes import Sides, box_areas, overlap
+from .boxes import Sides, box_areas, overlap, to_xywh
 
 Same = TypeVar("Same", bound="Shapes")
 
@@ -100,13 +100,15 @@ class Shapes(ABC):
 @final
 @dataclass(frozen=True)
 class BoxShapes(Shapes):
-    """Boxes as x, y, width and height; they overlap by intersection over union."""
+    """Boxes, read as x, y, width and height; they overlap by intersection over union."""
 
     boxes: Float[Tensor, "boxes 4"]
     sides_of: Callable[[Tensor], Sides] = Sides.of
     """edges and areas of boxes: `Sides.of` as in COCO, `Sides.of_corners` as in Pascal VOC"""
     areas_given: Float[Tensor, " boxes"] | None = None
     """areas for the area ranges, if not width times height"""
+    box_format: str = "xywh"
+    """of `boxes`, converted some at a time"""
 
     def __len__(self) -> int:
         """See `Shapes`."""
@@ -119,16 +121,16 @@ class BoxShapes(Shapes):
 
     @cached_property
     def _sides(self) -> Sides:
-        return self.sides_of(self.boxes)
+        return self.sides_of(to_xywh(self.boxes, self.box_format))
 
     def __getitem__(self, rows: Tensor) -> BoxShapes:
         """See `Shapes`."""
         given = None if self.areas_given is None else self.areas_given.index_select(0, rows)
-        return BoxShapes(self.boxes.index_select(0, rows), self.sides_of, given)
+        return BoxShapes(to_xywh(self.boxes.index_select(0, rows), self.box_format), self.sides_of, given)
 
     def areas(self) -> Float[Tensor, " boxes"]:
         """See `Shapes`: as given, or width times height."""
-        return box_areas(self.boxes) if self.areas_given is None else self.areas_given
+        return box_areas(to_xywh(self.boxes, self.box_format)) if self.areas_given is None else self.areas_given
 
     def overlaps(
         self,
@@ -230,7 +232,7 @@ class TableShapes(Shapes):
 
     def __getitem__(self, rows: Tensor) -> TableShapes:
         """See `Shapes`."""
-        return TableShapes(self.table, self.places[rows], self.areas_given[rows])
+        return TableShapes(self.table, self.places.index_select(0, rows), self.areas_given.index_select(0, rows))
 
     def areas(self) -> Float[Tensor, " shapes"]:
         """See `Shapes`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -58,33 +58,35 @@ def match_federated(
     lists = torch.empty((0, 3), dtype=torch.int64, device=device) if lists is None else lists
     # Ground truths with an area; ignored ones are outside of all ranges.
     areas = (ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas).double()
-    true_rows = (areas > 0).nonzero()[:, 0]
+    has_area = areas > 0
     if ground_truths.is_crowd is not None:
         areas = areas.masked_fill(ground_truths.is_crowd, _OUTSIDE)
-    true = GroundTruths.unchecked(**vars(ground_truths) | {"is_crowd": None, "areas": areas}).at(true_rows)
+    true = GroundTruths.unchecked(**vars(ground_truths) | {"is_crowd": None, "areas": areas})
     # Detections with an area whose class the image lists; under a limit of an image only those are matched.
-    listed = _Pairs.of(
-        torch.cat([torch.stack([true.images.long(), true.labels.long()], 1), lists[lists[:, 2] == 0, :2]])
-    )
+    absent, partly = (lists[lists[:, 2] == kind, :2].T for kind in (0, 1))
+    columns = zip((true.images, true.labels), absent, strict=True)
+    listed = _Pairs.of(*(torch.cat([column[has_area], others]) for column, others in columns))
 
-    def count(part: Detections) -> Tensor:
+    def count(some: slice) -> Tensor:
+        part = detections.at(torch.arange(some.start, some.stop, device=device))
         areas = part.shapes.areas()
-        return listed.hold(part) & (areas > 0) & (areas < torch.inf)
+        return listed.hold(part.images, part.labels) & (areas > 0) & (areas < torch.inf)
 
-    counts = _by_blocks(count, detections)
-    held, rows = detections, torch.arange(0, device=device)
+    counts, is_candidate = _by_blocks(count, len(detections.labels), device), None
     if grid.limited == "image":
-        counts = _exclude_beyond(detections, max(grid.max_detections), counts)
-        rows = counts.nonzero()[:, 0]
-        held = detections.at(rows)
-    matches = match_on_grid(held, true, grid, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes)
+        counts = is_candidate = _exclude_beyond(detections, max(grid.max_detections), counts)
+    options: dict[str, Any] = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
+    matches = match_on_grid(detections, true, grid, candidates=(is_candidate, has_area), **options)
     # Without a match these are ignored, as are detections outside of all area ranges.
-    is_ignored = _by_blocks(_Pairs.of(lists[lists[:, 2] == 1, :2]).hold, held)
-    if held is detections:
-        is_ignored |= ~counts
-        rows = torch.arange(len(counts), device=device)
-    bits = matches.area_bits.masked_fill(is_ignored.index_select(0, matches.rows), 0)
-    return replace(matches, area_bits=bits).with_rows(rows, true_rows)
+    partly_listed = _Pairs.of(*partly)
+
+    def bits(some: slice) -> Tensor:
+        labels = matches.classes.index_select(0, matches.class_index[some])
+        is_ignored = partly_listed.hold(matches.images[some], labels)
+        is_ignored.logical_or_(~counts.index_select(0, matches.rows[some]))
+        return matches.area_bits[some].masked_fill(is_ignored, 0)
+
+    return replace(matches, area_bits=_by_blocks(bits, len(matches.rows), device))
 
 
 def _exclude_beyond(detections: Detections, most: int, counts: Bool[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
@@ -111,32 +113,25 @@ class _Pairs(NamedTuple):
     """image * classes + place of the class, ascending"""
 
     @classmethod
-    def of(cls, listed: Int[Tensor, "pairs 2"]) -> _Pairs:
-        images, labels = listed.unbind(1)
+    def of(cls, images: Int[Tensor, " listed"], labels: Int[Tensor, " listed"]) -> _Pairs:
         classes = distinct_labels(labels)
         if not len(classes):
             return cls(classes, classes)
         return cls(classes, (images * len(classes)).add_(place_of_labels(labels.contiguous(), classes)).unique())
 
-    def hold(self, detections: Detections) -> Bool[Tensor, " detections"]:
-        """Whether image and class of each detection are one of the pairs."""
-        labels = detections.labels.long()
+    def hold(self, images: Int[Tensor, " rows"], labels: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+        """Whether each image and class are one of the pairs."""
+        labels = labels.long()
         if not len(self.keys):
             return torch.zeros_like(labels, dtype=torch.bool)
         place = torch.searchsorted(self.classes, labels).clamp_(max=len(self.classes) - 1)
-        key = (detections.images.long() * len(self.classes)).add_(place)
+        key = (images.long() * len(self.classes)).add_(place)
         found = torch.searchsorted(self.keys, key).clamp_(max=len(self.keys) - 1)
         return (self.keys.index_select(0, found) == key) & (self.classes.index_select(0, place) == labels)
 
 
-def _by_blocks(look: Callable[[Detections], Tensor], detections: Detections) -> Bool[Tensor, " detections"]:
-    """A flag of each detection, found block by block."""
-    device, number = detections.labels.device, len(detections.labels)
-    if number <= _BLOCK or device.type != "cpu":
-        return look(detections)
-    blocks = [(first, min(number, first + _BLOCK)) for first in range(0, number, _BLOCK)]
-
-    def of_block(ends: tuple[int, int]) -> Tensor:
-        return look(detections.at(torch.arange(*ends, device=device)))
-
-    return torch.cat(workers.share(of_block, blocks))
+def _by_blocks(look: Callable[[slice], Tensor], num_rows: int, device: torch.device) -> Tensor:
+    """A value of each row, found block by block."""
+    if num_rows <= _BLOCK or device.type != "cpu":
+        return look(slice(0, num_rows))
+    return torch.cat(workers.share(look, segments.ranges(num_rows, _BLOCK)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -64,6 +64,18 @@ class Matches:
         columns = kept.index_select(0, self.columns).nonzero()[:, 0]
         new_places = kept.cumsum(0) - 1
         return self._selected(places, columns, new_places.index_select(0, self.columns.index_select(0, columns)))
+
+    def of_classes(self, some: slice) -> Matches:
+        """The matches of a range of classes, without a copy."""
+        ends = torch.tensor([some.start, some.stop], dtype=self.class_index.dtype, device=self.columns.device)
+        rows = torch.searchsorted(self.class_index, ends)
+        first, last = rows.tolist()
+        columns = slice(*torch.searchsorted(self.columns, rows).tolist())
+        of_rows = self._mapped(_OF_DETECTIONS, lambda values: values[first:last])
+        of_rows["class_index"] = of_rows["class_index"] - some.start
+        of_rows["columns"] = self.columns[columns] - first
+        part = self.map_columns(lambda values: values[..., columns], **of_rows)
+        return replace(part, classes=self.classes[some], num_positives=self.num_positives[:, some])
 
     def first_of_classes(self, most: int) -> Matches:
         """The matches of the best detections of each class in all images; of equal scores the first are better."""
@@ -128,7 +140,8 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
     _checks.nonempty("parts", parts)
     if len(set(shapes)) > 1:
         raise ValueError(f"`parts` must have the same numbers of area ranges and thresholds; got {shapes}.")
-    joined = _joined(parts)
+    classes = distinct_labels(*(part.classes for part in parts))
+    joined = join_matches(parts, classes, sum(len(part.scores) for part in parts))
     # Stable sorts, the last key first; an image is in one part, and keeps its order among equal scores.
     by_image = joined.images.sort(stable=True).indices
     by_class, _ = order_by_class_and_score(
@@ -141,28 +154,39 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
     return joined._selected(places, columns, columns_at)  # noqa: SLF001 - of the same module
 
 
-def _joined(parts: Sequence[Matches]) -> Matches:
-    """The parts one behind the other, not yet in order."""
-    classes = distinct_labels(*(part.classes for part in parts))
-    num_positives = parts[0].num_positives.new_zeros((len(parts[0].num_positives), len(classes)))
-    aligned, start = [], 0
-    # A part may lack classes of others, so classes are renumbered, and columns shifted.
+def join_matches(parts: Iterable[Matches], classes: Int[Tensor, " classes"], num_rows: int) -> Matches:
+    """The parts one behind the other: in order if their classes differ, and ascend.
+
+    Each part is let go before the next is asked for. There are ground truths if all parts have them.
+
+    Args:
+        parts: one at least, with the same numbers of area ranges and thresholds.
+        classes: of all parts.
+        num_rows: at least the number of their detections.
+    """
+    of_rows: dict[str, Tensor] = {}
+    of_columns: dict[str, list[Any]] = {each.name: [] for each in fields(Matches) if each.metadata == _OF_COLUMNS}
+    columns, num_positives, end = [], [], 0
     for part in parts:
+        start, end = end, end + len(part.scores)
+        # A part may lack classes of others, so classes are renumbered, and columns shifted.
         place = place_of_labels(part.classes, classes)
-        num_positives.index_add_(1, place, part.num_positives)
-        class_index = place.index_select(0, part.class_index)
-        aligned.append(replace(part, class_index=class_index, columns=part.columns + start))
-        start += len(part.scores)
-    columns = torch.cat([part.columns for part in aligned])
-    return Matches(classes=classes, num_positives=num_positives, columns=columns, **_concatenated(aligned))
-
-
-def _concatenated(parts: Sequence[Matches]) -> dict[str, Any]:
-    """The fields of detections and columns, one part behind the other; None if a part lacks one."""
-    joined: dict[str, Any] = {}
-    for each in fields(Matches):
-        if each.metadata:
-            values = [getattr(part, each.name) for part in parts]
-            is_lacking = any(value is None for value in values)
-            joined[each.name] = None if is_lacking else torch.cat(values, each.metadata["axis"])
-    return joined
+        aligned = replace(part, class_index=place.index_select(0, part.class_index))
+        for name, values in aligned._mapped(_OF_DETECTIONS, lambda values: values).items():  # noqa: SLF001
+            rows = of_rows[name] if name in of_rows else values.new_empty(num_rows)
+            of_rows[name] = rows.to(torch.promote_types(rows.dtype, values.dtype))
+            of_rows[name][start:end] = values
+        for name, of_parts in of_columns.items():
+            of_parts.append(getattr(part, name))
+        columns.append(part.columns + start)
+        zeros = part.num_positives.new_zeros((len(part.num_positives), len(classes)))
+        num_positives.append(zeros.index_add_(1, place, part.num_positives))
+        del part, aligned, values
+    joined: dict[str, Any] = {name: rows[:end] for name, rows in of_rows.items()}
+    while of_columns:
+        name, of_parts = of_columns.popitem()
+        is_lacking = any(each is None for each in of_parts)
+        joined[name] = None if is_lacking else torch.cat(of_parts, _OF_COLUMNS["axis"])
+    return Matches(
+        classes=classes, num_positives=torch.stack(num_positives).sum(0), columns=torch.cat(columns), **joined
+    )

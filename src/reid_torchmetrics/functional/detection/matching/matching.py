@@ -13,16 +13,17 @@ for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -33,18 +34,25 @@ from reid_torchmetrics.functional.detection.inputs import (
     GroundTruths,
     OrderedDetections,
     OrderedGroundTruths,
+    Shapes,
     distinct_labels,
     order_boxes,
+    place_of_labels,
 )
 
 from .assignment import assign
 from .duplicates import merge_duplicates
-from .matches import Matches
+from .matches import Matches, join_matches
 from .pairs import DEFAULT_MAX_BYTES, overlapping_pairs
+
+Objects = TypeVar("Objects", Detections, GroundTruths)
+Candidates: TypeAlias = tuple[Tensor | None, Tensor | None]
 
 _LARGEST_THRESHOLD = 1 - 1e-10  # as in pycocotools: an overlap of 1 passes a threshold of 1 despite rounding
 _BITS_OF_UINT8 = 8
 _AREA_BLOCK = 1 << 16  # boxes whose areas stay in the cache of a CPU
+_LABEL_BLOCK = 1 << 17
+_MANY_DETECTIONS, _AT_A_TIME = 1 << 20, 1 << 18  # so many are matched by classes, about so many at a time
 
 
 @torch.no_grad()
@@ -89,16 +97,21 @@ def match_on_grid(
     grid: CocoGrid,
     *,
     classes: Int[Tensor, " classes"] | None = None,
+    candidates: Candidates = (None, None),
     keep_ground_truths: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Matches:
-    """Match as `match_images` does, with the thresholds, limits and area ranges of a grid."""
+    """Match as `match_images` does, with the thresholds, limits and area ranges of a grid.
+
+    Without `classes` only `candidates` are matched, masks of detections and of ground truths; None for all.
+    """
     _checks.positive_int("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     if classes is not None:
         classes = _checks.integer_labels("classes", classes, device=detections.labels.device)
     options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
-    return workers.run(partial(_match, detections, ground_truths, grid, classes, **options), detections.labels.device)
+    match = partial(_match, detections, ground_truths, grid, classes, candidates, **options)
+    return workers.run(match, detections.labels.device)
 
 
 def _match(
@@ -106,23 +119,72 @@ def _match(
     ground_truths: GroundTruths,
     grid: CocoGrid,
     classes: Int[Tensor, " classes"] | None,
+    masks: Candidates,
     **options: Any,
 ) -> Matches:
-    # Boxes of the classes: detections by class and descending score, ground truths by image and class.
-    rows = None
-    if classes is None:
-        classes = distinct_labels(detections.labels, ground_truths.labels)
-    else:
+    columns = detections.labels, ground_truths.labels
+    if classes is not None:
         classes = classes.long().unique()
-        rows = [torch.isin(boxes.labels, classes).nonzero()[:, 0] for boxes in (detections, ground_truths)]
-        detections, ground_truths = detections.at(rows[0]), ground_truths.at(rows[1])
+        masks = (torch.isin(columns[0], classes), torch.isin(columns[1], classes))
+    is_many = len(columns[0]) >= _MANY_DETECTIONS and columns[0].device.type == "cpu"
+    if classes is None:
+        blocks = (each for side in zip(columns, masks, strict=True) for each in _blocks(*side))
+        classes = distinct_labels(*(map(distinct_labels, blocks) if is_many else blocks))
+
+    def match(some: Tensor) -> Matches:
+        sides = zip(columns, masks, strict=True)
+        rows, true_rows = (_rows_within(*side, some if is_many else None) for side in sides)
+        return _match_rows(detections, ground_truths, rows, true_rows, grid, some, **options)
+
+    if not is_many:
+        return match(classes)
+    # A few classes at a time, so that memory is that of their boxes. Classes have nothing to do with each other.
+    counts = [place_of_labels(each, classes).bincount(minlength=len(classes)) for each in _blocks(columns[0], masks[0])]
+    sizes = torch.stack(counts).sum(0)
+    portions = (classes[some] for some in segments.ranges_within(sizes, _AT_A_TIME))
+    return join_matches(map(match, portions), classes, int(sizes.sum()))
+
+
+def _blocks(labels: Tensor, mask: Tensor | None) -> Iterator[Tensor]:
+    """The labels of a mask, None for all, some at a time."""
+    size = _LABEL_BLOCK if labels.device.type == "cpu" else max(len(labels), 1)
+    for some, is_in in zip(labels.split(size), repeat(None) if mask is None else mask.split(size), strict=False):
+        yield some if is_in is None else some[is_in]
+
+
+def _rows_within(labels: Tensor, mask: Tensor | None, classes: Tensor | None) -> Tensor | None:
+    """The rows of a mask with labels in a range of classes; None for all."""
+    if classes is None:
+        return None if mask is None else mask.nonzero()[:, 0]
+    is_within = (labels >= classes[0]).logical_and_(labels <= classes[-1])
+    return (is_within if mask is None else is_within.logical_and_(mask)).nonzero()[:, 0].int()
+
+
+def _match_rows(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    rows: Int[Tensor, " rows"] | None,
+    true_rows: Int[Tensor, " true_rows"] | None,
+    grid: CocoGrid,
+    classes: Int[Tensor, " classes"],
+    **options: Any,
+) -> Matches:
+    """Match some rows, None for all, given their classes."""
+    # Detections by class and descending score, ground truths by image and class.
     most = max(grid.max_detections)
     ranges, shapes = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device), detections.shapes
+    some, true = _without_shapes(detections, rows), _without_shapes(ground_truths, true_rows)
     works: Sequence[Callable[[], Any]] = (
-        partial(order_boxes, detections, ground_truths, classes, most),
-        lambda: ranges.bits(shapes.areas()),  # meanwhile
+        partial(order_boxes, some, true, classes, most),
+        partial(ranges.bits, shapes, rows),  # meanwhile
     )
     (ordered, true_ordered), area_bits = workers.share(lambda work: work(), works)
+    area_bits = area_bits.index_select(0, ordered.rows)
+    del some, true, works
+    if rows is not None:
+        ordered = ordered._replace(rows=rows.index_select(0, ordered.rows))
+    if true_rows is not None:
+        true_ordered = true_ordered._replace(rows=true_rows.index_select(0, true_ordered.rows))
 
     # Ground truths that each area range ignores: crowds, and those outside the range.
     ignored = ranges.ignored(ground_truths, true_ordered)
@@ -146,7 +208,7 @@ def _match(
         images=ordered.images,
         rows=ordered.rows,
         limits=_limits(ordered, grid.max_detections),
-        area_bits=area_bits.index_select(0, ordered.rows),
+        area_bits=area_bits,
         **vars(assignments),
     )
     if order != sorted(order):
@@ -154,7 +216,12 @@ def _match(
         matches = matches.map_columns(lambda values: values[:, places])
     if most < len(ordered.rows):  # detections beyond the largest limit were no candidates
         matches = matches.within(len(grid.max_detections) - 1)
-    return matches if rows is None else matches.with_rows(*rows)
+    return matches
+
+
+def _without_shapes(boxes: Objects, rows: Tensor | None) -> Objects:
+    """The columns of some rows, None for all; shapes are read some at a time."""
+    return boxes if rows is None else boxes.at(rows, has_shapes=False)
 
 
 class _AreaRanges(NamedTuple):
@@ -183,11 +250,16 @@ class _AreaRanges(NamedTuple):
         """Whether boxes are outside each range; an area that is NaN is outside none, as in pycocotools."""
         return (areas < self.least) | (areas > self.most)
 
-    def bits(self, areas: Float[Tensor, " boxes"]) -> Integer[Tensor, " boxes"]:
-        """The ranges that each box lies in, one bit each."""
-        if areas.device.type != "cpu" or len(areas) <= _AREA_BLOCK:
-            return self._bits(areas)
-        return torch.cat(workers.share(self._bits, areas.split(_AREA_BLOCK)))
+    def bits(self, shapes: Shapes, rows: Int[Tensor, " rows"] | None) -> Integer[Tensor, " rows"]:
+        """The ranges that the shape of each row, None for all, lies in, one bit each."""
+        values = shapes.areas() if rows is None else rows
+
+        def bits(some: Tensor) -> Tensor:
+            return self._bits(some if rows is None else shapes[some].areas())
+
+        if values.device.type != "cpu" or len(values) <= _AREA_BLOCK:
+            return bits(values)
+        return torch.cat(workers.share(bits, values.split(_AREA_BLOCK)))
 
     def _bits(self, areas: Tensor) -> Tensor:
         outside = torch.sum(self.exclude(areas) * self.weights, 0, dtype=self.weights.dtype)
