@@ -1,8 +1,8 @@
 """A script that trains and validates on two processes with Lightning, and saves what every process logged.
 
-    python -m tests.distributed.lightning_run FOLDER PROBLEM
+    python -m tests.distributed.lightning_run FOLDER
 
-Lightning starts it once more, for the second process.
+Each problem has a folder of its name. Lightning starts the script once more, for the second process.
 """
 
 import sys
@@ -132,8 +132,9 @@ class OneUnpaddedLoader(lightning.LightningDataModule):
 PROBLEMS = {"padded": TwoPaddedLoaders, "unpadded": OneUnpaddedLoader}
 
 
-def main(folder: Path, problem: str) -> None:
+def train(folder: Path, problem: str) -> None:
     """Train for two epochs, with a sanity check before and a validation after each; validate once more."""
+    folder.mkdir(exist_ok=True)
     lightning.seed_everything(0)
     data, recorder = PROBLEMS[problem](), Recorder()
     checkpoint = ModelCheckpoint(folder, filename="best", monitor="val/map", mode="max")
@@ -161,4 +162,5 @@ def main(folder: Path, problem: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    for problem in PROBLEMS:
+        train(Path(sys.argv[1]) / problem, problem)

@@ -11,7 +11,7 @@ from torch.utils.data import DistributedSampler
 
 from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional import world
-from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
+from reid_torchmetrics.functional.retrieval import sharding
 from tests.distributed import threads
 
 pytestmark = pytest.mark.usefixtures("without_shapes")
@@ -48,7 +48,10 @@ def chunks(total: int, size: int) -> Shards:
 
 
 def said(embeddings: Tensor, identities: Tensor, shards: Shards, is_query=None, noise: float = 0.0) -> list[str]:
-    """What is warned of when the processes hold these samples; `noise` rounds otherwise in each process."""
+    """What is warned of when the processes hold these samples; `noise` rounds otherwise in each process.
+
+    The samples are compared but not ranked, which would be most of the time.
+    """
     world._said.clear()
 
     def rank(of: world.World) -> None:
@@ -59,7 +62,8 @@ def said(embeddings: Tensor, identities: Tensor, shards: Shards, is_query=None, 
         if len(own):
             roles = is_query[own] if isinstance(is_query, Tensor) else is_query
             metric.update((embeddings[own] * rounding).to(embeddings.dtype), identities[own], is_query=roles)
-        rank_samples(metric._samples(), metric._ranks_by(of_cmc=False), of, max_bytes=1 << 20)
+        leave_one_out = metric._ranks_by(of_cmc=False).protocol.leave_one_out
+        sharding.examine_samples(of, metric._samples(), leave_one_out=leave_one_out)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

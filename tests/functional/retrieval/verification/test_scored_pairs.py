@@ -14,6 +14,8 @@ from reid_torchmetrics.functional.retrieval.verification.scored_pairs import Sco
 from reid_torchmetrics.functional.retrieval.verification.verify import fnmr_at_fmr, verify
 from tests.functional.retrieval.verification.pairs import row
 
+pytestmark = pytest.mark.usefixtures("without_shapes")  # test_verification executes them
+
 
 @pytest.mark.parametrize("max_bytes", [1000, 5000, 40000])
 def test_no_more_scores_are_held_than_the_memory_bound_allows(max_bytes):
