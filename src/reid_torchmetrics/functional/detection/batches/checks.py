@@ -303,8 +303,10 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     values is both extremes.
     """
     crowds = batch["ground_truth_crowds"]
-    # What must not be negative: -1 for a crowd that is neither 0 nor 1, widths and heights.
-    ends = [] if crowds.dtype == torch.bool else [-(crowds != crowds.bool()).any().float()]
+    # What must not be above 0: whether a crowd is neither 0 nor 1.
+    ends = [] if crowds.dtype == torch.bool else [_neither_0_nor_1(crowds).any().float()]
+    num_flags = len(ends)
+    # What must not be negative: widths and heights.
     others = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
     for boxes in others:
         if boxes.ndim > 1:
@@ -317,4 +319,10 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     if ends[0].dtype not in (torch.float32, torch.float64):
         ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
     extremes = torch.stack(ends).tolist()
-    return all(map(math.isfinite, extremes)) and min(extremes[:num_sides], default=0) >= 0
+    flags, sides = extremes[:num_flags], extremes[num_flags:num_sides]
+    return all(map(math.isfinite, extremes)) and not any(flags) and min(sides, default=0) >= 0
+
+
+def _neither_0_nor_1(crowds: Tensor) -> Tensor:
+    """Other than 0 where a number is neither 0 nor 1."""
+    return crowds != crowds.bool() if crowds.is_floating_point() else crowds >> 1
