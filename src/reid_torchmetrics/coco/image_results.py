@@ -80,10 +80,7 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
                 continue
             ordered = trues[is_ignored[trues].argsort(kind="stable")]
             chosen = taken[number][:, places]
-            dt_matches, gt_matches = true_ids[chosen], np.zeros((len(chosen), len(ordered)))
-            threshold, place = (chosen >= 0).nonzero()
-            column = (ordered == chosen[threshold, place][:, None]).argmax(1) if len(place) else place
-            gt_matches[threshold, column] = ids[places[place]]  # of a crowd the last detection
+            dt_matches = true_ids[chosen]
             result: ImageResult = {
                 "image_id": image,
                 "category_id": category,
@@ -92,13 +89,22 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
                 "dtIds": [rows[each]["id"] for each in places],
                 "gtIds": [problem.truth.rows[each]["id"] for each in ordered],
                 "dtMatches": dt_matches,
-                "gtMatches": gt_matches,
+                "gtMatches": _of_ground_truths(chosen, ordered, ids[places]),
                 "dtScores": [rows[each]["score"] for each in places],
                 "gtIgnore": is_ignored[ordered].astype(int),
                 "dtIgnore": is_ignored[chosen] | ((dt_matches == 0) & is_outside[places]),
             }
             listed.append(result)
     return listed
+
+
+def _of_ground_truths(chosen: Ints, ordered: Ints, ids: NDArray[np.float64]) -> NDArray[np.float64]:
+    """By threshold the id of the detection of each ground truth, of a crowd the last one; 0 without."""
+    matches = np.zeros((len(chosen), len(ordered)))
+    threshold, place = (chosen >= 0).nonzero()
+    column = (ordered == chosen[threshold, place][:, None]).argmax(1) if len(place) else place
+    matches[threshold, column] = ids[place]
+    return matches
 
 
 def accumulate_results(results: Any, evaluated: Any, params: Any) -> list[PrecisionGrid]:

@@ -170,21 +170,10 @@ def _match_rows(
     **options: Any,
 ) -> Matches:
     """Match some rows, None for all, given their classes."""
-    # Detections by class and descending score, ground truths by image and class.
-    most = max(grid.max_detections)
-    ranges, shapes = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device), detections.shapes
-    some, true = _without_shapes(detections, rows), _without_shapes(ground_truths, true_rows)
-    works: Sequence[Callable[[], Any]] = (
-        partial(order_boxes, some, true, classes, most),
-        partial(ranges.bits, shapes, rows),  # meanwhile
-    )
-    (ordered, true_ordered), area_bits = workers.share(lambda work: work(), works)
-    area_bits = area_bits.index_select(0, ordered.rows)
-    del some, true, works
-    if rows is not None:
-        ordered = ordered._replace(rows=rows.index_select(0, ordered.rows))
-    if true_rows is not None:
-        true_ordered = true_ordered._replace(rows=true_rows.index_select(0, true_ordered.rows))
+    most, shapes = max(grid.max_detections), detections.shapes
+    ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
+    order_rows = partial(order_boxes, classes=classes, most=most)
+    ordered, true_ordered, area_bits = _ordered(detections, ground_truths, rows, true_rows, ranges, order_rows)
 
     # Ground truths that each area range ignores: crowds, and those outside the range.
     ignored = ranges.ignored(ground_truths, true_ordered)
@@ -217,6 +206,28 @@ def _match_rows(
     if most < len(ordered.rows):  # detections beyond the largest limit were no candidates
         matches = matches.within(len(grid.max_detections) - 1)
     return matches
+
+
+def _ordered(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    rows: Tensor | None,
+    true_rows: Tensor | None,
+    ranges: _AreaRanges,
+    order_rows: Callable[[Detections, GroundTruths], tuple[OrderedDetections, OrderedGroundTruths]],
+) -> tuple[OrderedDetections, OrderedGroundTruths, Integer[Tensor, " detections"]]:
+    """Some rows by class and descending score, or by image and class, and the area ranges that detections lie in."""
+    works: Sequence[Callable[[], Any]] = (
+        lambda: order_rows(_without_shapes(detections, rows), _without_shapes(ground_truths, true_rows)),
+        lambda: ranges.bits(detections.shapes, rows),  # meanwhile
+    )
+    (ordered, true_ordered), area_bits = workers.share(lambda work: work(), works)
+    area_bits = area_bits.index_select(0, ordered.rows)
+    if rows is not None:
+        ordered = ordered._replace(rows=rows.index_select(0, ordered.rows))
+    if true_rows is not None:
+        true_ordered = true_ordered._replace(rows=true_rows.index_select(0, true_ordered.rows))
+    return ordered, true_ordered, area_bits
 
 
 def _without_shapes(boxes: Objects, rows: Tensor | None) -> Objects:
