@@ -239,7 +239,7 @@ def test_a_bad_list_is_named(arguments, error, message):
 
 @pytest.mark.parametrize("number", [0, 1, 2, 8, 9, 40])
 def test_junk_identities_and_searched_cameras_may_be_few_or_many(number):
-    identities, cameras = torch.arange(100) % 50, torch.arange(100) % 45
+    identities, cameras = torch.stack([torch.arange(100) % 50, torch.arange(100) % 45], 1).unbind(1)  # columns
     chosen = range(3, 3 + number)
     found = find_relevance(
         torch.tensor([49]), identities, torch.tensor([0]), cameras, junk_identities=chosen, search_cameras=range(number)

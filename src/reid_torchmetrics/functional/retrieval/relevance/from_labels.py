@@ -230,7 +230,7 @@ def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor,
     """The start of every query's label among the sorted items with such labels, its number of items, and the items."""
     query_labels = query_labels.contiguous()  # searchsorted warns otherwise
     # Of a large gallery few items have the label of a query: only they are sorted.
-    items = _are_among(query_labels.unique(), gallery_labels.contiguous()).nonzero()[:, 0]
+    items = _are_among(query_labels.unique(), gallery_labels).nonzero()[:, 0]
     ordered, order = gallery_labels[items].sort(stable=True)
     order = items[order]
     start = torch.searchsorted(ordered, query_labels)
@@ -300,7 +300,7 @@ def _are_among(chosen: Int[Tensor, " chosen"], labels: Int[Tensor, " samples"]) 
     """Mark the samples with one of some ascending labels."""
     if 0 < len(chosen) <= _FEW_LABELS:
         return reduce(operator.ior, (labels == label for label in chosen.unbind()))
-    place = torch.searchsorted(chosen, labels).clamp_(max=max(0, len(chosen) - 1))
+    place = torch.searchsorted(chosen, labels.contiguous()).clamp_(max=max(0, len(chosen) - 1))  # else it warns
     return chosen[place] == labels if len(chosen) else torch.zeros_like(labels, dtype=torch.bool)
 
 
