@@ -6,6 +6,7 @@ import importlib
 import io
 import json
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -122,6 +123,10 @@ def test_the_classes_stand_in_the_place_of_pycocotools_until_that_is_undone(inst
     assert (COCO, COCOeval, Params) == (ours.COCO, ours.COCOeval, ours.Params)
     assert mask.__name__ == "pycocotools.mask"
     assert mask is sys.modules["pycocotools.mask"]
+    for module in modules()[:2]:  # detectron2 imports the masks from there
+        assert module.maskUtils is mask
+        assert not hasattr(module, "Missing")
+    assert find_spec("pycocotools").name == "pycocotools"  # as code asks that looks whether it is installed
     ours.uninstall()
     api, evaluation, _ = modules()
     assert api.COCO is not ours.COCO

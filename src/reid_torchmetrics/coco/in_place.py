@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 
 from . import data_set, evaluation
@@ -19,9 +21,10 @@ def install() -> None:
     """
     if _before:
         return
-    package, spec = ModuleType("pycocotools", __doc__), find_spec("pycocotools")
-    folders = [] if spec is None else [*(spec.submodule_search_locations or ())]
-    vars(package).update(coco=data_set, cocoeval=evaluation, __path__=folders)
+    package = module_from_spec(find_spec("pycocotools") or ModuleSpec("pycocotools", None, is_package=True))
+    vars(package).update(coco=data_set, cocoeval=evaluation)
+    for module in (data_set, evaluation):
+        vars(module)["__getattr__"] = _masks
     modules = {"pycocotools": package, "pycocotools.coco": data_set, "pycocotools.cocoeval": evaluation}
     _before.update({name: sys.modules.get(name) for name in modules})
     sys.modules.update(modules)
@@ -34,4 +37,13 @@ def uninstall() -> None:
             sys.modules.pop(name, None)
         else:
             sys.modules[name] = module
+    for module in (data_set, evaluation):
+        vars(module).pop("__getattr__", None)
     _before.clear()
+
+
+def _masks(name: str) -> ModuleType:
+    """`pycocotools.mask` by the name that both modules of pycocotools have for it; a module's `__getattr__`."""
+    if name != "maskUtils":
+        raise AttributeError(f"`pycocotools` must be asked for a name that it has; got {name!r}.")
+    return import_module("pycocotools.mask")
