@@ -192,3 +192,10 @@ def test_steps_in_another_order_are_refused():
         COCOeval(truth, truth, "bbox").summarize()
     with pytest.raises(ValueError, match="`iouType` must be one of 'bbox', 'segm', 'keypoints'; got 'box'"):
         COCOeval(truth, truth, "box")
+
+
+@pytest.mark.parametrize("name", ["computeIoU", "computeOks", "evaluateImg"])
+def test_a_subclass_with_overlaps_or_matches_of_its_own_is_refused(name):
+    kind = type("Rotated", (COCOeval,), {name: lambda *_: []})
+    with pytest.raises(TypeError, match=rf"^`{name}` must be that of `COCOeval`.*; got Rotated\.{name}\.$"):
+        kind(*one_box(), "bbox").evaluate()

@@ -81,6 +81,7 @@ class COCOeval:
     - `summarize` takes `maxDets` of any length: where pycocotools asks for a limit that is not there, it is the last.
     - What is printed is only the summary.
     - A change inside of `evalImgs` counts only after an assignment.
+    - `evaluate` calls neither `computeIoU` nor `evaluateImg`; a subclass with its own is an error.
     - A detected box with a NaN matches nothing; scores that are not finite, ground truths without a value and ids that
       come twice are errors.
     - An annotation of id 0 counts as missed, as in pycocotools, but with a warning.
@@ -121,7 +122,12 @@ class COCOeval:
 
         Raises:
             ValueError: a parameter, or an annotation without a value or with one that is not allowed, or ids twice.
+            TypeError: a subclass with overlaps or matches of its own.
         """
+        for name in ("computeIoU", "computeOks", "evaluateImg"):
+            if getattr(type(self), name) is not getattr(COCOeval, name):
+                rule = "which computes all images at once"
+                raise TypeError(f"`{name}` must be that of `COCOeval`, {rule}; got {type(self).__name__}.{name}.")
         params = self.params
         if params.useSegm is not None:
             params.iouType = "segm" if params.useSegm == 1 else "bbox"
