@@ -40,6 +40,10 @@ _FORWARD_FLAGS = (
 )
 
 
+# Told by their type alone: `isinstance` asks the metaclass of tensors.
+_PLAIN = {list, int, type(None)}
+
+
 class GrowingStates(Metric):
     """A metric with states that are lists of tensors; `update` appends to them.
 
@@ -70,14 +74,16 @@ class GrowingStates(Metric):
     def __setattr__(self, name: str, value: Any) -> None:
         """As in the base class, but without a search for modules: most of a constructor and a collection's `update`."""
         own = self.__dict__
-        is_plain = "_modules" in own and not isinstance(value, (Tensor, torch.nn.Module))
+        is_plain = type(value) in _PLAIN or not isinstance(value, (Tensor, torch.nn.Module))
         if is_plain and (name in own or not (hasattr(type(self), name) or self._is_registered(name))):
             own[name] = value
         else:
             super().__setattr__(name, value)
 
     def _is_registered(self, name: str) -> bool:
-        """Whether a module keeps an attribute in a place of its own."""
+        """Whether a module keeps an attribute in a place of its own, or has no places yet."""
+        if "_modules" not in self.__dict__:
+            return True
         return name in self._modules or name in self._parameters or name in self._buffers
 
     def _add_growing_states(self, empty: Mapping[str, Tensor]) -> None:
