@@ -38,10 +38,7 @@ _FORWARD_FLAGS = (
     "_cache",
     "compute_on_cpu",
 )
-
-
-# Told by their type alone: `isinstance` asks the metaclass of tensors.
-_PLAIN = {list, int, type(None)}
+_PLAIN = {list, int, type(None)}  # told by their type alone, as `isinstance` asks the metaclass of tensors
 
 
 class GrowingStates(Metric):
@@ -82,9 +79,8 @@ class GrowingStates(Metric):
 
     def _is_registered(self, name: str) -> bool:
         """Whether a module keeps an attribute in a place of its own, or has no places yet."""
-        if "_modules" not in self.__dict__:
-            return True
-        return name in self._modules or name in self._parameters or name in self._buffers
+        own = self.__dict__
+        return any(name in own.get(place, (name,)) for place in ("_modules", "_parameters", "_buffers"))
 
     def _add_growing_states(self, empty: Mapping[str, Tensor]) -> None:
         """Add states; each of `empty` has no rows, and the dtype and number of axes of what will be appended."""
