@@ -1,20 +1,16 @@
 """Lightning on two processes: what all of them log is what one process computes with the same weights."""
 
 import math
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-import reid_torchmetrics
 from reid_torchmetrics import ReIDMetrics
 from tests.distributed import lightning_run
+from tests.distributed.scripts import run_script
 
-REPOSITORY = Path(__file__).parents[2]
 TIMEOUT = 150
 
 
@@ -32,18 +28,8 @@ class Run:
 def script(tmp_path_factory) -> tuple[dict[str, Run], str]:
     """Both problems in one script, as starting it takes most of the time; and what both processes wrote to stderr."""
     folder = tmp_path_factory.mktemp("lightning")
-    environment = os.environ | {"PYTHONPATH": str(Path(reid_torchmetrics.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    finished = subprocess.run(
-        [sys.executable, "-m", lightning_run.__name__, str(folder)],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    return {problem: Run(folder / problem) for problem in lightning_run.PROBLEMS}, finished.stderr
+    stderr = run_script(lightning_run, folder, TIMEOUT)
+    return {problem: Run(folder / problem) for problem in lightning_run.PROBLEMS}, stderr
 
 
 @pytest.fixture

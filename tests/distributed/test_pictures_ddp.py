@@ -1,33 +1,17 @@
 """Pictures of an evaluation on two processes: the first one logs them, once, and both have the same numbers."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
-import reid_torchmetrics
 from tests.distributed import pictures_run
+from tests.distributed.scripts import run_script
 from tests.integrations.pictured_module import CURVES, MAP, files, named
 
 TIMEOUT = 90
 
 
 def test_pictures_are_logged_once_and_what_fails_in_one_process_leaves_none_waiting(tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(Path(reid_torchmetrics.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", pictures_run.__name__, str(tmp_path)]
-    finished = subprocess.run(
-        command,
-        cwd=Path(__file__).parents[2],
-        env=environment,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
+    stderr = run_script(pictures_run, tmp_path, TIMEOUT)
     first, second = (torch.load(tmp_path / f"process_{process}.pt") for process in range(2))
     assert first["values"] == second["values"]
     assert first["values"]["val/map"] == pytest.approx(MAP)
@@ -42,5 +26,5 @@ def test_pictures_are_logged_once_and_what_fails_in_one_process_leaves_none_wait
         "val/worst_images",
     ]
     assert files(tmp_path) == named([*retrieval, *detection, "val/hardest_queries"], 0)
-    assert finished.stderr.count("OSError: the picture is gone") == 2  # of two metrics, in one process
-    assert finished.stderr.count("No picture of `unused` was logged") == 1
+    assert stderr.count("OSError: the picture is gone") == 2  # of two metrics, in one process
+    assert stderr.count("No picture of `unused` was logged") == 1

@@ -37,9 +37,8 @@ from .shape_batches import TABLE_STATES, OverlapTable, table_states
 # Columns of a fingerprint.
 _COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels", "crowds", "counts"))
 _CLOSE = 0.1  # relative difference of sums: rounding may add or remove a weak detection
+_MANY_BOXES = 1 << 17  # of one batch, converted some at a time
 
-
-_MANY_BOXES = 1 << 17  # that are converted some at a time
 # Metadata of the fields that a metric has as states: the state without rows.
 _BOXES = {"empty": torch.empty((0, 4), device="cpu")}
 _FLOATS = {"empty": torch.empty(0, device="cpu")}

@@ -30,7 +30,7 @@ from .shape_batches import ShapeBatch
 from .unsound import Dicts, are_sound_boxes, without_unsound, without_unsound_objects
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # torch joins up to twice as many with one thread
-_MANY_LABELS = 1 << 17
+_MANY_LABELS = 1 << 17  # of one batch; from here on half of their memory is worth a look at them
 _MANY_IMAGES = 1 << 8  # enough for several threads to join the columns
 
 Note = Callable[[ShapeBatch, Mapping[str, Tensor]], None]

@@ -51,7 +51,7 @@ Candidates: TypeAlias = tuple[Tensor | None, Tensor | None]
 _LARGEST_THRESHOLD = 1 - 1e-10  # as in pycocotools: an overlap of 1 passes a threshold of 1 despite rounding
 _BITS_OF_UINT8 = 8
 _AREA_BLOCK = 1 << 16  # boxes whose areas stay in the cache of a CPU
-_LABEL_BLOCK = 1 << 17
+_LABEL_BLOCK = 1 << 17  # labels that are looked through at a time
 _MANY_DETECTIONS, _AT_A_TIME = 1 << 20, 1 << 19  # so many are matched by classes, about so many at a time
 
 
