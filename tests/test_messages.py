@@ -143,7 +143,7 @@ EVALUATED = [
     (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"])), TypeError, "`gallery_identities` must hold integers; got strings, which are numbered by `numpy.unique(names, return_inverse=True)[1]`, all queries and gallery items at once."),
     (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"], dtype=object)), TypeError, "`gallery_identities` must hold integers; got strings, which are numbered by `numpy.unique(names, return_inverse=True)[1]`, all queries and gallery items at once."),
     (lambda: evaluate(X, X, ID, [1, None, 1]), TypeError, "`gallery_identities` must be a tensor, an array or a list of numbers; got list."),
-    (lambda: evaluate(X, X, ID, [1.0, 2.0, 1.0]), TypeError, "`gallery_identities` must have an integer dtype; got torch.float32."),
+    (lambda: evaluate(X, X, ID, [1.0, 2.0, 1.0]), TypeError, "`gallery_identities` must have an integer dtype; got torch.float64."),
 ]  # fmt: skip
 
 MISTAKEN = [
@@ -206,7 +206,7 @@ UPDATES = [
     ({"cameras": None}, ValueError, "`cameras` must be given in every batch or in none; got a batch without it after batches with it."),
     ({"positions": X * NAN}, ValueError, "`positions` must be finite; got 3 rows with NaN or infinity, first [0, 1, 2]."),
     ({"positions": torch.ones(3, 4)}, ValueError, "`positions` must have shape [3] or [3, 1 to 3]; got [3, 4]."),
-    ({"positions": ID == 1}, TypeError, "`positions` must hold numbers; got torch.bool."),
+    ({"positions": ID == 1}, TypeError, "`positions` must hold integers, or floats of 32 or 64 bits; got torch.bool."),
     ({"clothes": X[0]}, TypeError, "`clothes` must have an integer dtype; got torch.float32."),
     ({"identities": None}, ValueError, "`identities` must be given unless relevance is by `radius` or by lists; got none."),
     ({"cams": CAM}, TypeError, "update() got an unexpected keyword argument 'cams', which may be `cameras`."),

@@ -47,8 +47,8 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
     """Arrays, and lists of numbers, as tensors; all else as it is, for the checks to refuse.
 
     An array shares its memory with the tensor, but for dtypes, byte orders and strides that torch does not have: these
-    are copied. A list is what `torch.tensor` makes of it. Both go to `device`; None: that of the first tensor among the
-    values, else the CPU. Tensors are `at_work`.
+    are copied. A list of floats is float64, another what `torch.tensor` makes of it. Both go to `device`; None: that
+    of the first tensor among the values, else the CPU. Tensors are `at_work`.
     """
     values = tuple(at_work(value, device) for value in values)
     if not any(isinstance(value, _KINDS) for value in values):
@@ -71,6 +71,8 @@ def _as_tensor(value: Any, device: torch.device) -> Any:
             tensor = torch.from_numpy(np.stack(value))  # `torch.tensor` warns that it is slow
         else:
             tensor = torch.tensor(value, dtype=None if len(value) else torch.int64, device="cpu")
+            if tensor.is_floating_point() and not isinstance(value[0], Tensor):  # Python's floats have 64 bits
+                tensor = torch.tensor(value, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError, RuntimeError, OverflowError):  # strings, dicts, lists of unequal lengths
         return value
     return tensor.to(device)

@@ -208,8 +208,8 @@ def integer_labels(argument: str, value: object, length: int | None = None, devi
 def positions(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
     """Raise unless `value` holds finite coordinates [N] or [N, 1 to 3], and return them as float64 [N, 1 to 3]."""
     value = _tensor(argument, value, device)
-    if value.dtype not in (*_FLOATING_DTYPES, *_INTEGER_DTYPES):
-        raise TypeError(f"`{argument}` must hold numbers; got {value.dtype}.")
+    if value.dtype not in (torch.float32, torch.float64, *_INTEGER_DTYPES):
+        raise TypeError(f"`{argument}` must hold integers, or floats of 32 or 64 bits; got {value.dtype}.")
     columns = value[:, None] if value.ndim == 1 else value
     if columns.ndim != 2 or not 1 <= columns.shape[1] <= 3 or length not in (None, len(value)):
         size = "N" if length is None else length

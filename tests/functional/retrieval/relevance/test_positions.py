@@ -1,14 +1,16 @@
 """Positives within a radius, from the definition: |p - q| <= radius in float64, by differences."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import find_relevance
+from reid_torchmetrics import ReIDMetrics
+from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, evaluate_scores, find_relevance
 from reid_torchmetrics.functional.retrieval.relevance import from_labels
 
 EXACTLY_25 = [(25,), (-25,), (15, 20), (-7, 24), (24, -7), (12, 15, 16), (0, -15, 20), (25, 0, 0)]
@@ -63,7 +65,39 @@ def test_a_pair_at_exactly_the_radius_is_a_positive_and_one_beyond_is_none(step,
     assert near(query, item, math.nextafter(25.0, 0.0)) == [[]]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_positions_of_half_a_precision_are_refused(dtype):
+    with pytest.raises(TypeError, match="must hold integers, or floats of 32 or 64 bits; got torch"):
+        find_relevance(query_positions=torch.zeros(1, 2, dtype=dtype), gallery_positions=torch.zeros(1, 2), radius=5.0)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.floats(-26, 26), st.floats(-1e-9, 1e-9)), min_size=1, max_size=5))
+def test_lists_arrays_and_tensors_of_coordinates_agree_where_float32_has_half_a_metre(offsets):
+    # Northings of 5,000 km; the definition in Python's floats decides who lies within 25 m.
+    query, items = [[5e6, 4e5]], [[5e6 + 25.1, 4e5], *([5e6 + first + second, 4e5] for first, second in offsets)]
+    expected = len(slowly(query, items, 25.0)[0])
+    scores, kinds = np.zeros((1, len(items))), (list, np.array, lambda rows: torch.tensor(rows, dtype=torch.float64))
+    embeddings = np.ones((1 + len(items), 2), dtype=np.float32)
+    for kind in kinds:
+        positions = {"query_positions": kind(query), "gallery_positions": kind(items)}
+        found = [
+            evaluate_scores(scores, **positions, protocol="pitts30k"),
+            evaluate(embeddings[:1], embeddings[1:], **positions, protocol="pitts30k", self_index=[-1]),
+        ]
+        metric = ReIDMetrics(protocol="pitts30k")
+        metric.update(embeddings[:1], positions=kind(query), is_query=True)
+        metric.update(embeddings[1:], positions=kind(items), is_query=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append(metric.results())
+        rows = {"query_positions": kind(query), "positive_positions": kind(items)}
+        counter = RankCounter(embeddings[:1], embeddings[1:], **rows, radius=25.0)
+        counted = [int(each.num_positives) for each in found] + [int(counter.ranks().num_positives)]
+        assert counted == [expected] * 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int64])
 def test_coordinates_of_another_dtype_are_those_numbers_in_float64(dtype):
     rows = torch.randint(0, 60, (30, 2), generator=torch.Generator().manual_seed(0)).to(dtype)
     assert near(rows[:9], rows[9:], 25.0) == slowly(rows[:9].tolist(), rows[9:].tolist(), 25.0)
