@@ -158,6 +158,25 @@ def test_the_program_of_oxford(command, tmp_path, ranked):
     assert numbers(said)["map"] == pytest.approx(expected, abs=1e-12)
 
 
+def test_lists_that_miss_a_positive_are_written_in_every_form_and_compared(command, tmp_path):
+    (tmp_path / "truth.qrels").write_text("q1 0 a 1\nq2 0 b 1\n", encoding="utf-8")
+    for name, found in (("one", "c"), ("two", "b")):
+        (tmp_path / f"{name}.run").write_text(f"q1 Q0 a 1 0.9 x\nq2 Q0 {found} 1 0.9 x\n", encoding="utf-8")
+        words = ["--reports", "mean_rank", "median_rank", "anmrr", "map", "--report", f"{name}.html"]
+        words += ["--save", f"{name}.npz", "--json"]
+        said = command("lists", f"{name}.run", "truth.qrels", *words, f"{name}.json")
+        assert said.status == 0, said.err
+        assert ("never" in said.out) == (name == "one")
+        assert numbers(command("lists", f"{name}.run", "truth.qrels", *words, "-"))["map"] == (0.5, 1.0)[name == "two"]
+    measures = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))["measures"]
+    assert (measures["mean_rank"]["value"], measures["mean_rank"]["said"]) == (None, "never")
+    assert "never" in (tmp_path / "one.html").read_text(encoding="utf-8")
+    said = command("compare", "one.npz", "two.npz", "--report", "compared.html")
+    assert said.status == 0, said.err
+    assert "never" in said.out
+    assert command("compare", "one.npz", "two.npz", "--json", "-").status == 0
+
+
 def test_lists_of_trec_and_of_an_index(command, tmp_path):
     (tmp_path / "bm25.run").write_text("q1 Q0 d2 1 0.9 x\nq1 Q0 d1 2 0.5 x\n", encoding="utf-8")
     (tmp_path / "robust.qrels").write_text("q1 0 d1 2\nq1 0 d3 0\nq2 0 d2 1\n", encoding="utf-8")

@@ -7,11 +7,15 @@ from dataclasses import fields, is_dataclass
 import torch
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, YoloMAP, evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval import KReciprocal
+from reid_torchmetrics.functional.detection import coco_evaluate, evaluate_images, voc_evaluate, yolo_evaluate
+from reid_torchmetrics.functional.retrieval import KReciprocal, evaluate_lists, evaluate_stream, person_search
+from tests.found_classes import images_of
 from tests.functional.retrieval.evaluation import two_models
 from tests.functional.retrieval.evaluation.one_call import GALLERY, LABELS, LISTS, QUERY, SCORES
+from tests.functional.retrieval.evaluation.test_person_search import SCENE
 from tests.metrics.detection.detection_samples import fed, images, named
 from tests.report import problems
+from tests.stream_problems import counter_of, drawn
 
 
 def of_a_metric(gallery=GALLERY, **options):
@@ -40,10 +44,18 @@ def detections(metric, *, dtype=torch.float32, with_ids=False, class_names=None,
     return fed(metric, preds, target).results(**options)
 
 
+def of_a_stream():
+    query, positives, blocks = drawn(3)
+    counter = counter_of(query, positives)
+    counter.update(*blocks[0])
+    return evaluate_stream(counter)
+
+
 def no_images():
     return DetectionMAP().results(boxes=True, across_classes=True)
 
 
+TENSORS = images_of(([(0.9, True), (0.3, False)], 2), ([(0.8, True)], 1))
 RETRIEVAL: dict[str, Callable] = {
     "embeddings": lambda: evaluate(QUERY, GALLERY, *LABELS),
     "no cameras": lambda: evaluate(QUERY, GALLERY, *LABELS[:2], ties="expected", rerank=KReciprocal()),
@@ -51,6 +63,15 @@ RETRIEVAL: dict[str, Callable] = {
     "drawn": lambda: two_models.evaluated(0, "vehicleid"),
     "shots": lambda: two_models.evaluated(0, "sysu_mm01_all_single"),
     "lists": of_lists,
+    "cut lists": lambda: evaluate_lists([[1, 2], [4]], [[1, 9], [5, 4]], reports=("map", "mean_rank", "median_rank")),
+    "graded lists": lambda: evaluate_lists([[1, 2], [4]], [{1: 2, 9: 1, 2: 0}, {4: 3}], reports=("map", "ndcg_5")),
+    "named lists": lambda: evaluate_lists({"q": ["a", "b"], "r": []}, {"q": ["b", "z"], "r": ["a"]}),
+    "declared positives": lambda: evaluate_lists([[1, 2]], [[1]], num_positives=3),
+    "person search": lambda: person_search(**SCENE),
+    "person not found": lambda: person_search(
+        **SCENE | {"embeddings": SCENE["embeddings"], "true_images": [0, 1, 5, 3]}
+    ),
+    "stream": of_a_stream,
     "metric": lambda: of_a_metric(nearest=5, camera_pairs=True),
     "metric alone": of_a_metric,
     "not ranked": not_ranked,
@@ -66,6 +87,10 @@ DETECTION: dict[str, Callable] = {
     "yolov4": lambda: detections(YoloMAP(matching="yolov4")),
     "no images": no_images,
     "function": problems.coco,
+    "tensors": lambda: coco_evaluate(*TENSORS),
+    "voc of tensors": lambda: voc_evaluate(*TENSORS),
+    "yolo of tensors": lambda: yolo_evaluate(*TENSORS),
+    "lvis": lambda: evaluate_images(*images(0), evaluator="lvis"),
 }
 COMPARISON: dict[str, Callable] = {
     "two models": lambda: two_models.compared(two_models.evaluated(0), two_models.evaluated(1), per_identity=True)

@@ -1,5 +1,6 @@
 """Results in files: what is read is what was written, and nothing else is read."""
 
+import inspect
 import json
 import math
 import pickle
@@ -16,9 +17,11 @@ import torch
 
 import reid_torchmetrics
 from reid_torchmetrics import write_report
+from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.result_files import FORMAT, SavedResults
 from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
+from tests.functional import saved_results
 from tests.functional.retrieval.evaluation import two_models
 from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.report import problems
@@ -43,6 +46,19 @@ def test_results_that_are_read_are_those_that_were_written(name, tmp_path):
         assert difference(results, loaded) == ""
     assert (str(loaded), loaded.to_dict()) == (str(results), results.to_dict())
     assert difference(reloaded(loaded, tmp_path), loaded) == ""
+
+
+def test_every_function_that_returns_results_makes_some_that_are_saved():
+    sources = "".join(map(inspect.getsource, (saved_results, two_models, problems)))
+    functions = {
+        name
+        for face in (retrieval, detection)
+        for name in face.__all__
+        if inspect.isfunction(function := getattr(face, name))
+        and function.__annotations__.get("return") in {kind.__name__ for kind in SavedResults.__subclasses__()}
+    }
+    assert {"evaluate_lists", "voc_evaluate", "compare"} < functions
+    assert [name for name in sorted(functions) if f"{name}(" not in sources] == []
 
 
 def test_results_of_embeddings_are_saved_with_their_first_candidates_and_the_first_number_between_cameras(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -75,7 +76,7 @@ class NamedNumbers(ABC):
     def _repr_html_(self) -> str:
         """A table for notebooks: the numbers between the first and the last line of the text."""
         above, *_, below = map(escape, str(self).splitlines())
-        rows = (f"<tr><th>{escape(name)}</th><td>{mean:.4f}</td></tr>" for name, mean in self.means.items())
+        rows = (f"<tr><th>{escape(name)}</th><td>{in_words(mean)}</td></tr>" for name, mean in self.means.items())
         return f"<table><caption>{above}</caption>{''.join(rows)}</table><p>{below}</p>"
 
     def plot(self, figure: str | None = None, *, ax: Any = None) -> Any:
@@ -100,6 +101,20 @@ class NamedNumbers(ABC):
         if why_not := rows[figure].why_not(self):
             raise ValueError(f"`figure` must be one that the results have; got {figure!r}: {why_not}")
         return rows[figure].plot(self, ax=ax)
+
+
+NEVER = "never"
+"""an infinite number, such as a mean of ranks where a positive is never retrieved, in words"""
+
+
+def in_words(value: float, form: str = ".4f") -> str:
+    """A number as text prints it; an infinite one is "never"."""
+    return NEVER if math.isinf(value) else format(value, form)
+
+
+def json_safe(value: float) -> float | None:
+    """A number as JSON has it: None for one that is undefined or infinite."""
+    return value if math.isfinite(value) else None
 
 
 def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], str]:

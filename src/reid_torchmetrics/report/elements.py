@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from numpy.typing import NDArray
 
+from reid_torchmetrics.functional.named_numbers import in_words
 from reid_torchmetrics.functional.retrieval.measures import parse_report, title_of
 
 if TYPE_CHECKING:
@@ -177,8 +178,8 @@ def of_measure(name: str, value: float) -> str:
 
 
 def rank(value: float) -> str:
-    """A rank, or a mean or median of ranks and other counts."""
-    return UNDEFINED if math.isnan(value) else f"{value:,.2f}".removesuffix(".00")
+    """A rank, or a mean or median of ranks and other counts; "never" for what is not retrieved."""
+    return UNDEFINED if math.isnan(value) else in_words(value, ",.2f").removesuffix(".00")
 
 
 def heading(name: str) -> str:

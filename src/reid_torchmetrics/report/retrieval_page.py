@@ -86,6 +86,8 @@ def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html
 
 
 def _number_row(results: RetrievalResults, name: str, mean: float, generator: torch.Generator) -> list[str]:
+    if name not in results.averaged:
+        return [heading(name), of_measure(name, mean), "none: no mean over queries"]
     interval = results.interval(name, generator=generator, level=_LEVEL, repeats=_REPEATS)
     low, high = (of_measure(name, float(end)) for end in (interval.low, interval.high))
     between = low if low == high else f"{low} to {high}"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import reid_torchmetrics
 from reid_torchmetrics import KReciprocal, ReIDMeanAP
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, Difference, compare
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, Difference, compare, evaluate_lists
 from reid_torchmetrics.functional.retrieval.evaluation import comparison
 from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, samples, seeded
 from tests.metrics.reid.samples import needs_more
@@ -88,6 +88,24 @@ def test_of_ranks_the_lower_is_better():
     assert difference.difference == pytest.approx(-1)  # (-4 + 2 - 1) / 3
     assert (difference.num_better, difference.num_worse, difference.is_rank) == (2, 1, True)
     assert not compared(A, B).differences["map"].is_rank
+
+
+def test_a_query_that_is_found_at_last_is_better_and_two_that_are_never_found_are_equal():
+    # Ranks 1, never, never against 1, 1, never.
+    lists = [[1], [2], [3]]
+    a, b = (evaluate_lists(each, lists, reports=("mean_rank", "map")) for each in ([[1], [9], [9]], [[1], [2], [9]]))
+    found, mirrored = compared(a, b), compared(b, a)
+    rank, back = found.differences["mean_rank"], mirrored.differences["mean_rank"]
+    assert (rank.num_better, rank.num_worse, rank.num_equal) == (1, 0, 2)
+    assert (back.num_better, back.num_worse, back.num_equal) == (0, 1, 2)
+    assert (rank.mean_a, rank.mean_b) == (math.inf, math.inf)
+    assert all(math.isnan(each) for each in (rank.difference, rank.low, rank.high, rank.p_value))
+    assert found.differences["map"].difference == pytest.approx(1 / 3)
+    assert "never" in str(found)
+    assert "none: a mean is infinite" in str(found)
+    measures = json.loads(json.dumps(found.to_dict(), allow_nan=False))["measures"]
+    assert (measures["mean_rank"]["mean_a"], measures["mean_rank"]["mean_a_said"]) == (None, "never")
+    assert "mean_a_said" not in measures["map"]
 
 
 def test_anmrr_is_better_where_it_is_lower_and_a_median_is_not_compared():

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
-from reid_torchmetrics.functional.named_numbers import split_conventions
+from reid_torchmetrics.functional.named_numbers import NEVER, in_words, json_safe, split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report, title_of
@@ -36,7 +36,10 @@ _QUERY_DRAWS, _IMAGE_DRAWS = 10_000, 1_000  # each draw of images is an evaluati
 
 @dataclass(frozen=True)
 class Difference:
-    """How a number of one model differs from that of another; NaN where one of them has no valid query."""
+    """How a number of one model differs from that of another; NaN where one of them has no valid query.
+
+    Where a mean is infinite, as of ranks that lists lack, difference, interval and p-values are NaN.
+    """
 
     mean_a: float
     mean_b: float
@@ -116,12 +119,13 @@ class Comparison(SavedResults):
         return f"intervals: {self.repeats} bootstrap samples of {unit}; p: {self.permutations} {flips} of {unit}{seed}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, JSON-safe: undefined numbers are None."""
+        """Everything, JSON-safe: undefined and infinite numbers are None, infinite means are `said` "never"."""
         settings = {name: getattr(self, name) for name in ("protocol", "setup_a", "setup_b")}
         return {
             "measures": {
                 name: {key: _json_safe(value) for key, value in asdict(difference).items()}
                 | {"convention": self.conventions[name]}
+                | {f"{key}_said": NEVER for key in ("mean_a", "mean_b") if math.isinf(getattr(difference, key))}
                 for name, difference in self.differences.items()
             },
             "gained": {"positions": self.gained.tolist(), "query_index": self.gained_index.tolist()},
@@ -196,7 +200,8 @@ def compare(
     itself. Queries of one identity are not independent of each other: with `per_identity`, whole identities are drawn
     and flipped. A query without a positive has no difference; under `empty_target_action` "neg" and "pos" it counts the
     same in both means, so 0. Differences by no more than rounding, 1e-12 of the values, are 0. Where no query of one
-    model is valid, as with embeddings that are not finite, differences, intervals and p-values are NaN. A single query
+    model is valid, as with embeddings that are not finite, differences, intervals and p-values are NaN; so are
+    they where a mean is infinite, as of ranks that lists lack. Infinite values are equal to each other. A single query
     has an interval without width and a p-value of 1.
 
     Queries are matched by `query_index`, so they may come in another order in `b`; where evaluations were not given
@@ -320,7 +325,7 @@ def _differences(
     differences = {name: _without_rounding(*values) for name, values in pairs.values.items()}
     of_a, of_b = a.means, b.means
     resampled = chances(
-        {name: values for name, values in differences.items() if not math.isnan(of_a[name] + of_b[name])},
+        {name: values for name, values in differences.items() if math.isfinite(of_a[name] + of_b[name])},
         resampling,
         weight=weight,
         identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
@@ -335,8 +340,9 @@ def _differences(
 
 def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
     """Differences theirs - ours; 0 for values that only rounding tells apart, as on two devices."""
-    differences = theirs.double() - ours.double()
-    return differences.masked_fill(differences.abs() <= ROUNDING * torch.maximum(ours.abs(), theirs.abs()), 0.0)
+    differences, size = theirs.double() - ours.double(), torch.maximum(ours.abs(), theirs.abs())
+    is_equal = (ours == theirs) | ((differences.abs() <= ROUNDING * size) & size.isfinite())
+    return differences.masked_fill(is_equal, 0.0)
 
 
 def _difference(name: str, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
@@ -362,7 +368,9 @@ def _changes_at_rank_1(ours: Tensor, theirs: Tensor) -> tuple[Int[Tensor, " gain
 
 
 def _cells(name: str, of: Difference, *, has_holm: bool) -> list[str]:
-    numbers = f"{of.mean_a:.4f}", f"{of.mean_b:.4f}", f"{of.difference:+.4f}", f"[{of.low:+.4f}, {of.high:+.4f}]"
+    means = in_words(of.mean_a), in_words(of.mean_b)
+    interval = "none: a mean is infinite" if NEVER in means else f"[{of.low:+.4f}, {of.high:+.4f}]"
+    numbers = *means, f"{of.difference:+.4f}", interval
     p_values = [f"{p_value:.4f}" for p_value in (of.p_value, of.p_holm)[: 1 + has_holm]]
     return [name, *numbers, *p_values, *map(str, (of.num_better, of.num_worse, of.num_equal))]
 
@@ -370,4 +378,4 @@ def _cells(name: str, of: Difference, *, has_holm: bool) -> list[str]:
 def _json_safe(value: Any) -> Any:
     if isinstance(value, (Protocol, Setup)):
         return value.to_dict() if isinstance(value, Protocol) else asdict(value)
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return json_safe(value) if isinstance(value, float) else value

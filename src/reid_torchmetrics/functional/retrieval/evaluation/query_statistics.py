@@ -84,7 +84,7 @@ def sums_of_groups(
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """A confidence interval; both ends are NaN where there is nothing to average."""
+    """A confidence interval; both ends are NaN where there is nothing to average, or where the mean is infinite."""
 
     low: Float[Tensor, ""]
     high: Float[Tensor, ""]
@@ -133,8 +133,9 @@ def bootstrap_interval(
     weight = None if weight is None else _checks.weights("weight", weight, len(values), values.device)
     # A query without positives is drawn only where it counts something: `terms` leaves the others out.
     mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
-    if mean.isnan():
-        return Interval(mean, mean, level)
+    if not mean.isfinite():
+        undefined = torch.full_like(mean, torch.nan)
+        return Interval(undefined, undefined, level)
     totals, sizes, counted = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
     if identities is not None:
         totals, sizes = terms_of_identities(identities[counted], totals, sizes)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics._renamed import renamed
-from reid_torchmetrics.functional.named_numbers import NamedNumbers, split_conventions
+from reid_torchmetrics.functional.named_numbers import NEVER, NamedNumbers, in_words, json_safe, split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
@@ -256,10 +256,11 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return self.nearest(1).confident_mistakes(n)
 
     def to_dict(self) -> dict[str, Any]:
-        """Numbers, conventions and counts, JSON-safe: undefined numbers are None."""
+        """Numbers, conventions and counts, JSON-safe: undefined and infinite numbers are None, these `said` "never"."""
         return {
             "measures": {
-                name: {"value": None if math.isnan(mean) else mean, "convention": self.conventions[name]}
+                name: {"value": json_safe(mean), "convention": self.conventions[name]}
+                | ({"said": NEVER} if math.isinf(mean) else {})
                 for name, mean in self.means.items()
             },
             "counts": asdict(self.counts),
@@ -277,7 +278,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             f" {counts.junk} junk, {counts.not_ranked} not ranked)"
         )
         alone, shared = split_conventions(self.conventions)
-        lines = [f"  {name:<12} {mean:.4f}  {alone[name]}".rstrip() for name, mean in self.means.items()]
+        lines = [f"  {name:<12} {in_words(mean)}  {alone[name]}".rstrip() for name, mean in self.means.items()]
         return "\n".join([head, *lines, f"  {'; '.join(filter(None, (str(self.setup), shared)))}"])
 
     def _columns(self) -> dict[str, Any]:

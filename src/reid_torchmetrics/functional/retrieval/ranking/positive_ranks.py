@@ -75,7 +75,8 @@ class PositiveRanks:
     Raises:
         TypeError: a tensor that holds no integers.
         ValueError: lengths or devices that do not fit, ranks that do not ascend within a query or are not between 1
-            and its number of candidates, more positives than candidates, or groups that do not fit the ranks.
+            and its number of candidates, unless above `UNRETRIEVED`, more retrieved positives than candidates, or
+            groups that do not fit the ranks.
     """
 
     rank: Int[Tensor, " positives"]
@@ -94,7 +95,7 @@ class PositiveRanks:
         _checks.integer_labels("num_positives", self.num_positives)
         _checks.integer_labels("num_candidates", self.num_candidates, len(self.num_positives))
         _checks.same_device("num_positives", self.num_positives, "num_candidates", self.num_candidates)
-        _check_counts(self.num_positives, self.num_candidates)
+        _check_counts(self.num_positives, self.num_candidates, self.rank)
         _checks.integer_labels("rank", self.rank, int(self.num_positives.sum()), self.num_positives.device)
         _check_ascending(self.rank, self.num_positives, self.num_candidates)
         if self.tied is not None:
@@ -238,11 +239,12 @@ def in_float(rank: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return rank.double().masked_fill(rank > UNRETRIEVED, torch.inf)
 
 
-def _check_counts(num_positives: Tensor, num_candidates: Tensor) -> None:
-    """Raise unless every query has as many candidates as positives, or more."""
+def _check_counts(num_positives: Tensor, num_candidates: Tensor, rank: Tensor) -> None:
+    """Raise unless every query has as many candidates as positives, or more; a cut list may lack some."""
     if (query := _first_true(num_positives < 0)) is not None:
         raise ValueError(f"`num_positives` must be at least 0; got {int(num_positives[query])} for query {query}.")
-    if (query := _first_true(num_positives.long() > num_candidates.long())) is not None:
+    is_cut = bool((rank > UNRETRIEVED).any())
+    if not is_cut and (query := _first_true(num_positives.long() > num_candidates.long())) is not None:
         raise ValueError(
             f"`num_positives` must be at most `num_candidates`; got {int(num_positives[query])} of"
             f" {int(num_candidates[query])} for query {query}."
@@ -259,7 +261,7 @@ def _check_ascending(rank: Tensor, num_positives: Tensor, num_candidates: Tensor
             f"`rank` must ascend within a query, each rank once; got {int(rank[first])}, {int(rank[first + 1])} for"
             f" query {int(query[first])}."
         )
-    if (first := _first_true(rank > num_candidates.long()[query])) is not None:
+    if (first := _first_true((rank > num_candidates.long()[query]) & (rank <= UNRETRIEVED))) is not None:
         raise ValueError(
             f"`rank` must be at most `num_candidates`; got {int(rank[first])} of"
             f" {int(num_candidates[query[first]])} for query {int(query[first])}."
