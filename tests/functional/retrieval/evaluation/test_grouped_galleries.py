@@ -1,5 +1,6 @@
 """Groups of gallery items: the score of a group is that of its best member, whatever the order, tiles and labels."""
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import GalleryDraw, KReciprocal, Protocol, evaluate, evaluate_scores
 from tests.reference.groups import best_members, members, scores_of_groups
 from tests.strategies import ALL_TIES, problems
@@ -127,6 +129,58 @@ def test_where_members_lie_apart_the_position_of_the_best_decides():
     assert results.num_positives.tolist() == [2, 1]
     assert results.first_rank.tolist() == [1, 2]
     assert results.nearest(1).is_positive.tolist() == [[True], [False]]
+
+
+def near_groups(scores, groups, is_near, ties):
+    """Which groups are positives of a query: by definition, from the members with the largest score."""
+    found = {}
+    for group in members(groups):
+        best = [item for item in group if scores[item] == max(scores[each] for each in group)]
+        near = [is_near[item] for item in best]
+        found[groups[group[0]]] = {"optimistic": any(near), "stable": near[0]}.get(ties, all(near))
+    return found
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), min_size=1, max_size=9),
+    st.sampled_from(ALL_TIES),
+    BYTES,
+)
+def test_of_equal_best_members_the_tie_policy_decides(items, ties, max_bytes):
+    groups, scores, is_near = ([*column] for column in zip(*items, strict=True))
+    expected = near_groups(scores, groups, is_near, ties)
+    results = evaluate_scores(
+        torch.tensor([scores]).float(),
+        query_positions=[0.0],
+        gallery_positions=[0.0 if near else 100.0 for near in is_near],
+        gallery_groups=groups,
+        radius=25.0,
+        ties=ties,
+        max_bytes=max_bytes,
+    )
+    lists = results.nearest(9)
+    listed = [groups[item] for item in lists.index[0].tolist() if item >= 0]
+    judged = dict(zip(listed, lists.is_positive[0].tolist(), strict=False))
+    assert judged == expected
+    assert results.num_positives.tolist() == [sum(expected.values())]
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable", "grouped", "expected"])
+def test_equal_members_at_other_positions_come_in_any_order(ties):
+    embeddings, positions = (
+        torch.tensor([[1.0, 0.0]] * 3 + [[0.0, 1.0]]),
+        torch.tensor([0.0, 100.0, 100.0, 3.0]).double(),
+    )
+    groups, values = torch.tensor([5, 5, 6, 7]), set()
+    for order in itertools.permutations(range(4)):
+        metrics = ReIDMetrics(protocol="tokyo247", ties=ties)
+        metrics.update(embeddings[:1], positions=torch.zeros(1).double(), index=torch.tensor([9]), is_query=True)
+        for item in order:
+            row = torch.tensor([item])
+            metrics.update(embeddings[row], positions=positions[row], index=row, groups=groups[row], is_query=False)
+        values.add(str(metrics.compute()))
+    assert len(values) == 1
 
 
 def test_cameras_that_are_searched_are_those_of_groups():

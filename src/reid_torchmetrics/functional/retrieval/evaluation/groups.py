@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.ranking import Nearest
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Nearest
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, LabelValues, Relevance, find_near, packed
 from reid_torchmetrics.functional.retrieval.scores import GroupScores
 from reid_torchmetrics.functional.world import World, all_reduce_values
@@ -74,16 +74,27 @@ class Grouping:
         query: Float[Tensor, "queries axes"],
         gallery: Float[Tensor, "items axes"],
         radius: float,
+        ties: str,
     ) -> Relevance:
-        """The relevance by positions: groups are positives if their best member is within a radius of the query."""
+        """The relevance by positions: groups are positives if their best member is within a radius of the query.
+
+        Of equal best members the first decides where places break ties, any one where positives go first, else all.
+        """
         kept = self.kept(relevance)
         start, length, members = find_near(query, gallery[kept.members], radius)
         # Only groups with some member within the radius are looked at, each once for a query.
         row, place = segments.runs(start, length)
         group = segments.numbers(kept.sizes)[members[place]]
         row, group = torch.stack([row, group], dim=1).unique(dim=0).unbind(1)
-        best = scores.best_members(row, group)
-        is_near = (query[row] - gallery[best]).square_().sum(1).sqrt_() <= radius
+        is_near, policy = torch.empty_like(row, dtype=torch.bool), TIE_POLICIES[ties]
+        for inside, sizes, best in scores.all_best_members(row, group):
+            of_query = query[row[inside]].repeat_interleave(sizes, 0)
+            near = (of_query - gallery[best]).square_().sum(1).sqrt_() <= radius
+            if policy.by_place is not None:
+                is_near[inside] = near[segments.starts(sizes)]
+            else:
+                needed = 1 if policy.positives_first else sizes
+                is_near[inside] = segments.reduce(near.double(), "sum", sizes) >= needed
         length = row[is_near].bincount(minlength=len(query))
         return replace(relevance, order=group[is_near], run_start=segments.starts(length), run_length=length)
 

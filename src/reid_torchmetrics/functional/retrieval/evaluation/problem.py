@@ -218,8 +218,8 @@ class RetrievalProblem:
         of_groups = replace(self.labels, gallery=at(labels, groups.first))
         return replace(self, labels=of_groups, groups=groups, member_positions=positions)
 
-    def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
-        """Scores and relevance under a protocol."""
+    def prepare(self, protocol: Protocol, ties: str, world: World = ALONE) -> tuple[Scores, Relevance]:
+        """Scores and relevance under a protocol and a tie policy."""
         # Each process has relevance for its own part of the gallery, so it may fail on one alone.
         relevance = world.guarded(lambda: self._relevance(protocol))
         if self.groups is None:
@@ -227,13 +227,13 @@ class RetrievalProblem:
         _checks.length(self.source.argument, self.source.shape[0], relevance.num_queries)
         kept = self.groups.kept(relevance)
         scores = GroupScores(self.source.scores_of(kept.members, world), kept.members, kept.sizes)
-        return scores, world.guarded(lambda: self._by_best_members(protocol, relevance, scores))
+        return scores, world.guarded(lambda: self._by_best_members(protocol, relevance, scores, ties))
 
-    def _by_best_members(self, protocol: Protocol, relevance: Relevance, scores: GroupScores) -> Relevance:
+    def _by_best_members(self, protocol: Protocol, relevance: Relevance, scores: GroupScores, ties: str) -> Relevance:
         if self.groups is None or self.member_positions is None or protocol.radius is None:
             return relevance
         positions = LABELS["positions"].check("query_positions", self.labels.query["positions"])
-        return self.groups.find_near(relevance, scores, positions, self.member_positions, protocol.radius)
+        return self.groups.find_near(relevance, scores, positions, self.member_positions, protocol.radius, ties)
 
     def _relevance(self, protocol: Protocol) -> Relevance:
         # Lists were moved to the scores; labels on another device are the user's mistake.

@@ -129,7 +129,7 @@ def find_rank_lists(
         TypeError: `k` is not an int, or `queries` not an integer tensor.
         ValueError: `k` is below 1, `queries` has a position that no query has, or the score of a candidate is NaN.
     """
-    scores, relevance = problem.prepare(protocol, world)
+    scores, relevance = problem.prepare(protocol, ties, world)
     places = problem.kept_places(relevance)
     # Places of candidates and first positives, then the labels that go with them.
     listed = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)

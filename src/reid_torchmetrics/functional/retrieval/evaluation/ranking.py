@@ -65,7 +65,7 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         ValueError: options that do not fit the problem, scores that are NaN.
     """
     # The stages above, one by one; places break ties by position across the parts of the gallery.
-    scores, relevance = problem.prepare(options.protocol, world)
+    scores, relevance = problem.prepare(options.protocol, options.ties, world)
     places = problem.kept_places(relevance)
     labels = relevance.query_identities, relevance.query_cameras
     ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=places)

@@ -11,6 +11,7 @@ Members lie group by group, and are scored piece by piece; a group may lie in se
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float, Int
@@ -60,7 +61,16 @@ class GroupScores:
 
     def best_members(self, query: Int[Tensor, " pairs"], group: Int[Tensor, " pairs"]) -> Int[Tensor, " pairs"]:
         """Positions of the best members of groups, each for a query; of equal members the first."""
-        best, num_members = torch.empty_like(group), self._edges_listed[-1]
+        best = torch.empty_like(group)
+        for inside, sizes, positions in self.all_best_members(query, group):
+            best[inside] = positions[segments.starts(sizes)]
+        return best
+
+    def all_best_members(
+        self, query: Int[Tensor, " pairs"], group: Int[Tensor, " pairs"]
+    ) -> Iterator[tuple[Int[Tensor, " some"], Int[Tensor, " some"], Int[Tensor, " members"]]]:
+        """For some pairs at a time, the number of equal best members of each, and the positions of all of them."""
+        num_members = self._edges_listed[-1]
         num_rows = max(1, self.max_bytes // max(1, self.dtype.itemsize * num_members))
         for rows in segments.ranges(self.num_queries, num_rows):
             inside = ((query >= rows.start) & (query < rows.stop)).nonzero()[:, 0]
@@ -74,9 +84,7 @@ class GroupScores:
             pair, column = segments.runs(self._edges[group[inside]], sizes)
             values = scores[(query[inside] - rows.start)[pair], column]
             is_best = values == segments.reduce(values, "max", sizes)[pair]
-            first = torch.searchsorted(pair[is_best], torch.arange(len(inside), device=self.device))
-            best[inside] = self._positions[column[is_best][first]]
-        return best
+            yield inside, segments.reduce(is_best.double(), "sum", sizes).long(), self._positions[column[is_best]]
 
 
 def _add_largest(
