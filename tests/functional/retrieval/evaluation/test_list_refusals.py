@@ -40,7 +40,7 @@ BAD_LISTS = [
     (([[1]],), {}, ValueError, "`query_identities` must be given, or `positives`; got neither."),
     (([[1]],), Q | {"gains": [[1]]}, ValueError, "`gains` must come with `positives`; got none."),
     (([[2]],), Q, ValueError, "`retrieved` must lie in [-1, 2); got values from 2 to 2."),
-    (([[1]],), Q | {"protocol": "cub200"}, ValueError, "`self_index` must be given under protocol 'cub200', which searches every query among the others; got none."),
+    (([[1]],), Q | {"protocol": "cub200"}, ValueError, "`self_index` must hold every query's own place in the gallery under protocol 'cub200', which searches every query among the others; got 1 queries without."),
     (([[1]],), Q | {"protocol": "oxford5k"}, ValueError, "`protocol` 'oxford5k' needs `ground_truth`, lists for every query; got labels."),
     (([[1]], [[1]]), {"protocol": "vehicleid"}, ValueError, "`protocol` must draw no gallery, as lists are given; got GalleryDraw(shots=1, per='identity')."),
     (([[1]], [[1]]), {"missing_queries": "drop"}, ValueError, "`missing_queries` must be one of 'neg', 'skip'; got 'drop'."),

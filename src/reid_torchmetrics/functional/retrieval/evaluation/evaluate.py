@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.world import ALONE, warn_once
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions
 from .protocols import find_protocol
-from .queries import IN_GALLERY, NOTHING_POOLED, count_as_right, find_copies, pool_queries
+from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
@@ -147,7 +147,7 @@ def evaluate_scores(
     problem = RetrievalProblem(Matrix(scores, max_bytes), labels).grouped(chosen)
     # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:
-        _check_own_places(chosen, labels.self_index, len(scores))
+        check_own_places(chosen, labels.self_index, len(scores))
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
@@ -161,19 +161,6 @@ def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: Retriev
     copies = find_copies(query, gallery)
     if len(copies[0]) and count_as_right(query, gallery, copies, labels.relevance(protocol, problem.source)):
         warn_once(ALONE, "queries in the gallery", IN_GALLERY)
-
-
-def _check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:
-    """Raise unless every query is in the gallery, and says where."""
-    num_unknown = num_queries
-    if self_index is not None:
-        _checks.integer_labels("self_index", self_index, num_queries)
-        num_unknown = int((self_index < 0).sum())
-    if num_unknown:
-        raise ValueError(
-            f"`self_index` must hold every query's own place in the gallery under protocol {protocol.name!r}, which"
-            f" searches every query among the others; got {num_unknown} queries without."
-        )
 
 
 def _named(*labels: Any) -> dict[str, Any]:
@@ -214,7 +201,7 @@ def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | 
     if cameras is not None and len(cameras) and searched and not set(searched) & set(cameras.tolist()):
         warn_once(
             ALONE,
-            f"search cameras {searched}",
+            "search cameras",
             f"`search_cameras` must hold cameras of the gallery; got {searched}, which no gallery item has, so that the"
             " results are NaN.",
         )

@@ -26,6 +26,7 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_r
 from .list_forms import MISSING_QUERIES, ItemReader, Joined, Lists, Truth, join_keys, read_retrieved, read_truth
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol
+from .queries import check_own_places
 from .rank_lists import RankLists
 from .ranking import Ranking
 from .ranking_options import Setup
@@ -94,6 +95,8 @@ def evaluate_lists(
         # Items are positions in the gallery.
         joined, device = Joined(retrieved, None), getattr(retrieved, "device", None)
         query, gallery, self_index = _arrays.as_tensors(*labels.values(), device=device)
+        if chosen.needs_groups:
+            raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
         items = read_retrieved(retrieved, reader, len(query))
         truth = _truth_by_identities(items, query, gallery, self_index, chosen)
     else:
@@ -173,11 +176,8 @@ def _truth_by_identities(
     protocol.check_relevance((), lists=False)
     relevance = find_relevance(query, gallery, self_index=self_index, **protocol.relevance_options)
     _checks.in_range("retrieved", items.flatten(), -1, len(gallery))
-    if protocol.leave_one_out and self_index is None:
-        raise ValueError(
-            f"`self_index` must be given under protocol {protocol.name!r}, which searches every query among the others;"
-            " got none."
-        )
+    if protocol.leave_one_out:
+        check_own_places(protocol, self_index, len(query))
     of, entry = segments.runs(relevance.run_start, relevance.run_length)
     item, is_kept = relevance.order[entry], None
     if relevance.kept is not None:

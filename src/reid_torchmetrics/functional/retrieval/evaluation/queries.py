@@ -15,6 +15,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, non_finite_rows
 
+from .protocol import Protocol
 from .query_statistics import sums_of_groups
 
 _MOST_QUERIES = 32  # that are looked for
@@ -160,3 +161,16 @@ def count_as_right(query: Tensor, gallery: Tensor, copies: tuple[Tensor, Tensor]
         distance = (gallery[positives].double() - query[number]).norm(dim=1)
         has_others |= bool((distance > _CLOSE * query[number].double().norm()).any())
     return has_others and len(right) >= _LEAST_QUERIES and 2 * len(right) > len(query[:: _step(query)])
+
+
+def check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:
+    """Raise unless every query is in the gallery, and says where."""
+    num_unknown = num_queries
+    if self_index is not None:
+        _checks.integer_labels("self_index", self_index, num_queries)
+        num_unknown = int((self_index < 0).sum())
+    if num_unknown:
+        raise ValueError(
+            f"`self_index` must hold every query's own place in the gallery under protocol {protocol.name!r}, which"
+            f" searches every query among the others; got {num_unknown} queries without."
+        )

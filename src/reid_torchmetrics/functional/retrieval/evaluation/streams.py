@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.retrieval.ranking import RankCounter
 
 from .protocol import Protocol
 from .protocols import find_protocol
+from .queries import check_own_places
 from .ranking import Ranking
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
@@ -32,18 +33,26 @@ def evaluate_stream(
 
     Raises:
         TypeError: `counter` is no `RankCounter`.
-        ValueError: a protocol with other rules than the counter's, with two camera rules, with drawn galleries, or that
-            needs lists.
+        ValueError: a protocol with other rules than the counter's, with two camera rules, with drawn galleries or
+            groups, that needs lists, or that searches every query among the others, for a counter without `self_index`
+            of all.
     """
     _checks.instance("counter", counter, (RankCounter,))
     _checks.positive_int("max_rank", max_rank)
     protocol = find_protocol(protocol)
     protocol.check_relevance((), lists=False)
-    if protocol.draw is not None or protocol.for_cmc is not protocol:
+    unlike = {
+        "draws galleries": protocol.draw is not None,
+        "ranks groups": protocol.needs_groups,
+        "has two": protocol.for_cmc is not protocol,
+    }
+    if any(unlike.values()):
         raise ValueError(
-            "`protocol` must rank one whole gallery by one camera rule, as a counter does; got"
-            f" {protocol.name!r}, which {'has two' if protocol.draw is None else 'draws galleries'}."
+            "`protocol` must rank one whole gallery of items by one camera rule, as a counter does; got"
+            f" {protocol.name!r}, which {next(what for what in unlike if unlike[what])}."
         )
+    if protocol.leave_one_out:
+        check_own_places(protocol, counter.relevance.self_index, counter.relevance.num_queries)
     rules = protocol.relevance_options
     # A counter that was not told of a rule has the default, as a protocol has.
     counted = Protocol(name="", source="").relevance_options | counter.rules
