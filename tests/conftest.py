@@ -28,14 +28,6 @@ def _seed() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test hear the warnings that a process gives once."""
-    from reid_torchmetrics.functional import world  # noqa: PLC0415 - after the hook
-
-    monkeypatch.setattr(world, "_said", set())
-
-
-@pytest.fixture(autouse=True)
 def _no_figure_stays_open() -> Iterator[None]:
     """Close what a test drew with pyplot, as TorchMetrics' `plot` does: others ask whether a figure was left open."""
     yield

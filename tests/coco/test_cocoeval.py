@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from reid_torchmetrics.coco import COCO, COCOeval
+from reid_torchmetrics.coco.evaluation import Params
 from tests.coco.drawn import ARRAYS, differing, draw, evaluated, is_same
 from tests.golden import cocoeval_cases
 
@@ -199,3 +200,51 @@ def test_a_subclass_with_overlaps_or_matches_of_its_own_is_refused(name):
     kind = type("Rotated", (COCOeval,), {name: lambda *_: []})
     with pytest.raises(TypeError, match=rf"^`{name}` must be that of `COCOeval`.*; got Rotated\.{name}\.$"):
         kind(*one_box(), "bbox").evaluate()
+
+
+@pytest.mark.parametrize("name", ["_gts", "_dts"])
+def test_objects_that_a_subclass_changes_are_refused(name):
+    def prepare(self, change):
+        COCOeval._prepare(self)
+        for rows in getattr(self, name).values():
+            for row in rows:
+                row.update(change)
+
+    truth, found = one_box()
+    for change in ({"ignore": 1}, {}):
+        kind = type("Own", (COCOeval,), {"_prepare": lambda self, change=change: prepare(self, change)})
+        evaluation = kind(truth, truth.loadRes([found]), "bbox")
+        if change:
+            message = rf"^`_prepare` must leave the objects as they are; .*; got another `{name}`\.$"
+            with pytest.raises(TypeError, match=message):
+                evaluation.evaluate()
+        else:
+            evaluation.evaluate()
+
+
+def test_arrays_of_matches_cannot_be_changed():
+    truth, found = one_box()
+    evaluation = COCOeval(truth, truth.loadRes([{"score": 0.9, **found}]), "bbox")
+    evaluation.evaluate()
+    row = next(row for row in evaluation.evalImgs if row is not None)
+    arrays = {name for name, value in row.items() if isinstance(value, np.ndarray)}
+    assert arrays == {"dtMatches", "gtMatches", "gtIgnore", "dtIgnore"}
+    for name in arrays:
+        with pytest.raises(ValueError, match="read-only"):
+            row[name][:] = 1
+
+
+def test_parameters_get_the_defaults_of_other_shapes():
+    changed, fresh = Params("bbox"), {name: vars(Params(name)) for name in ("bbox", "keypoints")}
+    for name, reset in (("keypoints", changed.setKpParams), ("bbox", changed.setDetParams)):
+        changed.maxDets, changed.imgIds, changed.useCats = [7], [3], 0
+        reset()
+        expected = fresh[name] | {"iouType": "bbox"}
+        assert {key: repr(value) for key, value in vars(changed).items()} == {
+            key: repr(value) for key, value in expected.items()
+        }
+
+
+def test_nothing_is_downloaded():
+    with pytest.raises(NotImplementedError, match="`download` must not be called: nothing is downloaded"):
+        COCO().download()

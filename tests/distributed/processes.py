@@ -97,11 +97,8 @@ def _run(
     import jaxtyping  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
-    from reid_torchmetrics.functional import world  # noqa: PLC0415
-
     jaxtyping.config.update("jaxtyping_disable", process > 0)  # one executes the shapes, half of the time, for all
     torch.manual_seed(0)
-    world._said.clear()
     distributed.init_process_group("gloo", store=store, rank=process, world_size=size, timeout=COLLECTIVE_TIMEOUT)
     try:
         return "returns", function(process, size, *args)

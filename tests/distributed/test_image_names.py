@@ -31,7 +31,7 @@ def together(metrics: list, ask) -> list:
     """What `ask` says of each of some metrics, which are those of so many processes."""
 
     def process(world: threads.ThreadWorld) -> object:
-        metrics[world.process]._world = world
+        metrics[world.process]._processes = world
         return ask(metrics[world.process])
 
     return threads.run(len(metrics), process)

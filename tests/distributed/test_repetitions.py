@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.functional import world
 from reid_torchmetrics.functional.retrieval import KReciprocal
 
 RULE = "`index` must be the number of a sample in its data set, the same only for repetitions of the sample; got "
@@ -159,7 +158,6 @@ def test_other_labels_on_another_process_are_refused_on_all(processes):
 
 def changed(process: int, size: int) -> tuple[list[str], float]:
     """Process 0 was not reset; process 1 has a sample of process 0, another view of it, and holds one sample twice."""
-    world._said.clear()
     metric = fed(_own(process, samples()))
     metric.update(**(at(samples(seed=1), [0, 2]) if process == 0 else at(samples(seed=1), [4])))
     if process:

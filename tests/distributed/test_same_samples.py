@@ -52,7 +52,6 @@ def said(embeddings: Tensor, identities: Tensor, shards: Shards, is_query=None, 
 
     The samples are compared but not ranked, which would be most of the time.
     """
-    world._said.clear()
 
     def rank(of: world.World) -> None:
         own = torch.tensor(shards[of.process], dtype=torch.int64)

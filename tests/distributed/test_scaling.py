@@ -75,7 +75,7 @@ class Counted:
 
     def __init__(self, world: World) -> None:
         self.size, self.process, self.members, self.device = world.size, world.process, world.members, world.device
-        self._world, self.calls = world, []
+        self._world, self.calls, self.said = world, [], world.said
 
     def _hand_on(self, method: str, received: float, *args: object) -> object:
         self.calls.append(received)
@@ -115,7 +115,7 @@ class Counted:
 
 def on_threads(world: threads.ThreadWorld) -> Costs:
     def count(metric: ReIDMeanAP) -> tuple[int, float]:
-        metric._world = counted = Counted(world)
+        metric._processes = counted = Counted(world)
         type(metric).compute(metric)  # not its wrapper, which looks for a process group
         counted.conclude(None)  # as the wrapper does
         return len(counted.calls), sum(counted.calls)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.world import DistributedMetricError
+from reid_torchmetrics.functional.world import DistributedMetricError, Said
 
 SECONDS = 60
 
@@ -23,7 +23,7 @@ class ThreadWorld:
 
     def __init__(self, process: int, size: int, barrier: threading.Barrier, board: list[Any]) -> None:
         self.process, self.size, self.members = process, size, tuple(range(size))
-        self._barrier, self._board = barrier, board
+        self._barrier, self._board, self.said = barrier, board, Said(set())
 
     def _all_gather(self, value: Any) -> list[Any]:
         self._board[self.process] = value

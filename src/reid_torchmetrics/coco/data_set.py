@@ -154,6 +154,14 @@ class COCO:
         keys = ("image_id", "bbox", "score", "category_id")
         return [dict(zip(keys, (*row[:3], int(row[3])), strict=True)) for row in rows]
 
+    def download(self, tarDir: str | None = None, imgIds: Ids = ()) -> None:
+        """Raise: nothing is downloaded.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("`download` must not be called: nothing is downloaded; get images by `coco_url`.")
+
     def annToRLE(self, ann: Row) -> Row:
         """The mask of an annotation, also of polygons: its `size` and `counts`, bytes in COCO's compressed form."""
         lengths = run_lengths(ann, self.imgs)

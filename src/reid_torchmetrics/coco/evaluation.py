@@ -58,12 +58,23 @@ class Params:
         _checks.one_of("iouType", iouType, ("bbox", "segm", "keypoints"))
         self.iouType = iouType
         self.useSegm: int | None = None
+        self._set(iouType)
+
+    def setDetParams(self) -> None:
+        """Give all parameters but the type their defaults of boxes and masks."""
+        self._set("bbox")
+
+    def setKpParams(self) -> None:
+        """Give all parameters but the type their defaults of keypoints."""
+        self._set("keypoints")
+
+    def _set(self, iou_type: str) -> None:
         self.imgIds: Any = []
         self.catIds: Any = []
         self.iouThrs: Any = np.array(COCO_IOU_THRESHOLDS)
         self.recThrs: Any = np.array(COCO_RECALL_THRESHOLDS)
-        limits, areas = defaults_of(iouType)
-        self.maxDets: Any = [_LIMIT_OF_KEYPOINTS] if iouType == "keypoints" else [*limits]
+        limits, areas = defaults_of(iou_type)
+        self.maxDets: Any = [_LIMIT_OF_KEYPOINTS] if iou_type == "keypoints" else [*limits]
         self.areaRng: Any = [[*ends] for ends in areas.values()]
         self.areaRngLbl: Any = [*areas]
         self.useCats = 1
@@ -80,8 +91,10 @@ class COCOeval:
 
     - `summarize` takes `maxDets` of any length: where pycocotools asks for a limit that is not there, it is the last.
     - What is printed is only the summary.
-    - A change inside of `evalImgs` counts only after an assignment.
-    - `evaluate` calls neither `computeIoU` nor `evaluateImg`; a subclass with its own is an error.
+    - Arrays inside of `evalImgs` cannot be changed; a change of other values counts only after an assignment.
+    - `evaluate` calls neither `computeIoU` nor `evaluateImg`; a subclass with its own is an error, and so is a
+      `_prepare` that changes the objects.
+    - `params.catIds` stays as it is with `useCats=0`, where pycocotools leaves [-1], so `useCats` can be 1 again.
     - A detected box with a NaN matches nothing; scores that are not finite, ground truths without a value and ids that
       come twice are errors.
     - An annotation of id 0 counts as missed, as in pycocotools, but with a warning.
@@ -122,7 +135,7 @@ class COCOeval:
 
         Raises:
             ValueError: a parameter, or an annotation without a value or with one that is not allowed, or ids twice.
-            TypeError: a subclass with overlaps or matches of its own.
+            TypeError: a subclass with overlaps, matches or objects of its own.
         """
         for name in ("computeIoU", "computeOks", "evaluateImg"):
             if getattr(type(self), name) is not getattr(COCOeval, name):
@@ -135,8 +148,18 @@ class COCOeval:
         if params.useCats:
             params.catIds = np.unique(params.catIds).tolist()
         self._prepare()
+        self._check_objects()
         self._assigned = None  # by a subclass
         self._paramsEval = copy.deepcopy(params)
+
+    def _check_objects(self) -> None:
+        """Raise if a subclass changed the objects, for they have been read."""
+        if self._problem is None:
+            return
+        for name, side in (("_gts", self._problem.truth), ("_dts", self._problem.results)):
+            if name in vars(self) and vars(self)[name] != side.prepared(self.params.iouType):
+                rule = "must leave the objects as they are; change the annotations of"
+                raise TypeError(f"`_prepare` {rule} `cocoGt` and `cocoDt` instead; got another `{name}`.")
 
     def _prepare(self) -> None:
         for name in ("ious", "_gts", "_dts"):
@@ -210,7 +233,9 @@ class COCOeval:
             if problem.key != key_of(params):
                 problem = CocoProblem.read(self.cocoGt, self.cocoDt, params)
             problem = replace(problem, grid=grid_of(params))
-            grids = [evaluate_matches(problem.matches(), problem.grid)]
+            matches = problem.matches()
+            self._once("told", lambda _: problem.look(matches))
+            grids = [evaluate_matches(matches, problem.grid)]
         names = ("precision", "recall", "scores")
         arrays = {name: torch.cat([getattr(grid, name) for grid in grids], -2).contiguous().numpy() for name in names}
         date = time.strftime("%Y-%m-%d %H:%M:%S")

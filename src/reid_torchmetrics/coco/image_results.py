@@ -94,6 +94,9 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
                 "gtIgnore": is_ignored[ordered].astype(int),
                 "dtIgnore": is_ignored[chosen] | ((dt_matches == 0) & is_outside[places]),
             }
+            for value in result.values():
+                if isinstance(value, np.ndarray):  # a change would not count
+                    value.flags.writeable = False
             listed.append(result)
     return listed
 

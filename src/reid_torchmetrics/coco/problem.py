@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -13,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.detection.evaluation import look_at_objects
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
     CocoGrid,
@@ -149,6 +150,11 @@ class CocoProblem:
         is_none = matches.true_positive & (matches.ground_truths == zero)
         return replace(matches, matched=matches.matched & ~is_none, true_positive=matches.true_positive & ~is_none)
 
+    def look(self, matches: Matches) -> None:
+        """Warn of units and categories that can hardly be meant."""
+        has_sizes = len(self.grid.area_ranges) > 1
+        look_at_objects(self.detections, self.ground_truths, matches, has_sizes=has_sizes, labels=self.categories)
+
 
 def key_of(params: Any) -> tuple[Any, ...]:
     """The parameters that decide what the objects are."""
@@ -180,7 +186,7 @@ def _check_ids(rows: list[Row]) -> None:
         raise ValueError(f"`annotations` must have an id of their own; got {twice[0]!r} {counts[twice[0]]} times.")
     if 0 in counts:
         text = "Annotation 0 counts as missed, and its match as wrong, as in pycocotools: ids must begin with 1."
-        warnings.warn(text, stacklevel=5)  # the line that calls `evaluate`
+        warn(text)
 
 
 def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, crowds: Tensor) -> tuple[Shapes, Shapes]:

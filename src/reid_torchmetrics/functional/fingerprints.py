@@ -5,7 +5,6 @@ Equal values have equal hashes, other values nearly never.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from .world import World, warn_once
+from .world import Said, World, warn_once
 
 _SHIFTS = (30, 27, 31)
 _FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
@@ -74,7 +73,7 @@ class SameItems:
         )
 
 
-def warn_of_forgotten_reset(items: str, own: Sequence[Tensor], *others: Sequence[Tensor]) -> None:
+def warn_of_forgotten_reset(said: Said, items: str, own: Sequence[Tensor], *others: Sequence[Tensor]) -> None:
     """Warn if the batches since the last evaluation have all the labels of the batches before.
 
     Labels that are the metric's `own` have a row for each item.
@@ -84,5 +83,5 @@ def warn_of_forgotten_reset(items: str, own: Sequence[Tensor], *others: Sequence
     number = sum(map(len, own[-new:]))
     pairs = (pair for each in (own, *others) for pair in zip(each[-2 * new : -new], each[-new:], strict=True))
     if 0 < 2 * new <= len(own) and number >= LEAST_GATHERED and all(old.equal(late) for old, late in pairs):
-        said = f"The last {number} {items} have the labels of the {number} before; all count. Was `reset` forgotten?"
-        warnings.warn(said, stacklevel=2)
+        text = f"The last {number} {items} have the labels of the {number} before; all count. Was `reset` forgotten?"
+        said.tell("reset", text)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import random
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import torch
@@ -38,6 +38,8 @@ class Kept(Generic[Result]):
 
     number: int
     result: Result
+    found: Mapping[str, str | None] = field(default_factory=dict)
+    """what was warned of when it was made"""
 
 
 class ResultCache(Generic[Result]):
@@ -59,13 +61,13 @@ class ResultCache(Generic[Result]):
         self.clear()  # newer samples are asked for
         return None
 
-    def keep(self, states: States, key: Hashable, result: Result, *, number: int) -> None:
+    def keep(self, states: States, key: Hashable, made: Kept[Result]) -> None:
         """Remember a result; results of other samples are let go."""
         others = self._results if self._samples is not None and self._samples.are(states) else []
         if not others:
             self._samples = _StateSnapshot(states, self._lifetime, self._forget)
         others = [(known, kept) for known, kept in others if known != key]
-        self._results = [(key, Kept(number, result)), *others][:_MOST_KEPT]
+        self._results = [(key, made), *others][:_MOST_KEPT]
 
     def clear(self) -> None:
         """Forget all results."""

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from reid_torchmetrics._warnings import warn
 
 Result = TypeVar("Result")
 
@@ -36,6 +37,23 @@ class DistributedMetricError(RuntimeError):
     """Raised on every process when some process failed, with the processes and their messages."""
 
 
+class Said:
+    """What was warned of: each subject once for a metric, and in each call of a function."""
+
+    def __init__(self, subjects: set[str] | None = None) -> None:
+        """Take the subjects that a metric has heard of; None for a function."""
+        self.subjects = subjects
+        self.found: dict[str, str | None] = {}
+        """the texts by subject, None where all is well: they are kept with a result that others share"""
+
+    def tell(self, about: str, text: str) -> None:
+        """Warn, unless the metric has heard of the subject."""
+        if self.subjects is None or about not in self.subjects:
+            if self.subjects is not None:
+                self.subjects.add(about)
+            warn(text)
+
+
 @runtime_checkable
 class World(Protocol):
     """The processes that share a problem; all of them make the same calls in the same order."""
@@ -48,6 +66,7 @@ class World(Protocol):
     """numbers of these processes, to tell them from other groups; empty for one process"""
     device: torch.device
     """device of the tensors that are exchanged, settled by the first message"""
+    said: Said
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
         """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
@@ -79,6 +98,10 @@ class Alone:
 
     size, process, device = 1, 0, torch.device("cpu")
     members: tuple[int, ...] = ()
+
+    def __init__(self, said: Said | None = None) -> None:
+        """Take what a metric has heard; None for a function."""
+        self.said = Said() if said is None else said
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
         """Copy the values."""
@@ -192,19 +215,23 @@ def exchange_rows(world: World, sizes: Sequence[int], *parts: SentRows) -> list[
     return buffers
 
 
-_said: set[str] = set()
-"""subjects of the warnings that `warn_once` has given"""
-
-
 def warn_once(world: World, about: str, text: str, is_so: Callable[[], bool] = lambda: True) -> None:
-    """Warn on process 0 where `is_so`, once `about` a subject; all processes must call."""
+    """Warn on process 0 where `is_so`, as often as `Said` says; all processes must call."""
 
     def say() -> None:
-        if world.process == 0 and about not in _said and is_so():
-            _said.add(about)
-            warnings.warn(text, stacklevel=2)
+        is_said = world.process == 0 and is_so()
+        if world.said.subjects is not None:
+            world.said.found[about] = text if is_said else None
+        if is_said:
+            world.said.tell(about, text)
 
     world.guarded(say)  # a warning may be an error
+
+
+def warn_again(world: World, found: Mapping[str, str | None]) -> None:
+    """Warn a metric of what another found when it made the result that they share; all processes must call."""
+    for about, text in found.items():
+        warn_once(world, about, text or "", lambda: text is not None)  # noqa: B023 - called at once
 
 
 def differing(what: str, values: Sequence[object]) -> DistributedMetricError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from reid_torchmetrics._version import __version__
+from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.named_numbers import split_conventions
 from reid_torchmetrics.plot import FIGURES, ResultFigure
 
@@ -59,7 +59,7 @@ def picture_or_why(draw: Callable[[], Html]) -> Html:
     try:
         return draw()
     except Exception as error:  # noqa: BLE001 - the user's functions
-        warnings.warn("A picture of the report is missing; the page says why in its place.", stacklevel=2)
+        warn("A picture of the report is missing; the page says why in its place.")
         return note(f"No picture: {error or type(error).__name__}")
 
 

@@ -186,7 +186,8 @@ def test_one_warning_says_how_many_there_are_and_a_number_counts_all():
         fed(metric, preds, target, size=2)
         metric.compute()
         metric.results(across_classes=True, boxes=True)
-    (warning,) = caught
+    warning, after_reset = caught
+    assert str(after_reset.message) == str(warning.message)
     assert str(warning.message) == (
         "8 detected boxes are not finite or have a negative size: the network has not learned yet, or `box_format` is"
         " another one. They overlap nothing, so they are false positives or, for their area, ignored. Later ones are"

@@ -270,6 +270,7 @@ def test_wrong_groups_are_refused(groups, kind, message):
     [
         ([1.5], TypeError, "`target[0]['neg_category_ids']` must hold ints; got [1.5]."),
         (3, TypeError, "`target[0]['neg_category_ids']` must hold ints; got 3."),
+        ([True], TypeError, "`target[0]['neg_category_ids']` must hold ints; got [True]."),
         ([2**63], ValueError, "`target[0]['neg_category_ids']` must fit int64; got [9223372036854775808]."),
     ],
 )
@@ -279,6 +280,23 @@ def test_wrong_lists_are_refused_and_nothing_is_stored(value, kind, message):
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         metric.update(preds, target)
     assert metric.compute()["map"] == -1
+
+
+@pytest.mark.parametrize("key", ["neg_category_ids", "not_exhaustive_category_ids"])
+@pytest.mark.parametrize("as_metric", [True, False])
+def test_lists_in_preds_and_misspelt_lists_are_refused(key, as_metric):
+    def work(preds, target):
+        return LvisMAP("xywh").update(preds, target) if as_metric else evaluate_images(preds, target, evaluator="lvis")
+
+    preds, target = CASES[0].dicts()
+    with pytest.raises(ValueError, match=rf"^`preds\[1\]` must not have `{key}`, a key of `target`; got \[5\]\.$"):
+        work([preds[0], preds[1] | {key: [5]}, *preds[2:]], target)
+    for typo in (key[:-1], key.replace("_ids", "_id"), key.replace("category", "categroy"), key.replace("_", "-")):
+        message = rf"^`target\[0\]` must have keys that are known; got `{typo}`, which may be `{key}`\.$"
+        with pytest.raises(ValueError, match=message):
+            work(preds, [target[0] | {typo: [5]}, *target[1:]])
+    for free in ("category_ids", "ids", "file_name", "neg", 7):
+        LvisMAP("xywh").update(preds, [target[0] | {free: [5]}, *target[1:]])
 
 
 def test_lists_may_be_tensors_and_arrays():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import functools
 import sys
-import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,12 +18,14 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
+from torchmetrics.utilities.prints import rank_zero_only
 
 from reid_torchmetrics._arrays import lacks_float64, place_of_work
-from reid_torchmetrics.functional.world import ALONE, Alone
+from reid_torchmetrics.functional.world import ALONE, Alone, Said
 
 from .process_group import DistributedWorld
 
@@ -38,6 +39,7 @@ _FORWARD_FLAGS = (
     "_cache",
     "compute_on_cpu",
 )
+_heard: WeakIdKeyDictionary = WeakIdKeyDictionary()  # subjects of warnings, by the first batch that they are about
 _PLAIN = {list, int, type(None)}  # told by their type alone, as `isinstance` asks the metaclass of tensors
 
 
@@ -51,11 +53,14 @@ class GrowingStates(Metric):
     __jit_unused_properties__: ClassVar[list[str]] = [
         *Metric.__jit_unused_properties__,
         "update_called",
+        "_world",
         "_forward_cache",
     ]
 
-    _world: DistributedWorld | Alone = ALONE
+    _processes: DistributedWorld | None = None
     """the processes that share the samples, while they are several and the metric is synced"""
+    _owned = ""
+    """a state of tensors of its own, shared by metrics of one compute group alone"""
     _concludes = False
     """whether all processes are told of an error while the metric is synced"""
     _states_before_sync: dict[str, Any] | None = None
@@ -67,6 +72,7 @@ class GrowingStates(Metric):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._empty_states: dict[str, Tensor] = {}
+        self._told: set[str] = set()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """As in the base class, but without a search for modules: most of a constructor and a collection's `update`."""
@@ -155,6 +161,19 @@ class GrowingStates(Metric):
         ):
             yield
 
+    @property
+    def _world(self) -> DistributedWorld | Alone:
+        return self._processes or Alone(self._said())
+
+    def _said(self) -> Said:
+        """What this metric was warned of since `reset`; metrics of a compute group share batches, and hear it once."""
+        batches = self._held()[self._owned] if self._owned else []
+        return Said(_heard.setdefault(batches[0], self._told) if batches else self._told)
+
+    def _warn(self, about: str, text: str) -> None:
+        """Warn of a batch on process 0."""
+        rank_zero_only(self._said().tell)(about, text)
+
     @abstractmethod
     def _sync_compute(self) -> None:
         """Run the collectives of `compute`, so that an error on one process is raised on all."""
@@ -200,11 +219,11 @@ class GrowingStates(Metric):
     def reset(self) -> None:
         """Forget all samples, and what was refused."""
         if self._states_before_forward is None:  # `forward` resets, too
-            self._deferred_error = None
+            self._deferred_error, self._told = None, set()
         # The base class empties lists in place, also lists that a collection shares. They are plain attributes;
         # `setattr` of a module would look for them among parameters first.
         vars(self).update({name: [] for name in self._defaults})
-        self._states_before_sync, self._world = None, ALONE
+        self._states_before_sync = self._processes = None
         super().reset()
 
     def _copy_state_dict(self) -> dict[str, Any]:
@@ -237,7 +256,7 @@ class GrowingStates(Metric):
         finally:
             self._states_before_forward = None
             if not self._is_synced:  # the base class forgets a step's synchronization without `unsync`
-                self._states_before_sync, self._world = None, ALONE
+                self._states_before_sync = self._processes = None
 
     @property
     def update_called(self) -> bool:
@@ -305,8 +324,9 @@ class GrowingStates(Metric):
         process_group = process_group or self.process_group
         gathered = {}
         if self.dist_sync_fn is None and dist_sync_fn in (None, gather_all_tensors):
-            world = DistributedWorld(process_group, torch.device("cpu") if self.compute_on_cpu else self.device)
-            self._world = world if world.size > 1 else ALONE
+            device = torch.device("cpu") if self.compute_on_cpu else self.device
+            world = DistributedWorld(process_group, device, self._said())
+            self._processes = world if world.size > 1 else None
         else:
             gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
         self._states_before_sync = before
@@ -325,12 +345,12 @@ class GrowingStates(Metric):
         """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""
         if should_unsync and self._is_synced:
             self._cache = self._states_before_sync
-            self._states_before_sync, self._world = None, ALONE
+            self._states_before_sync = self._processes = None
         super().unsync(should_unsync)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the processes: they cannot be pickled or copied."""
-        return super().__getstate__() | {"_world": ALONE}
+        return super().__getstate__() | {"_processes": None}
 
     __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
 
@@ -359,42 +379,3 @@ class _FloatsOnly:
 
     def __str__(self) -> str:
         return str(self._fn)  # the base class recognizes casts by it
-
-
-class _SharedCopies:
-    """Gives every metric that is fed the same batch on the CPU the same tensor, so that they hold, and rank, it once.
-
-    On a device each clones a view for itself; they rank it once as well, for the values are compared then.
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[weakref.ref[Tensor], int, weakref.ref[Tensor]] | None = None
-
-    def __call__(self, values: Tensor) -> Tensor:
-        """A tensor to keep, as `detached_copy` makes it."""
-        # An inference tensor keeps no count of changes in place, and to compare values on a device waits for it.
-        if values.is_inference() or values.device.type != "cpu":
-            return detached_copy(values)
-        if self._last is not None:
-            source, version, owned = self._last[0](), self._last[1], self._last[2]()
-            is_last = source is values and version == values._version  # noqa: SLF001 - no public name
-            if is_last and owned is not None and _has_values_of(owned, values):
-                return owned
-        kept = detached_copy(values)
-        self._last = (weakref.ref(values), values._version, weakref.ref(kept))  # noqa: SLF001
-        return kept
-
-
-shared_copy = _SharedCopies()
-
-
-def _has_values_of(owned: Tensor, values: Tensor) -> bool:
-    """Whether a tensor is still what `detached_copy` would make: NumPy, for one, writes without counting versions."""
-    return owned.data_ptr() == values.data_ptr() or torch.equal(owned, values)
-
-
-def detached_copy(values: Tensor) -> Tensor:
-    """A tensor to keep: a view is cloned, so that the batch that it is a part of does not stay alive."""
-    values = values.detach()
-    is_view = values.untyped_storage().nbytes() > values.numel() * values.element_size()
-    return values.clone() if is_view else values

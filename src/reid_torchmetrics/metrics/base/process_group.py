@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, distributed
 
-from reid_torchmetrics.functional.world import DistributedMetricError
+from reid_torchmetrics.functional.world import DistributedMetricError, Said
 
 from .messages import NUM_BYTES, bytes_of, gather_rows, message_of, message_of_bytes, messages_of
 
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 class DistributedWorld:
     """The processes that share a metric's samples, by the contract of `functional.world.World`."""
 
-    def __init__(self, process_group: Any, samples_device: torch.device) -> None:
+    def __init__(self, process_group: Any, samples_device: torch.device, said: Said | None = None) -> None:
         """Take a process group, or all processes if it is None.
 
         Raises:
@@ -33,6 +33,7 @@ class DistributedWorld:
         """
         if not (distributed.is_available() and distributed.is_initialized()):
             raise RuntimeError("A metric is combined over processes only after `torch.distributed.init_process_group`.")
+        self.said = Said(set()) if said is None else said  # a function has a world for each call
         self._group = distributed.group.WORLD if process_group is None else process_group
         self.size = distributed.get_world_size(self._group)
         self.process = distributed.get_rank(self._group)

@@ -6,7 +6,6 @@ A subclass makes the request for its matches, and the value of `compute` from th
 from __future__ import annotations
 
 import inspect
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,6 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 from torchmetrics import Metric
-from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import place_of_work
@@ -92,8 +90,13 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest limit"""
 
+    _owned = "detection_counts"
+
     invalid = "count"
     """how detected boxes that are not finite or of negative size are treated, see `INVALID`"""
+
+    _of_collection: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """options of the collection that it is in, as text: all processes must share them"""
 
     _extras: ClassVar[tuple[str, ...]] = ()
     """what `target` may have besides, see `EXTRAS`"""
@@ -115,7 +118,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         _checks.positive_int("max_bytes", max_bytes)
         _checks.one_of("invalid", invalid, INVALID)
         self.box_format, self.invalid, self.max_bytes = box_format, invalid, max_bytes
-        self.num_dropped, self.num_invalid, self._has_warned = 0, 0, False
+        self.num_dropped = self.num_invalid = 0
         self.class_metrics = base.python_bool("class_metrics", class_metrics)
         self.class_names = named_classes(class_names)
         self.iou_type: tuple[str, ...] = ("bbox",)
@@ -233,20 +236,19 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """Forget all images, and how many boxes were dropped or invalid."""
         if self._states_before_forward is None:  # `forward` resets, too
             self.num_dropped = self.num_invalid = 0
+            self._units.reset()
         super().reset()
 
     def _warn_of_invalid(self, batch: Batch) -> None:
-        if (batch.num_dropped or batch.num_invalid) and not self._has_warned:
-            self._has_warned = True
+        if batch.num_dropped or batch.num_invalid:
             what = "objects" if self._shape_types else "boxes"
-            text = text_of_warning(batch.num_dropped, batch.num_invalid, what)
-            warnings.warn(text, stacklevel=4)  # the line that calls `update`
+            self._said().tell("invalid", text_of_warning(batch.num_dropped, batch.num_invalid, what))
 
     def _warn_of_many(self, num_detections: int) -> None:
         # Evaluators without limits look at all detections.
         limits = vars(self).get("max_detection_thresholds")
         if self.warn_on_many_detections and limits and num_detections > limits[-1]:
-            rank_zero_warn(text_of_many(limits[-1]), UserWarning, stacklevel=6)  # the line that calls `update`
+            self._warn("many detections", text_of_many(limits[-1]))
 
     def _sync_compute(self) -> None:
         """Match images with the other processes."""
@@ -262,11 +264,12 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         sharded = self._sharded()
         matches = sharded.match(request)
         # Units are checked once, on one process, and not for every batch of `forward`.
-        if self._world.process == 0 and self._states_before_forward is None:
-            self._units.look(matches, sharded.states, self._images, reported=self.metric)
+        if sharded.world.process == 0 and self._states_before_forward is None:
+            said = sharded.world.said
+            self._units.look(matches, sharded.states, self._images, said, reported=self.metric)
             if not (held := self._held())["image_ids"]:
                 names = ("counts", "labels", "areas", "boxes")
-                warn_of_forgotten_reset("images", *(held[f"ground_truth_{name}"] for name in names))
+                warn_of_forgotten_reset(said, "images", *(held[f"ground_truth_{name}"] for name in names))
         return matches
 
     def _sharded(self) -> ShardedImages:
@@ -352,7 +355,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         return choose_boxes(image, boxes, names)
 
     def _settings(self, method: str, asked: Mapping[str, str]) -> Settings:
-        return Settings(type(self).__name__, method, self._option_texts(), asked)
+        return Settings(type(self).__name__, method, self._option_texts() | dict(self._of_collection), asked)
 
     def _accept(self) -> None:
         """Raise, on several processes, the error of a batch that one of them refused; on one `update` raised it."""

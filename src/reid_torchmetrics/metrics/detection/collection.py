@@ -74,6 +74,7 @@ class DetectionMetrics(MetricCollection):
             values = [*names_of_values([*value_names, *_OF_POINTS], iou_types)]
         if class_values is None:
             class_values = [*names_of_values(["map"], iou_types)]
+        chosen = {"values": values, "classes": classes, "class_values": class_values}
         metrics = _with_classes(_distinct("values", values), classes, class_values)
         names = coco_names(value_names, iou_types)
         # Only values at one confidence take a `confidence`.
@@ -90,8 +91,10 @@ class DetectionMetrics(MetricCollection):
         }
         # Members share the images, so units are checked once for all of them.
         units = Units([*metrics.values()])
+        collected = tuple((name, repr(value)) for name, value in chosen.items())
         for member in members.values():
             member._units = units  # noqa: SLF001 - of the same room
+            member._of_collection = collected  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)

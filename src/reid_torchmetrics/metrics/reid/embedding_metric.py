@@ -113,7 +113,10 @@ class EmbeddingMetric(SampleStates):
 
     if TYPE_CHECKING:  # `torch.jit` does not know these types
         _reported: tuple[str, ...]
+        _of_collection: tuple[tuple[str, str], ...]
 
+    _of_collection = ()
+    """options of the collection that it is in, as text: all processes must share them"""
     _reported = ()
     """numbers that `results` holds besides the reports of the protocol"""
 
@@ -294,9 +297,11 @@ class EmbeddingMetric(SampleStates):
         """The class, the method that was called with some arguments, and the options that decide the value."""
         public = {key: value for key, value in vars(self).items() if not key.startswith("_") and key not in _NEUTRAL}
         ranked, protocol = self._ranks_by(of_cmc=self._of_cmc).describe(), self.protocol
-        chosen = {key: repr(value) for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
-        chosen |= {key: ranked[key] for key in ("similarity", "rerank")}
-        chosen |= {each.name: repr(getattr(protocol, each.name)) for each in fields(protocol) if each.name != "name"}
+        chosen = {each.name: repr(getattr(protocol, each.name)) for each in fields(protocol) if each.name != "name"}
+        # An option of the class goes before a field of its name: the `rule` of open sets before that of AP.
+        chosen |= {key: repr(value) for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
+        chosen |= {key: ranked[key] for key in ("similarity", "rerank")} | dict(self._of_collection)
+        chosen["ground_truth"] = ranked["lists"]
         chosen["protocol"] = repr(protocol.name.partition(" with ")[0])  # what was changed has a name of its own
         chosen |= asked  # an argument goes before an option of its name: the `k` of rank lists before that of AP
         return Settings(type(self).__name__, method, chosen, ranked)

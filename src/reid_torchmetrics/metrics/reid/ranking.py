@@ -15,7 +15,6 @@ unless a buffer, the ranks or a learned similarity may have changed since (`Kept
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -26,19 +25,18 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
-from torchmetrics.utilities import rank_zero_warn
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
-from reid_torchmetrics.functional.result_cache import ResultCache, drawn_number, number_of_all, version_of
+from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all, version_of
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
 from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, SIDES, BatchLabels, LabelValues
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, Samples
-from reid_torchmetrics.functional.world import Settings, World, meet
+from reid_torchmetrics.functional.world import Settings, World, meet, warn_again, warn_once
 from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
 
 _EMPTY = {
@@ -49,6 +47,10 @@ _EMPTY = {
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
+_MIXED_ROLES = (
+    "Some batches were given with `is_query` and some without: the samples of the latter are queries and gallery items"
+    " at once (leave-one-out). Pass `is_query=False` with batches of the gallery."
+)
 _clock = map(int, itertools.count())  # `torch.compile` compiles anew for each number of a count alone
 _times: WeakIdKeyDictionary = WeakIdKeyDictionary()  # when a batch came, by its roles, which belong to it alone
 _versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # its embeddings then: how often written to, some rows
@@ -62,6 +64,8 @@ class SampleStates(GrowingStates):
         embeddings: list[Tensor]
         roles: list[Tensor]
         groups: list[Tensor]
+
+    _owned = "roles"
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -120,7 +124,8 @@ class SampleStates(GrowingStates):
                 batch["roles"] += GROUPED
             batch["embeddings"] = shared_copy(embeddings)
             check_groups(self._roles_given, is_query, given="groups" in given)
-            warn_of_mixed_roles(self._roles_given, is_query)
+            if has_mixed_roles(self._roles_given, is_query):
+                self._warn("mixed roles", _MIXED_ROLES)
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         for name, values in batch.items():
             getattr(self, name).append(values)
@@ -140,7 +145,7 @@ class SampleStates(GrowingStates):
         check_not_written(self.embeddings)
         if self._world.process == 0 and self._states_before_forward is None and not self.index:
             labels = (getattr(self, name) for name in DECIDING if name != "groups")
-            warn_of_forgotten_reset("samples", self.roles, self._groups_by_batch(), *labels)
+            warn_of_forgotten_reset(self._said(), "samples", self.roles, self._groups_by_batch(), *labels)
         return self._held_samples()
 
     def _groups_by_batch(self) -> list[Tensor]:
@@ -208,19 +213,12 @@ def check_groups(before: set[str], is_query: bool | Tensor | None, *, given: boo
     before.add("groups" if given else "no groups")
 
 
-def warn_of_mixed_roles(before: set[str], is_query: bool | Tensor | None) -> None:
-    """Note how the roles of a batch are given, and warn once if some batches have queries and others no roles."""
+def has_mixed_roles(before: set[str], is_query: bool | Tensor | None) -> bool:
+    """Note how the roles of a batch are given; whether some batches have queries and others no roles."""
     has_queries = isinstance(is_query, Tensor) or is_query  # a mask is not looked at, for that would wait for a GPU
     given = "nothing" if is_query is None else "queries" if has_queries else "gallery"
-    is_new = given not in before
     before.add(given)
-    if is_new and {"nothing", "queries"} <= before:
-        rank_zero_warn(
-            "Some batches were given with `is_query` and some without: the samples of the latter are queries and"
-            " gallery items at once (leave-one-out). Pass `is_query=False` with batches of the gallery.",
-            UserWarning,
-            stacklevel=5,  # the line that calls `update`
-        )
+    return {"nothing", "queries"} <= before
 
 
 def record_update(embeddings: Tensor, roles: Tensor, *, is_array: bool) -> None:
@@ -294,7 +292,6 @@ class KeptRanking:
         """Note the versions of the ranks, and some scores of a learned similarity."""
         self.ranking = ranking
         self._time = next(_clock)
-        self._warned: int | None = None
         self._versions = self._rank_versions()
         self._probe = _probe(ranked)
 
@@ -307,12 +304,6 @@ class KeptRanking:
         if self._versions != self._rank_versions():  # the ranks were written to
             return False
         return all(map(torch.equal, self._probe, _probe(wanted)))
-
-    def warn_once(self, ranked: RankedSamples, warn: Callable[[str], None]) -> None:
-        """Say why there is nothing to average, unless that was said since the samples came."""
-        if self.ranking.undefined and (self._warned is None or ranked.held.time > self._warned):
-            self._warned = next(_clock)
-            warn(self.ranking.undefined)
 
     def _rank_versions(self) -> list[int]:
         ranking = self.ranking
@@ -371,29 +362,31 @@ def rank_once(
         collect: gives this process's samples.
         describe: says what was asked for, which must be the same on all processes.
         max_bytes: bound on the scores that are held at a time; None as for the metrics.
-        warn: whether to say why nothing can be ranked, once per ranking.
+        warn: whether to say why nothing can be ranked.
 
     Raises:
         DistributedMetricError: an error on some process, or metrics or samples that differ between processes.
     """
 
-    def look() -> tuple[tuple[RankedSamples, KeptRanking | None], list[int]]:
+    def look() -> tuple[tuple[RankedSamples, Kept[KeptRanking] | None], list[int]]:
         wanted = RankedSamples(collect(), options, world.members)
         kept = rankings.find(wanted.held.states, wanted.key, lambda kept: kept.may_be_of(wanted.held))
         if kept is None or world.size > 1:
             _ = wanted.held.samples  # an error about them is raised here, on all processes
         if kept is None or not kept.result.is_for(wanted):
             return (wanted, None), [drawn_number(), 0]
-        return (wanted, kept.result), [drawn_number(), kept.number]
+        return (wanted, kept), [drawn_number(), kept.number]
 
     (wanted, kept), table = meet(world, look, describe)
     # Samples may have changed on another process alone: a ranking is used again if all processes have it.
-    if kept is None or number_of_all([offered for _, offered in table]) is None:
-        kept = KeptRanking(rank_samples(wanted.held.samples, options, world, max_bytes=max_bytes), wanted)
+    if kept is not None and number_of_all([offered for _, offered in table]) is not None:
+        warn_again(world, kept.found)
+    else:
+        made = KeptRanking(rank_samples(wanted.held.samples, options, world, max_bytes=max_bytes), wanted)
+        kept = Kept(table[0][0], made, world.said.found)
         if wanted.held.states["embeddings"] or wanted.members:  # nothing but newer samples ends what has no embeddings
-            rankings.keep(wanted.held.states, wanted.key, kept, number=table[0][0])
-    if warn and kept.ranking.undefined:  # on all processes alike; a warning may be an error
-        say = rank_zero_warn if world.size == 1 else warnings.warn
-        ranking = kept
-        world.guarded(lambda: ranking.warn_once(wanted, say) if world.process == 0 else None)
-    return kept.ranking
+            rankings.keep(wanted.held.states, wanted.key, kept)
+    ranking = kept.result.ranking
+    if warn and ranking.undefined:  # on all processes alike
+        warn_once(world, "undefined", ranking.undefined)
+    return ranking

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
-from torchmetrics.utilities import rank_zero_warn
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
@@ -311,6 +310,8 @@ class ReIDMetrics(MetricCollection):
             }
             recalls = [name for name in reports if parse_report(name)[0].is_cmc]
             members |= {"rsum": _RecallSum(recalls, protocol=protocol, **given)} if recalls else {}
+        for member in members.values():
+            member._of_collection = (("directions", repr(self._directions)),)  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name: rank_10 before rank_5
             self._modules[name] = self._modules.pop(name)
@@ -329,7 +330,7 @@ class ReIDMetrics(MetricCollection):
         members = {name: member for name, member in self.items(copy_state=False) if isinstance(member, EmbeddingMetric)}
         if any(member.update_called or member.roles for member in members.values()):
             return super().compute()
-        rank_zero_warn(evaluation.NO_SAMPLE)
+        self._first_member(None)._warn("undefined", evaluation.NO_SAMPLE)  # noqa: SLF001 - of the same room
         return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in members.items()}
 
     @base.naming_arguments

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ SCORE_DTYPES = BOX_DTYPES[:4]
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
 LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 """keys of the lists of classes of an image: of absent ones, and of partly annotated ones"""
+_ALMOST = 0.87  # similarity of a misspelt key: `category_ids` is another
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 _SHAPES = ("masks", "keypoints", "rotated_boxes")
 _FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
@@ -180,6 +182,20 @@ def checked_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.d
     return flags
 
 
+def check_keys_of_lists(preds: Sequence[Any], target: Sequence[Any]) -> None:
+    """Raise if `preds` has lists of classes, or `target` a key that is almost the one of a list."""
+    for position, item in enumerate(preds):
+        for key in LISTS:
+            if isinstance(item, Mapping) and key in item:
+                raise ValueError(f"`preds[{position}]` must not have `{key}`, a key of `target`; got {item[key]!r}.")
+    for position, item in enumerate(target):
+        for key in {*item} - {*_KEYS, *LISTS} if isinstance(item, Mapping) else ():
+            if isinstance(key, str) and (likely := get_close_matches(key, LISTS, n=1, cutoff=_ALMOST)):
+                raise ValueError(
+                    f"`target[{position}]` must have keys that are known; got `{key}`, which may be `{likely[0]}`."
+                )
+
+
 def checked_lists(target: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """The lists of classes of each image in turn, empty where there is none.
 
@@ -192,7 +208,8 @@ def checked_lists(target: Sequence[Mapping[str, Any]]) -> list[list[int]]:
         for key in LISTS:
             value = item.get(key, ())
             try:
-                labels = [*map(operator.index, value.tolist() if isinstance(value, Tensor) else value)]
+                values = value.tolist() if isinstance(value, Tensor) else value
+                labels = [operator.index(None if isinstance(each, bool) else each) for each in values]  # type: ignore[arg-type]
             except TypeError:
                 raise TypeError(f"`target[{position}]['{key}']` must hold ints; got {value!r}.") from None
             if labels and not -(2**63) <= min(labels) <= max(labels) < 2**63:

@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     unpack_names,
 )
 from reid_torchmetrics.functional.fingerprints import mixed
-from reid_torchmetrics.functional.world import ALONE, warn_once
+from reid_torchmetrics.functional.world import World, warn_once
 
 from .checks import are_sound
 from .shape_batches import TABLE_STATES, OverlapTable, table_states
@@ -215,7 +215,7 @@ class ImageNumbering:
         """The `image_id` of each image, int or name, by its number; the number itself without ids."""
         return self.ids_by_number.tolist() if self.names is None else self.names
 
-    def number(self, images: Images, process: int) -> NumberedImages:
+    def number(self, images: Images, process: int, *, warned: World | None = None) -> NumberedImages:
         """Number the images of a process, without repetitions of its own images or of lower processes' images.
 
         Raises:
@@ -234,8 +234,8 @@ class ImageNumbering:
         changed = changed_repetitions(self.ids, self.fingerprints()).tolist()
         if changed:
             raise _same_id_of_others(changed if self.names is None else [self.names[place] for place in changed])
-        if process == 0:  # the other processes had the same caller
-            _warn_of_other_detections(images, self.ids.split(self.sizes)[0])
+        if warned is not None:
+            _warn_of_other_detections(warned, images, self.ids.split(self.sizes)[process])
         numbers, is_first = (each.split(self.sizes)[process] for each in (numbers, is_first))
         return NumberedImages(images.at(is_first), numbers[is_first])
 
@@ -279,18 +279,18 @@ class NumberedImages:
         return detections, made(boxes=boxes[1], labels=labels[1], images=numbers[1], is_crowd=crowds, areas=areas)
 
 
-def _warn_of_other_detections(images: Images, ids: Tensor) -> None:
-    """Warn once if images of this process came again with other detections: no sampler does that."""
+def _warn_of_other_detections(world: World, images: Images, ids: Tensor) -> None:
+    """Warn if images of this process came again with other detections: no sampler does that."""
     boxes = to_xywh(images.detection_boxes, images.detection_format)
     number = num_with_other_detections(ids.to(images.device), images.detection_counts, images.detection_scores, boxes)
-    if number:
-        warn_once(
-            ALONE,
-            "other detections",
-            f"{number} images came again on their process with other detections, and do not count: of images with the"
-            " same `image_id` the first counts. Was `reset` forgotten after the last evaluation, or does `image_id`"
-            " begin anew in each batch? It must be the image's number or name in its data set.",
-        )
+    warn_once(
+        world,
+        "other detections",
+        f"{number} images came again on their process with other detections, and do not count: of images with the"
+        " same `image_id` the first counts. Was `reset` forgotten after the last evaluation, or does `image_id`"
+        " begin anew in each batch? It must be the image's number or name in its data set.",
+        lambda: bool(number),
+    )
 
 
 def _same_id_of_others(changed: Sequence[int | str]) -> ValueError:

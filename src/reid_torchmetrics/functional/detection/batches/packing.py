@@ -305,6 +305,8 @@ def pack_images(
         keeps: whether shapes are kept for files.
     """
     batch_checks.check_lengths(preds, target)
+    if "lists" in extras:
+        batch_checks.check_keys_of_lists(preds, target)
     if not types:
         return pack(preds, target, box_format, device, invalid=invalid, extras=extras)
     preds, target, _ = batch_checks.with_tensors(preds, target)

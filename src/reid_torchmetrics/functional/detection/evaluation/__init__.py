@@ -6,5 +6,5 @@ from .image_matches import ImageMatches, MatchRequest
 from .result_text import convention_of, name_of, named_classes, title_of
 from .results import DetectionResults
 from .sharded_images import ShardedImages
-from .units import Units
+from .units import Units, look_at_objects
 from .values import SingleValue, chosen_value, coco_names, computed_values, names_of_values, prefix

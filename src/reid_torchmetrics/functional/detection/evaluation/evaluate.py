@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
-from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
+from reid_torchmetrics.functional.detection.batches import INVALID, Images, empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import (
     BOX_FORMATS,
@@ -36,6 +36,7 @@ from .image_matches import ImageMatches, MatchRequest, bits_of_areas, list_posit
 from .result_text import named_classes
 from .results import DetectionResults
 from .sharded_images import ShardedImages
+from .units import Units, look_at_objects
 
 YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
 
@@ -187,6 +188,7 @@ def _evaluate(
     # The waist: from here on all evaluators are alike.
     options |= {"keep_ground_truths": True, "max_bytes": request.max_bytes, **dict(request.options)}
     matches = evaluator.match(detections, ground_truths, grid, **options)
+    look_at_objects(detections, ground_truths, matches, has_sizes=len(grid.area_ranges) > 1)
     # Images by ascending number, and objects by their place in the image.
     sides = detections.images.long(), ground_truths.images.long()
     images, number = torch.cat(sides).unique(return_inverse=True)
@@ -277,6 +279,7 @@ def evaluate_images(
         TypeError: an argument of the wrong type or dtype.
         ValueError: values that do not fit, or an option that the evaluator does not know.
     """
+    units = Units()
 
     def prepare() -> tuple[MatchRequest, str, float | None, dict[int, str], dict[str, list[Tensor]]]:
         _checks.one_of("evaluator", evaluator, EVALUATORS)
@@ -308,7 +311,7 @@ def evaluate_images(
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
         wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes, "localization": localization}
         request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
-        states = _states(preds, target, request, sigmas, invalid)
+        states = _states(preds, target, request, sigmas, invalid, units)
         return request, *row.checked(rule, confidence), named_classes(class_names), states
 
     def work() -> DetectionResults:
@@ -317,7 +320,11 @@ def evaluate_images(
         options = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
         device = _arrays.place_of_work(states["detection_counts"][0].device)
         images = ShardedImages(world, states, device, partial(_settings, options))
-        return make_results(images, images.match(request), rule, names, confidence=confidence, boxes=boxes)
+        matches = images.match(request)
+        results = make_results(images, matches, rule, names, confidence=confidence, boxes=boxes)
+        if world.process == 0:
+            units.look(matches, states, lambda: Images.joined(states, box_format, device), world.said, reported=None)
+        return results
 
     return concluded(world, work)
 
@@ -347,12 +354,13 @@ def _states(
     request: MatchRequest,
     sigmas: Sequence[float] | None,
     invalid: str,
+    units: Units,
 ) -> dict[str, list[Tensor]]:
     """The images as the states of a metric."""
     # Shapes become overlaps at once, as in `update`; boxes are kept.
     shapes = shape_types(checked_iou_type(request.iou_type), sigmas)
     extras = request.evaluator.extras
-    options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras}
+    options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras, "note": units.note}
     batch = pack_images(preds, target, shapes, request.box_format, torch.device("cpu"), **options)
     return {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
 

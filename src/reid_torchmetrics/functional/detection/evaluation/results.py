@@ -251,8 +251,8 @@ class DetectionResults(NamedNumbers, SavedResults):
         objects = self._objects("a breakdown of errors")
         if not self.evaluator.has_breakdown:
             raise ValueError(
-                "`error_breakdown` must be called on results of an evaluator that matches greedily, such as COCO; got"
-                f" {self.evaluator.title}."
+                "`error_breakdown` must be called on results of an evaluator that matches greedily and knows all"
+                f" classes of each image, such as COCO; got {self.evaluator.title}."
             )
         return errors.error_breakdown(
             objects.without_classes() if self.is_micro else objects,

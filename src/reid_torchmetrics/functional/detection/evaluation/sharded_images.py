@@ -23,8 +23,8 @@ from torch import Tensor
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
 from reid_torchmetrics.functional.detection.inputs import as_words, num_words, number_names, unpack_names
 from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, SameItems
-from reid_torchmetrics.functional.result_cache import drawn_number, number_of_all
-from reid_torchmetrics.functional.world import SentRows, Settings, World, differing, exchange_rows, meet
+from reid_torchmetrics.functional.result_cache import Kept, drawn_number, number_of_all
+from reid_torchmetrics.functional.world import SentRows, Settings, World, differing, exchange_rows, meet, warn_again
 
 from .image_boxes import Asked, ImageBoxes, check_asked, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
@@ -87,6 +87,7 @@ class ShardedImages:
         key = (request, members, self.device)
         kept = matchings.find(self.states, key) if request.is_plain and not members else None
         if kept is not None:
+            warn_again(world, kept.found)
             return kept.result
 
         def offer() -> list[int]:
@@ -100,10 +101,11 @@ class ShardedImages:
         method = "results" if request.with_origins else "compute"
         images, of_processes, numbers = self._meet(request.box_format, method, request.describe(), offer)
         if kept is not None and number_of_all([offered for _, offered in numbers]) is not None:
+            warn_again(world, kept.found)
             return kept.result
         # Second: image ids, or a check for repeated images. Then each process matches its own images.
         numbering = _number(world, images, of_processes)
-        parts = [request.run(numbering.number(images, world.process))]
+        parts = [request.run(numbering.number(images, world.process, warned=world))]
         # Third: the matches of all processes.
         if world.size > 1:
             received = self._exchange(parts[0].to_tensors(), images.device)
@@ -112,7 +114,7 @@ class ShardedImages:
         if not request.is_plain:
             return replace(matches, numbering=numbering)
         if members or self.states["detection_counts"]:  # only newer images end the others
-            matchings.keep(self.states, key, matches, number=numbers[0][0])
+            matchings.keep(self.states, key, Kept(numbers[0][0], matches, world.said.found))
         return matches
 
     @torch.no_grad()
@@ -132,7 +134,7 @@ class ShardedImages:
         # All processes learn of all ids, as in `match`; then each sends the boxes that were asked for.
         images, of_processes, _ = self._meet("xywh", "boxes_of", asked, check)  # "xywh" is not converted
         numbering = _number(self.world, images, of_processes)
-        names, numbered = numbering.names, numbering.number(images, self.world.process)
+        names, numbered = numbering.names, numbering.number(images, self.world.process, warned=self.world)
         images, ids = numbered.images, numbering.ids_by_number.to(images.device)[numbered.numbers.long()]
         if image is not None:
             places = [place for place in places_of(image, names) if place is not None]

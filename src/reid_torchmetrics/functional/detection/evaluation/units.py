@@ -1,4 +1,4 @@
-"""Warn of input in other units than it is read in: shares of an image for pixels, degrees, labels of another list.
+"""Warn of input in other units than it is read in: shares of an image for pixels, corners, labels of another list.
 
 Units are checked once, as soon as both sides have enough objects. A warning needs most objects to agree, and comes from
 `compute`, so one odd batch says nothing.
@@ -7,15 +7,16 @@ Units are checked once, as soon as both sides have enough objects. A warning nee
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images, ShapeBatch, sides_of
-from reid_torchmetrics.functional.detection.inputs import to_xywh
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid, Detections, GroundTruths, to_xywh
+from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
+from reid_torchmetrics.functional.world import Said
 
 from .image_matches import ImageMatches, MatchRequest
 
@@ -23,12 +24,15 @@ _LEAST_OBJECTS = 10  # on each side: fewer say nothing
 _MOST_BATCHES, _MOST_ROWS = 32, 1 << 12  # that are looked at, and of each
 _ROUNDING = 0.01  # that shares may be beyond an image
 _PIXELS, _MOST = 2, 0.9  # sides of boxes in pixels are longer, in most boxes
+_LEAST_CORNERS, _CLOSE = 20, 0.8  # different boxes, and ratios of two corners that are close to each other
+_MOST_IMAGES, _MOST_FOUND = 256, 300  # that labels are compared in, and detections of each
+_FEW, _FEW_RIGHT, _SAME = 0.3, 0.1, 0.8  # recall, shares of pairs with equal labels, and of pairs with the usual ones
 _LEAST_SHARE = 1e-9  # an area that is less stands for 0
 
 _TEXTS = {
-    "mixed": "All {0} checked boxes of `{1}` lie within [0, 1], boxes of `{2}` do not: the first seem to be shares of"
-    " the image, the others pixels. Multiply the shares by the image's width and height.",
-    "sizes": "All {0} checked boxes lie within [0, 1], but area ranges are in square pixels, so `map_small`"
+    "mixed": "Most of {0} checked boxes of `{1}` lie within [0, 1], boxes of `{2}` do not: the first seem to be shares"
+    " of the image, the others pixels. Multiply the shares by the image's width and height.",
+    "sizes": "Most of {0} checked boxes lie within [0, 1], but area ranges are in square pixels, so `map_small`"
     ' says nothing. Give boxes in pixels, or `area_ranges={{"all": (0, 1e10)}}` for the numbers without sizes.',
     "area": "Every `area` of {0} checked is below 1 though boxes are in pixels: it seems to be a share of"
     " the image. Give it in square pixels, or leave it out.",
@@ -38,8 +42,10 @@ _TEXTS = {
     " instance by `torch.deg2rad`.",
     "segm": "The masks of {0} of {1} images have several values and no 0, but all that is not 0 belongs to a mask. Give"
     " bool masks, such as `masks > 0.5` of soft ones.",
-    "labels": "No detection has a label of the ground truths ({0} for {1}), though boxes of other labels find {2} of"
-    " {3} ground truths. Give `labels` by the same list on both sides; one may begin at 0, and the other at 1.",
+    "corners": "No width is below its x, and no height below its y, in {0} checked boxes of {1}: they seem to be two"
+    ' corners that are read as sizes. Give `box_format="xyxy"`; files of COCO must hold x, y, width and height.',
+    "labels": "Only {0} of {1} ground truths that are found have the label of their detection; most frequent are {2}."
+    " Give `labels` by the same list on both sides; one may begin at 0, and the other at 1.",
 }
 
 
@@ -48,6 +54,10 @@ class Units:
 
     def __init__(self, reported: Collection[str] | None = None) -> None:
         self._reported = reported
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all input."""
         self._noted: dict[str, list[Tensor]] = {}
         self._num_noted = 0
         self._is_sure = self._has_told_labels = False
@@ -70,6 +80,7 @@ class Units:
         matches: ImageMatches,
         states: Mapping[str, Sequence[Tensor]],
         images: Callable[[], Images],
+        said: Said,
         *,
         reported: str | None,
     ) -> None:
@@ -79,10 +90,13 @@ class Units:
             matches: of the images of all processes.
             states: of the metric on this process.
             images: joins the images of the states, which is seldom asked for.
+            said: what the metric was warned of.
             reported: the name of the number that is asked for; None for all of them.
         """
-        if not self._has_told_labels and matches.once(_has_other_labels):
-            self._has_told_labels = _warn_of_labels(matches, images())
+        if not self._has_told_labels and not matches.request.micro[0] and matches.once(_has_few_right):
+            own = images()
+            numbered, iou_type = ImageNumbering.alone(own).number(own, 0), matches.request.iou_type
+            self._has_told_labels = _warn_of_labels(said, *numbered.boxes(one_class=False, iou_type=iou_type))
         if self._is_sure or not states["detection_counts"]:
             return
         # A look at some boxes of the whole run is enough, and costs the same at any size.
@@ -93,23 +107,48 @@ class Units:
         for name, batches in self._noted.items():
             for odd, num in torch.stack([each.cpu() for each in batches]).sum(0).tolist():
                 if num >= _LEAST_OBJECTS and 2 * odd > num:
-                    _warn(name, odd, num)
+                    _warn(said, name, odd, num)
         names = self._reported if reported is None or self._reported else [reported]
-        area = float(_some(states["ground_truth_areas"]).amax())
-        _warn_of_boxes(sides, area, matches.request.box_format, has_sizes=_has_sizes(matches.request, names))
+        area, request = float(_some(states["ground_truth_areas"]).amax()), matches.request
+        _warn_of_boxes(said, sides, area, request.box_format, has_sizes=_has_sizes(request, names))
+        if request.iou_type == "bbox":
+            _warn_of_corners(said, sides, request.box_format)
 
 
-def _warn(name: str, *values: object) -> None:
-    warnings.warn(_TEXTS[name].format(*values), stacklevel=2)
+def look_at_objects(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    matches: Matches,
+    *,
+    has_sizes: bool,
+    labels: Sequence[object] | None = None,
+) -> None:
+    """Warn of units and labels of packed objects that can hardly be meant.
+
+    Boxes are x, y, width and height; `labels` are what users call the labels, by number; None for the same.
+    """
+    said = Said()
+    if _are_few_right(matches):
+        _warn_of_labels(said, detections, ground_truths, labels)
+    shapes = detections.shapes, ground_truths.shapes
+    sides = [_some([each.boxes]) for each in shapes if isinstance(each, BoxShapes)]
+    if len(sides) == len(shapes) and min(map(len, sides)) >= _LEAST_OBJECTS:
+        areas = ground_truths.areas
+        _warn_of_boxes(said, sides, 0.0 if areas is None else float(areas.amax()), "xywh", has_sizes=has_sizes)
+        _warn_of_corners(said, sides, "xywh")
+
+
+def _warn(said: Said, name: str, *values: object) -> None:
+    said.tell(name, _TEXTS[name].format(*values))
 
 
 def _some(blocks: Sequence[Tensor]) -> Tensor:
-    """Rows of batches from the whole run."""
+    """Rows of batches from the whole run, where float64 can be computed."""
     chosen = [block[:_MOST_ROWS] for block in blocks[:: -(-len(blocks) // _MOST_BATCHES)]]
-    return chosen[0] if len(chosen) == 1 else torch.cat([each.to(chosen[0].device) for each in chosen])
+    return at_work(chosen[0] if len(chosen) == 1 else torch.cat([each.to(chosen[0].device) for each in chosen]))
 
 
-def _warn_of_boxes(sides: Sequence[Tensor], area: float, box_format: str, *, has_sizes: bool) -> None:
+def _warn_of_boxes(said: Said, sides: Sequence[Tensor], area: float, box_format: str, *, has_sizes: bool) -> None:
     """Warn if boxes of detections or ground truths, or the largest given area, seem to be shares of the image."""
     # As a rule boxes go beyond 1, and this is all that is looked at.
     within = [*map(_are_within, sides)]
@@ -119,17 +158,37 @@ def _warn_of_boxes(sides: Sequence[Tensor], area: float, box_format: str, *, has
     if {*units} == {"shares", "pixels"}:
         place = units.index("shares")
         names = ("preds", "target") if place == 0 else ("target", "preds")
-        _warn("mixed", len(sides[place]), *names)
+        _warn(said, "mixed", len(sides[place]), *names)
     elif units == ["shares"] * 2 and area <= 1 and has_sizes:
-        _warn("sizes", sum(map(len, sides)))
+        _warn(said, "sizes", sum(map(len, sides)))
     elif units[1] == "pixels" and _LEAST_SHARE < area < 1:
-        _warn("area", len(sides[1]))
+        _warn(said, "area", len(sides[1]))
 
 
 def _are_within(boxes: Tensor) -> bool:
-    """Whether all numbers are from 0 to 1."""
-    low, high = torch.stack(boxes.aminmax()).tolist()
-    return bool(low >= -_ROUNDING and high <= 1 + _ROUNDING)
+    """Whether all numbers of most boxes are from 0 to 1."""
+    is_share = ((boxes - 0.5).abs() <= 0.5 + _ROUNDING).all(1)
+    return float(is_share.double().mean()) >= _MOST
+
+
+def _warn_of_corners(said: Said, sides: Sequence[Tensor], box_format: str) -> None:
+    names = [f"`{name}`" for name, boxes in zip(("preds", "target"), sides, strict=True) if _are_corners(boxes)]
+    if names and box_format != "xyxy":
+        _warn(said, "corners", min(map(len, sides)), " and ".join(names))
+
+
+def _are_corners(boxes: Tensor) -> bool:
+    """Whether the sizes of boxes never are below their positions, are often close to them, and grow with them."""
+    if bool((boxes[:, 2:] < boxes[:, :2]).any()):  # as a rule
+        return False
+    boxes = boxes.double().unique(dim=0)
+    starts, ends = boxes[:, :2], boxes[:, 2:]
+    if len(boxes) < _LEAST_CORNERS or not bool(((starts > _CLOSE * ends).double().mean(0) >= 1 - _CLOSE).all()):
+        return False
+    # Objects of about one size can end there, too, but do not grow to the right.
+    spread = torch.stack([starts, ends]) - torch.stack([starts, ends]).mean(1, keepdim=True)
+    shared = spread.prod(0).sum(0)
+    return bool((shared > 0.5 * spread.square().sum(1).prod(0).sqrt()).all())
 
 
 def _unit_of(boxes: Tensor, is_within: bool, box_format: str) -> str | None:
@@ -146,24 +205,60 @@ def _has_sizes(request: MatchRequest, reported: Collection[str] | None) -> bool:
     return bool(names) if reported is None else any(f"_{each}" in text for text in reported for each in names)
 
 
-def _has_other_labels(images: ImageMatches) -> bool:
-    """Whether no detection has a label of the ground truths, and there are enough of both."""
-    matches = images.matches[0]
-    if images.request.micro[0] or len(matches.scores) < _LEAST_OBJECTS or bool(matches.true_positive[0, 0].any()):
+def _has_few_right(images: ImageMatches) -> bool:
+    return _are_few_right(images.matches[0])
+
+
+def _are_few_right(matches: Matches) -> bool:
+    """Whether few ground truths are found, in all and in the mean of the classes."""
+    right = matches.class_index[matches.columns[matches.true_positive[0, 0]]].bincount(minlength=len(matches.classes))
+    num = matches.num_positives[0]
+    shares = (right.double() / num)[num > 0]
+    return int(num.sum()) >= _LEAST_OBJECTS and bool((right.sum() < _FEW * num.sum()) & (shares.mean() < _FEW))
+
+
+def _warn_of_labels(
+    said: Said, detections: Detections, ground_truths: GroundTruths, labels: Sequence[object] | None = None
+) -> bool:
+    """Warn if most ground truths are found without labels, few of them with, and the pairs of labels seem to be a list.
+
+    Labels 0, 1, 2 for 1, 2, 3 are found as 0 for 1, 1 for 2, 2 for 3: each label has one of its own. A classifier that
+    learned nothing has other pairs, or a single label on one side.
+    """
+    # Some images are enough, and cost the same at any size.
+    images = ground_truths.images.unique()
+    chosen = images[:: -(-len(images) // _MOST_IMAGES) or 1]
+    detections = detections.at(torch.isin(detections.images, chosen).nonzero()[:, 0])
+    ground_truths = ground_truths.at(torch.isin(ground_truths.images, chosen).nonzero()[:, 0])
+    grid = CocoGrid((0.5,), max_detections=(_MOST_FOUND,), area_ranges={"all": (-math.inf, math.inf)})
+    matches = match_on_grid(detections.of_one_class(), ground_truths.of_one_class(), grid, keep_ground_truths=True)
+    is_found = matches.true_positive[0, 0]
+    assert matches.ground_truths is not None  # noqa: S101 - they were asked for
+    rows = matches.rows[matches.columns[is_found]], matches.ground_truths[0, 0][is_found]
+    pairs = torch.stack([each.labels[row].long() for each, row in zip((detections, ground_truths), rows, strict=True)])
+    num, num_right = len(rows[0]), int((pairs[0] == pairs[1]).sum())
+    if num < _LEAST_OBJECTS or 2 * num <= int(matches.num_positives.sum()) or num_right >= _FEW_RIGHT * num:
         return False
-    counts = matches.num_positives[0]
-    return not bool((counts > 0)[matches.class_index.long()].any()) and int(counts.sum()) >= _LEAST_OBJECTS
+    is_other = not bool(torch.isin(detections.labels, ground_truths.labels).any())
+    if not (is_other or _is_list(pairs)):
+        return False
+    kinds, counts = pairs.unique(dim=1, return_counts=True)
+    best = kinds[:, counts.argsort(descending=True, stable=True)[:2]].T.tolist()
+    named = best if labels is None else [[labels[place] for place in pair] for pair in best]
+    _warn(said, "labels", num_right, num, ", ".join(f"{found} for {true}" for found, true in named))
+    return True
 
 
-def _warn_of_labels(all_images: ImageMatches, images: Images) -> bool:
-    """Warn if without labels most ground truths of this process are found."""
-    request = replace(all_images.request, micro=(True,), with_overlaps=False, with_origins=False, across_classes=False)
-    matches = request.run(ImageNumbering.alone(images).number(images, 0)).matches[0]
-    num_right, num = int(matches.true_positive[0, 0].sum()), int(matches.num_positives[0].sum())
-    if 2 * num_right > num:
-        sides = images.detection_labels, images.ground_truth_labels
-        _warn("labels", *(", ".join(map(str, each.unique()[:3].tolist())) for each in sides), num_right, num)
-    return 2 * num_right > num
+def _is_list(pairs: Tensor) -> bool:
+    """Whether each label goes with one on the other side, in most pairs after its first."""
+    kinds, counts = pairs.unique(dim=1, return_counts=True)
+    for labels in kinds:
+        place = labels.unique(return_inverse=True)[1]
+        usual = counts.new_zeros(int(place.amax()) + 1).scatter_reduce(0, place, counts, "amax")
+        repeated = int(counts.sum()) - len(usual)
+        if repeated < _LEAST_OBJECTS or int((usual - 1).sum()) < _SAME * repeated:
+            return False
+    return True
 
 
 def _outside(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxes: Tensor) -> Tensor:  # noqa: ARG001

@@ -1,0 +1,181 @@
+"""Boxes and labels that can hardly be meant get one warning at every door, and bad detectors none."""
+
+import warnings
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
+from reid_torchmetrics.coco import COCO, COCOeval
+from reid_torchmetrics.functional.detection import (
+    Detections,
+    GroundTruths,
+    coco_evaluate,
+    evaluate_images,
+    voc_evaluate,
+    yolo_evaluate,
+)
+from tests.metrics.detection.detection_samples import fed
+
+
+@pytest.fixture(autouse=True)
+def _every_warning_is_an_error():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def changed(items, key, change):
+    """Images with another value of a key."""
+    return [item | {key: change(item[key])} for item in items]
+
+
+IDS_OF_COCO = torch.tensor([each for each in range(1, 91) if each not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)])
+
+
+def detector(num_classes=80, num_images=40):
+    """Small boxes that are found almost where they are, and their labels, from 1 on."""
+    generator = torch.Generator().manual_seed(0)
+    preds, target = [], []
+    for _ in range(num_images):
+        corners = torch.rand(6, 2, generator=generator) * 500
+        true = torch.cat([corners, corners + 10 + 90 * torch.rand(6, 2, generator=generator)], 1)
+        found, labels = true + torch.randn(6, 4, generator=generator), torch.randint(num_classes, (6,)) + 1
+        preds.append({"boxes": found, "scores": torch.rand(6, generator=generator), "labels": labels})
+        target.append({"boxes": true, "labels": labels})
+    return preds, target
+
+
+def sized(items):
+    return changed(items, "boxes", lambda boxes: torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1))
+
+
+def by_class(kind):
+    def evaluate(preds, target, box_format):
+        metric = fed(kind(box_format), preds, target)
+        metric.compute()
+        metric.compute()
+        metric.results()
+
+    return evaluate
+
+
+def by_function(evaluator):
+    return lambda *given: evaluate_images(*given[:2], evaluator=evaluator, box_format=given[2])
+
+
+def packed(items):
+    items = [*items]
+    images = torch.arange(len(items)).repeat_interleave(torch.tensor([len(item["boxes"]) for item in items]))
+    return {name: torch.cat([item[name] for item in items]) for name in ("boxes", "labels")} | {"images": images}
+
+
+def by_objects(evaluate):
+    def work(preds, target, box_format):
+        sides = (preds, target) if box_format == "xywh" else map(sized, (preds, target))
+        found, true = map(packed, sides)
+        evaluate(Detections(scores=torch.cat([item["scores"] for item in preds]), **found), GroundTruths(**true))
+
+    return work
+
+
+def by_coco(preds, target, box_format):
+    sides = [[*side] for side in ((preds, target) if box_format == "xywh" else map(sized, (preds, target)))]
+    rows = [
+        [
+            {"image_id": image, "category_id": int(label), "bbox": box.tolist(), "area": float(box[2:].prod())}
+            for image, item in enumerate(side)
+            for box, label in zip(item["boxes"], item["labels"], strict=True)
+        ]
+        for side in sides
+    ]
+    categories = [{"id": each} for each in {row["category_id"] for row in rows[1]}]
+    true = [row | {"id": number, "iscrowd": 0} for number, row in enumerate(rows[1], 1)]
+    data_set = COCO({"images": [{"id": each} for each in range(len(target))], "categories": categories})
+    data_set.dataset = data_set.dataset | {"annotations": true}
+    data_set.createIndex()
+    scores = torch.cat([item["scores"] for item in preds]).tolist()
+    found = [row | {"score": score} for row, score in zip(rows[0], scores, strict=True)]
+    evaluation = COCOeval(data_set, data_set.loadRes(found), "bbox")
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.accumulate()
+
+
+DOORS = {kind.__name__: by_class(kind) for kind in (DetectionMAP, VocMAP, YoloMAP, LvisMAP)}
+DOORS |= {"DetectionMetrics": by_class(lambda box_format: DetectionMetrics(("map", "map_50"), box_format=box_format))}
+DOORS |= {
+    name: by_function(name) for name in ("coco", "lvis", "lvis_fixed", "voc", "ultralytics", "scaled_yolov4", "yolov4")
+}
+DOORS |= {each.__name__: by_objects(each) for each in (coco_evaluate, voc_evaluate, yolo_evaluate)}
+DOORS |= {"COCOeval": by_coco}
+WITHOUT_SIZES = ("VocMAP", "YoloMAP", "voc", "ultralytics", "scaled_yolov4", "yolov4", "voc_evaluate", "yolo_evaluate")
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("shift", ["by one", "of three", "contiguous"])
+def test_shifted_labels_get_a_warning_at_every_door(door, shift):
+    preds, target = detector(3 if shift == "of three" else 80)
+    if shift == "contiguous":
+        target = changed(target, "labels", lambda labels: IDS_OF_COCO[labels - 1])
+    shifted = changed(preds, "labels", lambda labels: labels - 1)
+    pair = r"(\d+ for \d+), \d+ for \d+\. Give `labels` by the same list"
+    with pytest.warns(UserWarning, match=rf"Only \d+ of \d+ ground truths .* most frequent are {pair}") as told:
+        DOORS[door](shifted, target, "xyxy")
+    assert len(told) == 1
+    if shift == "of three":
+        found, true = str(told[0].message).split("frequent are ")[1].split(",")[0].split(" for ")
+        assert int(found) == int(true) - 1
+    DOORS[door](preds, changed(preds, "labels", lambda labels: labels), "xyxy")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_shares_but_for_one_box_get_a_warning_at_every_door(door):
+    preds, target = detector()
+    shares = changed(preds, "boxes", lambda boxes: boxes / 640)
+    shares[0]["boxes"][0, 2] = 1.05
+    with pytest.warns(
+        UserWarning, match=r"Most of \d+ checked boxes of `preds` lie within \[0, 1\], boxes of `targ"
+    ) as told:
+        DOORS[door](shares, target, "xyxy")
+    assert len(told) == 1
+    of_target = changed(target, "boxes", lambda boxes: boxes / 640)
+    if door in WITHOUT_SIZES or door == "DetectionMetrics":
+        DOORS[door](shares, of_target, "xyxy")
+    else:
+        with pytest.warns(UserWarning, match=r"Most of 480 checked boxes lie within \[0, 1\], but area ranges"):
+            DOORS[door](shares, of_target, "xyxy")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_corners_that_are_read_as_sizes_get_a_warning_at_every_door(door):
+    preds, target = detector()
+    with pytest.warns(
+        UserWarning, match=r"No width .* in 240 checked boxes of `preds` and `target`: they seem to be two"
+    ):
+        DOORS[door](preds, target, "xywh")
+    DOORS[door](*map(sized, (preds, target)), "xywh")
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+def test_boxes_as_large_as_their_images_are_no_corners(scale):
+    """One object fills the most of each image, of any size; or ends at the right edge of small ones."""
+    generator = torch.Generator().manual_seed(0)
+    target = []
+    for _ in range(100):
+        size = 200 + 2000 * torch.rand(1, generator=generator) * (scale == 1)
+        sides = size * (0.5 + 0.4 * scale * torch.rand(2, generator=generator))
+        box = torch.cat([(size - sides) * torch.rand(2, generator=generator), sides])
+        target.append({"boxes": box[None], "labels": torch.tensor([1]), "scores": torch.tensor([0.5])})
+    fed(DetectionMAP("xywh"), target, target).compute()
+
+
+@pytest.mark.parametrize("kind", ["random labels", "one label", "neighbors by turns"])
+def test_a_bad_classifier_of_well_found_boxes_gets_no_warning(kind):
+    preds, target = detector(12)
+    change = {
+        "random labels": lambda labels: torch.randint(12, labels.shape, generator=torch.Generator().manual_seed(3)) + 1,
+        "one label": lambda labels: labels * 0 + 5,
+        "neighbors by turns": lambda labels: labels + torch.arange(len(labels)) % 3 - 1,
+    }[kind]
+    fed(DetectionMAP(), changed(preds, "labels", change), target).compute()
