@@ -22,7 +22,7 @@ def run(words: Sequence[str]) -> int:
     added = add_options(parser, compare, words=(compare,), without=("a", "b"))
     add_outputs(parser)
     arguments = parser.parse_args(words)
-    outputs, options = Outputs(arguments), chosen(parser, arguments, added)
+    outputs, options = Outputs(arguments, arguments.files), chosen(parser, arguments, added)
     if arguments.seed is not None:
         options["generator"] = torch.Generator().manual_seed(arguments.seed)
     if not len({*arguments.files}) == len(arguments.files) > 1:

@@ -32,12 +32,14 @@ def run(words: Sequence[str]) -> int:
         added += add_options(parser, each, words=(each,), without=(*_NOT_OF_FILES, *_OF_PROCESSES, *added))
     add_outputs(parser)
     arguments = parser.parse_args(words)
-    outputs, options = Outputs(arguments), chosen(parser, arguments, added)
+    options = chosen(parser, arguments, added)
     chosen_metric = _METRICS[arguments.evaluator]
     others = options.keys() - signature(chosen_metric).parameters
     if others:
         raise ValueError(f"`{min(others)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")
     kinds = tuple(options.pop("iou_type", ("bbox",)))
+    prefixes = [f"{kind}_" for kind in kinds] if len(kinds) > 1 else [""]
+    outputs = Outputs(arguments, (arguments.ground_truths, arguments.detections), prefixes)
     # All processes read the files, so that all know of an error, and each evaluates some images.
     detections, ground_truths = chosen_metric.coco_to_tm(arguments.detections, arguments.ground_truths, kinds)
     if chosen_metric is LvisMAP:
@@ -52,7 +54,7 @@ def run(words: Sequence[str]) -> int:
         def of(kind: str) -> DetectionResults:
             return metric.results(kind, across_classes=in_full, boxes=outputs.report is not None)
 
-        results = {"": of(kinds[0])} if len(kinds) == 1 else {f"{kind}_": of(kind) for kind in kinds}
+        results = {prefix: of(kind) for prefix, kind in zip(prefixes, kinds, strict=True)}
         return outputs.write(results) if share.process == 0 else 0
 
 

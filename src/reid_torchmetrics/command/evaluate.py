@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -45,20 +46,26 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("gallery", nargs="*", help="those of the gallery; without it each item is searched among all")
     parser.add_argument("--labels", nargs="+", default=[], metavar="FILE", help="table of labels, or one of each side")
     parser.add_argument("--names", nargs="+", default=[], metavar="NAME=ARRAY", help="where names are not guessed")
-    parser.add_argument("--file-names", default="market1501", metavar="PATTERN", help="how file names hold labels")
+    parser.add_argument("--file-names", metavar="PATTERN", help="how file names in a table hold labels: market1501")
     parser.add_argument("--ground-truth", metavar="FILE", help="lists of positives and junk, by the numbers of items")
     added = add_options(
         parser, evaluate, words=(Protocol, EmbeddingMetric, find_relevance, evaluate), without=_FROM_FILES
     )
     add_outputs(parser)
     arguments = parser.parse_args(words)
-    outputs, options = Outputs(arguments), chosen(parser, arguments, added)
+    options = chosen(parser, arguments, added)
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     fields = {name: options.pop(name) for name in PROTOCOL_FIELDS if name in options}
-    protocol = find_protocol(options.get("protocol", "market1501"))
+    named = options.get("protocol")
+    protocol = find_protocol(named or "market1501")
     protocol.check_relevance(fields, lists=arguments.ground_truth is not None)
     options["protocol"] = protocol.changed(fields)
-    sides = _read_sides(arguments)
+    tables = _Tables(arguments)
+    sides = _read_sides(arguments, tables)
+    if arguments.ground_truth is None:
+        _check_cameras(sides, options["protocol"], {"protocol", *fields} if named else {*fields})
+    inputs = [*(file.path for files in sides.values() for file in files), *arguments.labels, arguments.ground_truth]
+    outputs = Outputs(arguments, inputs)
     with joined() as share:
         try:
             results = _evaluated(sides, options, arguments, share, in_full=outputs.report is not None)
@@ -70,18 +77,75 @@ def run(words: Sequence[str]) -> int:
         return outputs.write({"": results}) if share.process == 0 else 0
 
 
-def _read_sides(arguments: Namespace) -> dict[str, list[SampleFile]]:
+class _Tables:
+    """The tables of labels, and what was typed about names: all of it must be used."""
+
+    def __init__(self, arguments: Namespace) -> None:
+        self.paths, self.pattern = arguments.labels, arguments.file_names
+        self.names = named_values("--names", arguments.names)
+        self._used: dict[str, list[set[str]]] = {"embeddings": [], "tables": []}
+        self._has_file_names = False
+
+    def used(self, kind: str) -> set[str]:
+        """What one more file or side uses of `--names`."""
+        self._used[kind].append(set())
+        return self._used[kind][-1]
+
+    def read(self) -> list[dict[str, NDArray[Any]]]:
+        """The labels of each table, from its columns or from the names of files in it."""
+        tables = []
+        for path in self.paths:
+            guesses: list[str] = []
+            table = read_labels(path, names=self.names, guesses=guesses, used=self.used("tables"))
+            paths = table.pop("names", None)
+            if paths is not None and "identities" not in table:
+                table |= labels_from_names(paths, self.pattern or "market1501")
+                guesses.append(f"{path}: labels from file names as in {self.pattern or 'market1501'}")
+                self._has_file_names = True
+            elif paths is not None and "names" not in self.names:
+                guesses.append(f"{path}: no labels from file names, as it has identities")
+            elif paths is not None:
+                raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
+            tables.append(table)
+            for guess in guesses:
+                say(guess)
+        return tables
+
+    def check_all_used(self) -> None:
+        """Raise unless all was used, by all files of a kind or by none.
+
+        Raises:
+            ValueError: something was not.
+        """
+        for key, name in self.names.items() if self.paths else ():
+            shares = [sum(key in used for used in files) / len(files) for files in self._used.values()]
+            if {*shares} not in ({0, 1}, {1}):
+                raise ValueError(f"`--names` must name arrays or columns that are in the files; got {key}={name}.")
+        if self.pattern is not None and not self._has_file_names:
+            raise ValueError(
+                f"`--file-names` must come with a table of file names without identities; got {self.pattern!r}."
+            )
+
+
+def _read_sides(arguments: Namespace, tables: _Tables) -> dict[str, list[SampleFile]]:
     """The files of each side, with their labels; only the queries' where there is no gallery."""
-    names = named_values("--names", arguments.names)
-    if arguments.gallery:
-        given = {"query": arguments.query, "gallery": arguments.gallery}
-        sides = {role: read_samples(paths, role=role, names=names) for role, paths in given.items()}
-    else:
-        sides = _both_in_one(arguments.query, names)
+    given = {"query": arguments.query, "gallery": arguments.gallery or arguments.query}
+    sides = {}
+    for role, paths in given.items():
+        used = tables.used("embeddings") if tables.paths else None  # without tables these files must have all
+        sides[role] = read_samples(paths, role=role, names=tables.names, used=used)
+    # Without arrays for each side, both have found the same ones in one file.
+    query, gallery = ([file.guesses for file in files] for files in sides.values())
+    if not arguments.gallery and query == gallery:
+        del sides["gallery"]
     for guess in dict.fromkeys(guess for files in sides.values() for file in files for guess in file.guesses):
         say(guess)
-    if arguments.labels:
-        _add_labels(sides, arguments, names)
+    if tables.paths:
+        _add_labels(sides, tables)
+    tables.check_all_used()
+    _check_roles(sides)
+    if len(sides) == 1 and sides["query"][0].roles is None:
+        say("no gallery: each item is searched among all others")
     first, *others = (files[0] for files in sides.values())
     for other in others:
         if other.embeddings.shape[1] != first.embeddings.shape[1]:
@@ -95,58 +159,60 @@ def _read_sides(arguments: Namespace) -> dict[str, list[SampleFile]]:
     return sides
 
 
-def _both_in_one(path: str, names: Mapping[str, str]) -> dict[str, list[SampleFile]]:
-    """The sides of a file with arrays of both; without these all samples are queries, searched among the others."""
-    sides = {role: read_samples(path, role=role, names=names) for role in ("query", "gallery")}
-    # Without arrays for each side, both have found the same ones.
-    query, gallery = ([file.guesses for file in files] for files in sides.values())
-    if query == gallery:
-        del sides["gallery"]
-        say("no gallery: each item is searched among all others")
-    return sides
-
-
-def _add_labels(sides: dict[str, list[SampleFile]], arguments: Namespace, names: Mapping[str, str]) -> None:
-    """Give the files the labels of tables."""
-    said, tables = " and ".join(arguments.labels), [_read_table(path, names, arguments) for path in arguments.labels]
+def _add_labels(sides: dict[str, list[SampleFile]], given: _Tables) -> None:
+    """Give the files the labels and roles of tables."""
+    said, tables = " and ".join(given.paths), given.read()
     if len(tables) == 1 and len(sides) == 2:
         tables = _by_side(tables[0], said, sum(len(file.embeddings) for file in sides["query"]))
     if len(tables) != len(sides):
         raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
     for (role, files), table in zip(sides.items(), tables, strict=True):
         ends = [*accumulate(len(file.embeddings) for file in files)]
-        table.pop("roles", None)  # of one side
         for name, values in table.items():
             if len(values) != ends[-1]:
                 raise ValueError(
                     f"{said}: `{name}` must have a row for each of {ends[-1]} {role} embeddings; got {len(values)}."
                 )
-            for file, end in zip(files, ends, strict=True):
-                if name in file.labels:
+            for place, (file, end) in enumerate(zip(files, ends, strict=True)):
+                rows = values[end - len(file.embeddings) : end]
+                if name in file.labels or (name == "roles" and file.roles is not None):
                     raise ValueError(f"{said}: `{name}` must come once; got it from {file.path}, too.")
-                file.labels[name] = values[end - len(file.embeddings) : end]
-
-
-def _read_table(path: str, names: Mapping[str, str], arguments: Namespace) -> dict[str, NDArray[Any]]:
-    """The labels of a table, from its columns or from the names of files in it."""
-    guesses: list[str] = []
-    table = read_labels(path, names=names, guesses=guesses)
-    paths = table.pop("names", None)
-    if paths is not None and "identities" not in table:
-        table |= labels_from_names(paths, arguments.file_names)
-        guesses.append(f"{path}: labels from file names as in {arguments.file_names}")
-    for guess in guesses:
-        say(guess)
-    return table
+                if name == "roles":
+                    files[place] = replace(file, roles=rows)
+                else:
+                    file.labels[name] = rows
 
 
 def _by_side(table: dict[str, NDArray[Any]], said: str, num_queries: int) -> list[dict[str, NDArray[Any]]]:
     """The rows of queries and of the gallery: queries come first, unless a column says it."""
-    is_query = table.pop("roles", None)
+    is_query = table.get("roles")
     if is_query is None:
         is_query = np.arange(len(next(iter(table.values())))) < num_queries
         say(f"{said}: the first {num_queries} rows as those of the queries")
     return [{name: each[side] for name, each in table.items()} for side in (is_query, ~is_query)]
+
+
+def _check_roles(sides: Mapping[str, Sequence[SampleFile]]) -> None:
+    """Raise unless roles are those of the sides, or tell queries and gallery apart where there is one."""
+    for role, files in sides.items():
+        kinds = {bool(kind) for file in files if file.roles is not None for kind in np.unique(file.roles)}
+        wanted = [set(), {role == "query"} if len(sides) == 2 else {True, False}]
+        if kinds not in wanted:
+            rule = f"be those of the {role}" if len(sides) == 2 else "tell queries and gallery apart"
+            came = " and ".join({True: "queries", False: "gallery"}[kind] for kind in sorted(kinds))
+            raise ValueError(f"`roles` must {rule} in {files[0].path}; got {came}.")
+
+
+def _check_cameras(sides: Mapping[str, Sequence[SampleFile]], protocol: Protocol, typed: Collection[str]) -> None:
+    """Raise if a rule about cameras was asked for, and there are none."""
+    if any("cameras" in file.labels for files in sides.values() for file in files):
+        return
+    rules = {name: getattr(protocol, name) for name in ("same_camera", "cmc_same_camera", "camera_map")}
+    for name, rule in rules.items():
+        if rule not in (None, "keep", ()) and {name, "protocol"} & {*typed}:
+            raise ValueError(
+                f"`cameras` must be given for `{name}` {rule!r}, or `--same-camera keep`; got none in the files."
+            )
 
 
 def _evaluated(
@@ -159,15 +225,32 @@ def _evaluated(
     metric = ReIDMetrics(ground_truth=truth, **options)
     for role, files in sides.items():
         total = sum(len(file.embeddings) for file in files)
-        numbers = {"index": np.arange(total)} if truth is not None else {}
+        is_query = _roles_of(files, role if len(sides) == 2 else None)
+        numbers = {} if truth is None else {"index": _numbers(is_query, total)}
         # Queries are sent to all processes, so that one of them may have all.
         is_alone = role == "query" and len(sides) == 2
         part = share.of(total) if not is_alone else range(total if share.process == 0 else 0)
         for embeddings, labels, rows in _batches(files, part):
             labels |= {name: values[rows.start : rows.stop] for name, values in numbers.items()}
-            metric.update(embeddings, is_query=role == "query" if len(sides) == 2 else None, **labels)
+            of_rows = is_query[rows.start : rows.stop] if isinstance(is_query, np.ndarray) else is_query
+            metric.update(embeddings, is_query=of_rows, **labels)
     has_cameras = all("cameras" in file.labels for files in sides.values() for file in files)
     return metric.results(nearest=10 if in_full else 0, camera_pairs=in_full and has_cameras)
+
+
+def _roles_of(files: Sequence[SampleFile], role: str | None) -> bool | NDArray[np.bool_] | None:
+    """The `is_query` of a side, or of the rows of files of both; None where each item is searched among all."""
+    if role is not None:
+        return role == "query"
+    roles = [file.roles for file in files if file.roles is not None]
+    return np.concatenate(roles) if roles else None
+
+
+def _numbers(is_query: bool | NDArray[np.bool_] | None, total: int) -> NDArray[np.int64]:
+    """The number of each row in its side."""
+    if not isinstance(is_query, np.ndarray):
+        return np.arange(total)
+    return np.where(is_query, is_query.cumsum(), (~is_query).cumsum()) - 1
 
 
 def _batches(files: Sequence[SampleFile], part: range) -> Iterator[tuple[Any, dict[str, NDArray[Any]], range]]:
@@ -188,14 +271,19 @@ def _by_one_call(
 ) -> RetrievalResults:
     """By `evaluate`, for what metrics do not have."""
     if share.size > 1 or any(len(files) > 1 or "index" in files[0].labels for files in sides.values()):
-        given = next(name for name in _BY_ONE_CALL if name in options)
+        given = next((name for name in _BY_ONE_CALL if name in options), "")
         raise ValueError(
             f"`--{given.replace('_', '-')}` must come with one file of each side, without `index`, in one process."
         )
-    arrays: dict[str, Any] = {role: files[0].embeddings for role, files in sides.items()}
-    for role, files in sides.items():
-        own = {name: each for name, each in files[0].labels.items() if role in LABELS[name].sides}
-        arrays |= {f"{role}_{name}": each for name, each in own.items()}
+    rows: dict[str, tuple[SampleFile, Any]] = {role: (files[0], slice(None)) for role, files in sides.items()}
+    file = sides["query"][0]
+    if len(sides) == 1 and file.roles is not None:
+        rows = {"query": (file, file.roles.nonzero()[0]), "gallery": (file, (~file.roles).nonzero()[0])}
+    arrays: dict[str, Any] = {}
+    for role, (file, chosen_rows) in rows.items():
+        arrays[role] = file.embeddings[chosen_rows]
+        given_labels = {name: each for name, each in file.labels.items() if role in LABELS[name].sides}
+        arrays |= {f"{role}_{name}": each[chosen_rows] for name, each in given_labels.items()}
     return evaluate(**arrays, ground_truth=truth, **options)
 
 

@@ -27,7 +27,7 @@ def run(words: Sequence[str]) -> int:
     added = add_options(parser, evaluate_lists, words=(Protocol, find_relevance, evaluate_lists), without=_FROM_FILES)
     add_outputs(parser)
     arguments = parser.parse_args(words)
-    outputs = Outputs(arguments)
+    outputs = Outputs(arguments, (arguments.retrieved, arguments.positives))
     retrieved, positives = read_retrieved(arguments.retrieved), read_ground_truth(arguments.positives)
     if Path(arguments.retrieved).suffix == ".txt" and isinstance(retrieved, list):
         # The names that one query has retrieved, in a file of its name.

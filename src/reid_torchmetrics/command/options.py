@@ -86,11 +86,13 @@ def named_values(option: str, given: Sequence[str], kind: Callable[[str], Any] =
     """Values by name, of words such as "map=0.85".
 
     Raises:
-        ValueError: a word of another form.
+        ValueError: a word of another form, or a name twice.
     """
-    values = {}
+    values: dict[str, Any] = {}
     for word in given:
         name, sign, value = word.partition("=")
+        if name in values:
+            raise ValueError(f"`{option}` must give each name once; got {name!r} twice.")
         try:
             values[name] = kind(value)
         except ValueError:

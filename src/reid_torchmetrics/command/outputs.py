@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -46,22 +46,24 @@ def add_outputs(parser: ArgumentParser) -> None:
 class Outputs:
     """Where results go."""
 
-    def __init__(self, arguments: Namespace) -> None:
-        """Read the options, and check the paths.
+    def __init__(self, arguments: Namespace, inputs: Iterable[object], kinds: Sequence[str] = ("",)) -> None:
+        """Read the options, and check the paths; results of several `kinds` are files of their own.
 
         Raises:
             OSError: a path that cannot be written to.
-            ValueError: `--fail-under` of another form.
+            ValueError: `--fail-under` of another form, or a path that is one of the `inputs` or another output.
         """
         self.json, self.save, self.report, self.pictures = (
             getattr(arguments, name) for name in ("json", "save", "report", "pictures")
         )
         self.least = named_values("--fail-under", arguments.fail_under, float)
-        for path in (self.json, self.save, self.report):
-            if path not in {None, _STANDARD}:
-                _check_writable(Path(path), is_folder=False)
+        written = [] if self.json in {None, _STANDARD} else [Path(self.json)]
+        written += [_named(path, kind) for path in (self.save, self.report) if path is not None for kind in kinds]
+        for path in written:
+            _check_writable(path, is_folder=False)
         if self.pictures is not None:
             _check_writable(Path(self.pictures), is_folder=True)
+        _check_distinct(written, [*_files([*inputs, *(arguments.config or ())])])
 
     def write(self, results: Mapping[str, Any], *, shown: Any = None, **of_report: Any) -> int:
         """Write results, each kind by the prefix of its names, and return the exit status.
@@ -117,6 +119,20 @@ def _named(path: str, kind: str) -> Path:
     """The path of one of several kinds of results: report.html, report_segm.html."""
     whole = Path(path)
     return whole.with_stem(f"{whole.stem}_{kind.rstrip('_')}") if kind else whole
+
+
+def _files(inputs: Iterable[object]) -> Iterator[Path]:
+    """The files that are read: some may be None, and folders stand for what lies in them."""
+    for path in (Path(str(each)) for each in inputs if each is not None):
+        yield from path.iterdir() if path.is_dir() else (path,)
+
+
+def _check_distinct(written: Sequence[Path], read: Sequence[Path]) -> None:
+    """Raise if a file would be written over one that is read, or twice; also through links."""
+    for number, path in enumerate(written):
+        for other in (*read, *written[:number]):
+            if path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other)):
+                raise ValueError(f"{path}: must be another file than {other} to write to; got the same.")
 
 
 def _check_writable(path: Path, *, is_folder: bool) -> None:

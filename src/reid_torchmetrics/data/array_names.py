@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,40 +30,59 @@ FIELD_NAMES = {
 }
 """what an array may be called, by what it is here; positions may also be two columns"""
 
+_ROLES = {
+    **dict.fromkeys(("query", "queries", "q", "probe"), True),
+    **dict.fromkeys(("gallery", "g", "test", "database", "db", "index"), False),
+}
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _PREFIXES = {"query": ("query_", "q_", "q", "probe_"), "gallery": ("gallery_", "g_", "g", "database_")}
 
 
-def check_asked(names: Mapping[str, str] | None, role: str | None = None) -> Mapping[str, str]:
-    """The names that a user gives to arrays, none for None.
+@dataclass(frozen=True)
+class Asked:
+    """What a user says of the arrays of files."""
+
+    names: Mapping[str, str]
+    """what an array is called, by what it is, a key of `FIELD_NAMES`"""
+    role: str | None = None
+    """the side that is read of a file with arrays of both"""
+    used: set[str] | None = None
+    """gets the keys of `names` whose array is there; None: each must be there"""
+
+    def __post_init__(self) -> None:
+        """Raise unless role and keys are known."""
+        for key in self.names:
+            _checks.one_of("names", key, FIELD_NAMES)
+        if self.role is not None:
+            _checks.one_of("role", self.role, _PREFIXES)
+
+    def check_all_in(self, path: Path, available: Collection[str], keys: Collection[str]) -> None:
+        """Raise unless a file has all arrays in `names`, or note which it has; only those of some keys are read."""
+        for key, name in self.names.items():
+            if self.used is not None and key in keys and name in available:
+                self.used.add(key)
+            elif self.used is None and key not in keys:
+                raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
+            elif self.used is None and name not in available:
+                raise refused(path, f"`{name}`, named as {key}, must be in the file", _listed(available))
+
+
+def find_names(path: Path, keys: Collection[str], available: Collection[str], asked: Asked) -> dict[str, str]:
+    """The array that is each of the `keys`, where there is one: as asked for, ours, or the only one that may be.
 
     Raises:
-        ValueError: an unknown role, or a key that is no key of `FIELD_NAMES`.
+        ValueError: a file without an array that is asked for, or with several that may be the same.
     """
-    for key in names or {}:
-        _checks.one_of("names", key, FIELD_NAMES)
-    if role is not None:
-        _checks.one_of("role", role, _PREFIXES)
-    return names or {}
-
-
-def find_names(
-    path: Path, keys: Collection[str], available: Collection[str], names: Mapping[str, str], role: str | None = None
-) -> dict[str, str]:
-    """The array that is each of the `keys`, where there is one: as `names` say, ours, or the only one that may be.
-
-    Raises:
-        ValueError: a file without the array in `names`, or with several that may be the same.
-    """
+    asked.check_all_in(path, available, keys)
+    names, role = asked.names, asked.role
     sides = [role] if role else [*_PREFIXES]
     prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
     chosen = {}
     for key in keys:
         fitting = {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
         found = [name for name in available if name.lower().replace("-", "_") in fitting]
-        if key in names:
-            found = [name for name in available if name == names[key]]
-            if not found:
-                raise refused(path, f"`{names[key]}`, named as {key}, must be in the file", _listed(available))
+        if names.get(key) in available:
+            found = [names[key]]
         elif key in found:
             found = [key]
         if len(found) > 1:
@@ -74,7 +94,7 @@ def find_names(
 
 
 def _listed(names: Collection[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "none"
+    return ", ".join(f"`{name}`" for name in names) or "no array with a name"
 
 
 def guessed(path: Path, chosen: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
@@ -127,3 +147,18 @@ def as_label(key: str, name: str, given: Any, length: int | None = None) -> Arra
         worst = int(is_kept.argmin())
         raise ValueError(f"`{name}` must hold {wanted}; got {values[worst].item()!r} for sample {worst}.")
     return values if values.dtype.kind == "U" else numbers
+
+
+def as_roles(name: str, given: Any, length: int | None) -> Array:
+    """bool [N], True for queries: from words such as "query" and "gallery", or from flags.
+
+    Raises:
+        ValueError: another shape or length, or another word.
+    """
+    values = as_vector(name, np.asarray(given), length)
+    known = _FLAGS if name.lower() == "is_query" or values.dtype == bool else _ROLES
+    texts, place = np.unique(values.astype(str), return_inverse=True)
+    for text in texts:
+        if text.lower() not in known:
+            raise ValueError(f"`{name}` must hold {', '.join(known)} only; got {str(text)!r}.")
+    return np.array([known[text.lower()] for text in texts], dtype=bool)[place]

@@ -15,13 +15,7 @@ import numpy as np
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
-from .array_names import FIELD_NAMES, as_label, as_vector, check_asked, find_names, guessed, of_file
-
-_ROLES = {
-    **dict.fromkeys(("query", "queries", "q", "probe"), True),
-    **dict.fromkeys(("gallery", "g", "test", "database", "db", "index"), False),
-}
-_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+from .array_names import FIELD_NAMES, Asked, as_label, as_roles, find_names, guessed, of_file
 
 _NUMBERED = r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"
 NAME_PATTERNS = {
@@ -34,7 +28,11 @@ NAME_PATTERNS = {
 
 
 def read_labels(
-    path: str | PathLike[str], *, names: Mapping[str, str] | None = None, guesses: list[str] | None = None
+    path: str | PathLike[str],
+    *,
+    names: Mapping[str, str] | None = None,
+    guesses: list[str] | None = None,
+    used: set[str] | None = None,
 ) -> dict[str, Array]:
     """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
 
@@ -45,6 +43,7 @@ def read_labels(
         path: of the file; a .csv begins with a row of names, and is in UTF-8. A .npy holds identities alone.
         names: what a column is called, by what it is: `{"identities": "y"}`; else exactly one column may be it.
         guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
+        used: as in `read_samples`.
 
     Returns:
         What the table has of N samples, in its order: the labels of a `SampleFile`; "roles", bool, True for queries,
@@ -58,22 +57,23 @@ def read_labels(
             be the same; rows of unequal length; values that are neither whole numbers nor names, or other roles. The
             message is one line that names the file and the column.
     """
-    path, names = Path(path), check_asked(names)
+    path, asked, keys = Path(path), Asked(names or {}, used=used), [key for key in FIELD_NAMES if key != "embeddings"]
     columns = read_arrays(path, _TABLES | FORMATS)
     with of_file(path):
         if UNNAMED in columns:
+            asked.check_all_in(path, (), keys)
             return {"identities": as_label("identities", "identities", columns[UNNAMED])}
-        columns = _with_positions(columns, names)
-    chosen = find_names(path, [key for key in FIELD_NAMES if key != "embeddings"], columns, names)
+        columns = _with_positions(columns, asked.names)
+    chosen = find_names(path, keys, columns, asked)
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
     if guesses is not None:
-        guesses += guessed(path, chosen, names)
+        guesses += guessed(path, chosen, asked.names)
     labels, length = dict[str, Array](), None
     with of_file(path):
         for key, name in chosen.items():
             labels[key] = (
-                _as_roles(name, columns[name], length) if key == "roles" else as_label(key, name, columns[name], length)
+                as_roles(name, columns[name], length) if key == "roles" else as_label(key, name, columns[name], length)
             )
             length = len(labels[key])
     return labels
@@ -123,17 +123,6 @@ def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[s
         if len(pair) > 1 and all(pair):
             columns[name] = np.stack([columns.pop(each) for each in pair], axis=1)
     return columns
-
-
-def _as_roles(name: str, given: Any, length: int | None) -> Array:
-    """True for queries."""
-    values = as_vector(name, np.asarray(given), length)
-    known = _FLAGS if name.lower() == "is_query" or values.dtype == bool else _ROLES
-    texts, place = np.unique(values.astype(str), return_inverse=True)
-    for text in texts:
-        if text.lower() not in known:
-            raise ValueError(f"`{name}` must hold {', '.join(known)} only; got {str(text)!r}.")
-    return np.array([known[text.lower()] for text in texts], dtype=bool)[place]
 
 
 def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "market1501") -> dict[str, Array]:

@@ -18,11 +18,11 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, read_arrays, refused
-from .array_names import FIELD_NAMES, as_label, check_asked, find_names, guessed, of_file
+from .array_names import FIELD_NAMES, Asked, as_label, as_roles, find_names, guessed, of_file
 
 _KINDS = {"i": "", "f": "", "U": " as strings"}
 _PARTS = re.compile(r"(\d+)")
-_LABELS = [key for key in FIELD_NAMES if key not in ("embeddings", "roles", "names")]
+_ARRAYS = [key for key in FIELD_NAMES if key != "names"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,8 @@ class SampleFile:
     for `number_identities`; `positions` float64 [N, 1 to 3]"""
     guesses: tuple[str, ...]
     """a line for each array that was found by a name of the field: "query.npz: `feat` as embeddings" """
+    roles: Array | None = None
+    """bool [N], True for queries, where the file says it"""
 
 
 def read_samples(
@@ -45,6 +47,7 @@ def read_samples(
     *,
     role: str | None = None,
     names: Mapping[str, str] | None = None,
+    used: set[str] | None = None,
 ) -> list[SampleFile]:
     """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
 
@@ -59,6 +62,8 @@ def read_samples(
         role: "query" or "gallery", of a file that has arrays of both.
         names: what an array is called, by what it is: `{"embeddings": "my_array", "identities": "y"}`; without these
             exactly one array may be it. An array alone in a .npy or .pt has no name, and is embeddings.
+        used: gets the keys of `names` whose array is there, so that other files may have the others; None: each file
+            must have all.
 
     Returns:
         The files, with labels of N samples for embeddings [N, D].
@@ -70,11 +75,11 @@ def read_samples(
             several arrays that may be the same; arrays of another shape, dtype or length; a file given twice, shards
             that differ in width, dtype or labels. The message is one line that names the file and the array.
     """
-    names = check_asked(names, role)
+    asked = Asked(names or {}, role, used)
     paths = _paths(source)
     if not paths or len({path.resolve() for path in paths}) < len(paths):
         raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
-    files = [_open(path, names, role) for path in paths]
+    files = [_open(path, asked) for path in paths]
     for each in files:
         if _form(each) != _form(files[0]):
             raise refused(each.path, f"a shard must have the form of {files[0].path}, {_form(files[0])}", _form(each))
@@ -97,12 +102,13 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[
     return sorted(paths, key=lambda path: [int(part) if part.isdecimal() else part for part in _PARTS.split(str(path))])
 
 
-def _open(path: Path, names: Mapping[str, str], role: str | None) -> SampleFile:
+def _open(path: Path, asked: Asked) -> SampleFile:
     arrays = read_arrays(path)
     if UNNAMED in arrays:
+        asked.check_all_in(path, (), _ARRAYS)
         chosen, arrays = {"embeddings": "embeddings"}, {"embeddings": arrays[UNNAMED]}
     else:
-        chosen = find_names(path, ("embeddings", *_LABELS), arrays, names, role)
+        chosen = find_names(path, _ARRAYS, arrays, asked)
     if "embeddings" not in chosen:
         came = ", ".join(f"`{name}`" for name in arrays) or "none"
         raise refused(path, "an array must be the embeddings by its name, or be said to be by `names`", came)
@@ -111,12 +117,18 @@ def _open(path: Path, names: Mapping[str, str], role: str | None) -> SampleFile:
         checked, embeddings = _checks.embeddings(name, arrays[name]), arrays[name]
         if not isinstance(embeddings, np.ndarray):
             embeddings = checked if checked.dtype == torch.bfloat16 else checked.detach().numpy()
+        if "roles" in chosen and np.ndim(arrays[chosen["roles"]]) == 0:  # one word about the whole file
+            del chosen["roles"]
+        guesses = tuple(guessed(path, {"embeddings": name, **chosen}, asked.names))
+        given = chosen.pop("roles", None)
+        is_query = None if given is None else as_roles(given, arrays[given], len(checked))
         labels = {key: as_label(key, label, arrays[label], len(checked)) for key, label in chosen.items()}
-    return SampleFile(str(path), embeddings, labels, tuple(guessed(path, {"embeddings": name, **chosen}, names)))
+    return SampleFile(str(path), embeddings, labels, guesses, is_query)
 
 
 def _form(file: SampleFile) -> str:
     """What all shards share."""
     dtype = str(file.embeddings.dtype).removeprefix("torch.")
     labels = [f"{key}{[*values.shape[1:]] or ''}{_KINDS[values.dtype.kind]}" for key, values in file.labels.items()]
+    labels += [] if file.roles is None else ["roles"]
     return f"[N, {file.embeddings.shape[1]}] of {dtype} with {', '.join(labels) or 'no labels'}"

@@ -1,0 +1,320 @@
+"""What is given is used, or the exit status is 1: columns and options, in every kind of input."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics import ReIDMetrics
+from reid_torchmetrics.data.array_names import FIELD_NAMES
+from reid_torchmetrics.functional.retrieval import PROTOCOLS
+
+NUM_QUERIES, NUM_ALL = 7, 30
+DICE = np.random.default_rng(3)
+IS_QUERY = np.arange(NUM_ALL) < NUM_QUERIES
+TWINS = [NUM_ALL - 2, NUM_ALL - 1]
+"""two items that are one sample"""
+
+
+MEASURES = {"map", "minp", "rank_1", "rank_5", "rank_10"}
+
+
+def drawn():
+    identities = DICE.integers(0, 4, NUM_ALL)
+    labels = {
+        "identities": identities,
+        "cameras": DICE.integers(0, 2, NUM_ALL),
+        "sequences": DICE.integers(0, 5, NUM_ALL),
+        "clothes": DICE.integers(0, 2, NUM_ALL),
+        "positions": 5e6 + 30 * DICE.random((NUM_ALL, 2)),
+        "groups": 10 * identities,
+        "index": DICE.permutation(NUM_ALL),
+    }
+    embeddings = (np.eye(4, 8)[identities] + DICE.standard_normal((NUM_ALL, 8))).astype(np.float32)
+    for values in (embeddings, *labels.values()):
+        values[TWINS[1]] = values[TWINS[0]]
+    return embeddings, labels
+
+
+EMBEDDINGS, LABELS = drawn()
+LABELS["groups"][LABELS["cameras"] == 1] += 1  # members of a group agree in their labels
+OPTIONS = {
+    "cameras": [],
+    "sequences": [],
+    "clothes": ["--clothes", "drop_same"],
+    "positions": ["--protocol", "pitts30k"],
+    "groups": ["--protocol", "veri776_image_to_track"],
+    "index": [],
+}
+"""by column, with what it matters"""
+PLACE = np.random.default_rng(0).permutation(NUM_ALL)
+SHUFFLED = np.empty(NUM_ALL, dtype=np.int64)
+SHUFFLED[np.sort(PLACE[:NUM_QUERIES])], SHUFFLED[np.sort(PLACE[NUM_QUERIES:])] = (
+    IS_QUERY.nonzero()[0],
+    (~IS_QUERY).nonzero()[0],
+)
+"""both sides mixed, each in its order"""
+
+
+def side(role, labels, rows=None):
+    rows = (IS_QUERY if role == "query" else ~IS_QUERY) if rows is None else rows
+    return {name: values[rows] for name, values in {"feat": EMBEDDINGS, **labels}.items()}
+
+
+def table(labels):
+    columns = {name: values for name, values in labels.items() if name != "positions"}
+    if "positions" in labels:
+        columns |= dict(zip(("easting", "northing"), labels["positions"].T, strict=True))
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    return "\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)])
+
+
+def two_files(folder, labels):
+    for role in ("query", "gallery"):
+        np.savez(folder / f"{role}.npz", **side(role, labels))
+    return ["query.npz", "gallery.npz"]
+
+
+def arrays_of_both(folder, labels):
+    arrays = {f"{role}_{name}": each for role in ("query", "gallery") for name, each in side(role, labels).items()}
+    np.savez(folder / "both.npz", **arrays)
+    return ["both.npz"]
+
+
+def array_of_roles(folder, labels):
+    np.savez(folder / "all.npz", **side("", labels, SHUFFLED), is_query=IS_QUERY[SHUFFLED])
+    return ["all.npz"]
+
+
+def column_of_roles(folder, labels):
+    np.save(folder / "all.npy", EMBEDDINGS[SHUFFLED])
+    split = np.where(IS_QUERY, "query", "gallery")
+    columns = {name: values[SHUFFLED] for name, values in {**labels, "split": split}.items()}
+    (folder / "labels.csv").write_text(table(columns), encoding="utf-8")
+    return ["all.npy", "--labels", "labels.csv"]
+
+
+def shards_with_roles(folder, labels):
+    words = column_of_roles(folder, labels)
+    (folder / "shards").mkdir(exist_ok=True)
+    for number, rows in enumerate(np.array_split(EMBEDDINGS[SHUFFLED], 3)):
+        np.save(folder / "shards" / f"{number}.npy", rows)
+    return ["shards", *words[1:]]
+
+
+def one_table(folder, labels):
+    for role, rows in (("query", IS_QUERY), ("gallery", ~IS_QUERY)):
+        np.save(folder / f"{role}.npy", EMBEDDINGS[rows])
+    (folder / "labels.csv").write_text(table(labels), encoding="utf-8")
+    return ["query.npy", "gallery.npy", "--labels", "labels.csv"]
+
+
+def two_tables(folder, labels):
+    words = one_table(folder, labels)
+    for role, rows in (("query", IS_QUERY), ("gallery", ~IS_QUERY)):
+        of_side = {name: values[rows] for name, values in labels.items()}
+        (folder / f"{role}.csv").write_text(table(of_side), encoding="utf-8")
+    return [*words[:2], "--labels", "query.csv", "gallery.csv"]
+
+
+INPUTS = [two_files, arrays_of_both, array_of_roles, column_of_roles, shards_with_roles, one_table, two_tables]
+OF_BOTH = [array_of_roles, column_of_roles, shards_with_roles]
+
+
+def with_columns(*names):
+    return {name: LABELS[name] for name in ("identities", *names)}
+
+
+def values_of(said):
+    assert said.status == 0, said.err
+    return {name: each["value"] for name, each in json.loads(said.out)["measures"].items()}
+
+
+def expected(labels, **options):
+    metric = ReIDMetrics(**options)
+    for role, is_query in (("query", True), ("gallery", False)):
+        of_side = side(role, labels)
+        metric.update(of_side.pop("feat"), is_query=is_query, **of_side)
+    return metric.results().means
+
+
+@pytest.mark.parametrize("column", OPTIONS)
+@pytest.mark.parametrize("make", INPUTS)
+def test_every_column_counts_in_every_kind_of_input(command, tmp_path, make, column):
+    labels = with_columns(*{column, "cameras"} if column == "groups" else {column})
+    words = OPTIONS[column]
+    options = dict(zip([word.removeprefix("--") for word in words[::2]], words[1::2], strict=True))
+    numbers = values_of(command("evaluate", *make(tmp_path, labels), *words, "--json", "-"))
+    assert numbers == expected(labels, **options)
+    assert numbers.keys() != MEASURES or numbers != expected(with_columns())
+
+
+@pytest.mark.parametrize("make", OF_BOTH)
+def test_one_file_of_both_sides_is_split_also_in_one_call_and_by_lists(command, tmp_path, make):
+    words = make(tmp_path, with_columns("cameras"))
+    said = command("evaluate", *words, "--json", "-")
+    assert json.loads(said.out)["counts"]["total"] == NUM_QUERIES
+    assert "no gallery" not in said.err
+    if make is not shards_with_roles:
+        assert values_of(command("evaluate", *words, "--max-rank", "5", "--json", "-")) == values_of(said)
+    is_query = IS_QUERY[SHUFFLED]
+    numbers = {role: SHUFFLED[is_query == kind] for role, kind in (("query", True), ("gallery", False))}
+    lists = [
+        {"ok": [int(place) for place, item in enumerate(numbers["gallery"]) if LABELS["identities"][item] == of]}
+        for of in LABELS["identities"][numbers["query"]]
+    ]
+    (tmp_path / "lists.json").write_text(json.dumps(lists), encoding="utf-8")
+    truth = ["--ground-truth", "lists.json", "--json", "-"]
+    alone = values_of(command("evaluate", *make(tmp_path, with_columns()), "--json", "-"))
+    assert values_of(command("evaluate", *make(tmp_path, with_columns()), *truth)) == alone
+
+
+def test_processes_split_a_file_of_both_sides_as_one_does(tmp_path):
+    labels = with_columns("cameras")
+    words = ["-m", "reid_torchmetrics", "evaluate", *shards_with_roles(tmp_path, labels), "--json", "-"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([*launch, *words], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    values = {name: each["value"] for name, each in json.loads(done.stdout)["measures"].items()}
+    assert values == expected(labels)
+
+
+@pytest.mark.parametrize("make", [two_files, arrays_of_both, one_table, two_tables])
+def test_roles_that_are_not_those_of_the_sides_are_refused(command, tmp_path, make):
+    role = np.where(np.arange(NUM_ALL) % 2 == 0, "query", "gallery")
+    said = command("evaluate", *make(tmp_path, {**with_columns("cameras"), "role": role}))
+    assert "`roles` must be those of the query in " in said.err or "must have a row for each of" in said.err
+    assert said.status == 1
+
+
+def test_roles_of_one_side_alone_are_refused(command, tmp_path):
+    np.save(tmp_path / "all.npy", EMBEDDINGS)
+    (tmp_path / "labels.csv").write_text(table(with_columns() | {"role": np.full(NUM_ALL, "query")}), encoding="utf-8")
+    said = command("evaluate", "all.npy", "--labels", "labels.csv")
+    assert "`roles` must tell queries and gallery apart in all.npy; got queries." in said.err
+    assert said.status == 1
+
+
+@pytest.mark.parametrize("make", INPUTS)
+def test_names_that_no_file_has_are_refused(command, tmp_path, make):
+    words = make(tmp_path, with_columns("cameras"))
+    for key in FIELD_NAMES if make in (two_files, column_of_roles) else ("cameras",):
+        said = command("evaluate", *words, "--names", f"{key}=typo")
+        assert said.status == 1, key
+        assert "typo" in said.err or "`names` must be some of" in said.err
+
+
+@pytest.mark.parametrize("make", INPUTS)
+def test_names_of_every_column_are_used(command, tmp_path, make):
+    labels = with_columns("cameras")
+    odd = {"identities": "zoo", "cameras": "zap"}
+    words = make(tmp_path, {odd[name]: values for name, values in labels.items()})
+    prefix = "query_" if make is arrays_of_both else ""
+    if not prefix:
+        names = ["--names", *(f"{key}={name}" for key, name in odd.items())]
+        assert values_of(command("evaluate", *words, *names, "--json", "-")) == expected(labels)
+
+
+def test_a_name_is_used_on_both_sides(command, tmp_path):
+    (tmp_path / "labels.csv").write_text(table({"camid": LABELS["cameras"]}), encoding="utf-8")
+    query, gallery = side("query", with_columns()), side("gallery", with_columns())
+    np.savez(tmp_path / "q.npz", zoo=query["identities"], feat=query["feat"])
+    np.savez(tmp_path / "g.npz", pids=gallery["identities"], feat=gallery["feat"])
+    said = command("evaluate", "q.npz", "g.npz", "--labels", "labels.csv", "--names", "identities=zoo")
+    assert said.status == 1
+    assert "`--names` must name arrays or columns that are in the files; got identities=zoo." in said.err
+
+
+@pytest.mark.parametrize("make", INPUTS)
+def test_a_pattern_of_file_names_without_them_is_refused(command, tmp_path, make):
+    said = command("evaluate", *make(tmp_path, with_columns("cameras")), "--file-names", "market1501")
+    assert said.status == 1
+    assert "`--file-names` must come with a table of file names without identities; got 'market1501'." in said.err
+
+
+def test_file_names_beside_identities_are_said_not_to_count(command, tmp_path):
+    words = one_table(tmp_path, with_columns("cameras"))
+    paths = np.array([f"{number:04d}_c1s1_0.jpg" for number in range(NUM_ALL)])
+    (tmp_path / "labels.csv").write_text(table(with_columns("cameras") | {"path": paths}), encoding="utf-8")
+    said = command("evaluate", *words)
+    assert "labels.csv: no labels from file names, as it has identities" in said.err
+    said = command("evaluate", *words, "--names", "names=path")
+    assert said.status == 1
+    assert "`--names` must name file names where identities are missing; got both." in said.err
+
+
+@pytest.mark.parametrize("make", INPUTS)
+def test_a_rule_about_cameras_that_was_asked_for_needs_cameras(command, tmp_path, make):
+    words = make(tmp_path, with_columns())
+    assert command("evaluate", *words).status == 0  # nobody asked for the rule
+    for asked in (["--protocol", "market1501"], ["--same-camera", "all"], ["--camera-map", '{"1": 2}']):
+        said = command("evaluate", *words, *asked)
+        assert said.status == 1, asked
+        assert "`cameras` must be given for " in said.err.splitlines()[-1]
+    said = command("evaluate", *words, "--protocol", "market1501", "--same-camera", "keep", "--json", "-")
+    assert values_of(said) == expected(with_columns(), same_camera="keep")
+
+
+@pytest.mark.parametrize("name", [name for name, protocol in PROTOCOLS.items() if not protocol.needs_lists])
+def test_protocols_by_name_ask_for_what_their_rules_need(command, tmp_path, name):
+    protocol = PROTOCOLS[name]
+    rules = (protocol.same_camera, protocol.cmc_same_camera or "keep")
+    is_lacking = rules != ("keep", "keep") or protocol.needed_labels.keys() - {"identities"}
+    said = command("evaluate", *two_files(tmp_path, with_columns()), "--protocol", name)
+    assert said.status == bool(is_lacking or protocol.leave_one_out or protocol.search_cameras), said.err
+
+
+RUN, QRELS = "q Q0 a 1 0.5 x\n", "q 0 a 1\n"
+DATA_SET = {
+    "images": [{"id": 1, "height": 9, "width": 9}],
+    "categories": [{"id": 5, "name": "cat"}],
+    "annotations": [{"id": 1, "image_id": 1, "category_id": 5, "bbox": [0, 0, 4, 4], "area": 16, "iscrowd": 0}],
+}
+RESULT = {"image_id": 1, "category_id": 5, "bbox": [0, 0, 4, 4], "score": 0.5}
+
+
+def files_to_read(folder):
+    """The words of each subcommand, and the files that it reads."""
+    texts = {"run.txt": RUN, "qrels.txt": QRELS, "data.json": json.dumps(DATA_SET), "dt_bbox": json.dumps([RESULT])}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    words = one_table(folder, with_columns("cameras"))
+    return {
+        "evaluate": (words, ["query.npy", "gallery.npy", "labels.csv"]),
+        "lists": (["run.txt", "qrels.txt"], ["run.txt", "qrels.txt"]),
+        "detect": (["data.json", "dt_bbox"], ["data.json", "dt_bbox"]),
+        "compare": (["a.npz", "b.npz"], ["a.npz", "b.npz"]),
+    }
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+@pytest.mark.parametrize("name", ["evaluate", "lists", "detect", "compare"])
+def test_an_output_that_is_an_input_is_refused_and_nothing_changes(command, tmp_path, name, link):
+    words, inputs = files_to_read(tmp_path)[name]
+    for each in ("a.npz", "b.npz"):
+        assert command("lists", "run.txt", "qrels.txt", "--save", each).status == 0
+    before = {each: (tmp_path / each).read_bytes() for each in inputs}
+    for number, each in enumerate(inputs):
+        target = each if link is None else f"link{number}"
+        if link is not None:
+            link(tmp_path / each, tmp_path / target)
+        for option in ("--json", "--save", "--report"):
+            said = command(name, *words, option, target)
+            assert said.status == 1, option
+            assert said.err.splitlines()[-1].startswith(f"reid-torchmetrics: {target}: must be another file than ")
+    assert {each: (tmp_path / each).read_bytes() for each in inputs} == before
+
+
+def test_outputs_of_one_name_are_refused(command, tmp_path):
+    files_to_read(tmp_path)
+    said = command("lists", "run.txt", "qrels.txt", "--json", "out", "--save", "out")
+    assert "out: must be another file than out to write to; got the same." in said.err
+    kinds = ["--iou-type", "bbox", "segm"]
+    said = command("detect", "data.json", "dt_bbox", *kinds, "--save", "dt")  # it would write dt_bbox and dt_segm
+    assert "dt_bbox: must be another file than dt_bbox to write to; got the same." in said.err
+    (tmp_path / "options.yaml").write_text("save: options.yaml\n", encoding="utf-8")
+    said = command("lists", "run.txt", "qrels.txt", "--config", "options.yaml")
+    assert "must be another file than " in said.err
+    assert said.status == 1
