@@ -122,7 +122,7 @@ def _named(path: str, kind: str) -> Path:
 
 
 def _files(inputs: Iterable[object]) -> Iterator[Path]:
-    """The files that are read: some may be None, and folders stand for what lies in them."""
+    """The files of some paths: None is none, and a folder is what lies in it."""
     for path in (Path(str(each)) for each in inputs if each is not None):
         yield from path.iterdir() if path.is_dir() else (path,)
 

@@ -132,3 +132,63 @@ def test_what_does_not_fit_is_named(changed, message):
     with pytest.raises(ValueError, match="`") as raised:
         find_relevance(**({"query_positions": A, "gallery_positions": B, "radius": 5.0} | changed))
     assert str(raised.value).startswith(message)
+
+
+def texts_of(query, gallery, radius, *, by_metric=False):
+    """The warnings of a ranking of places."""
+    embeddings = torch.eye(len(query) + len(gallery))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if by_metric:
+            metric = ReIDMetrics(protocol="pitts30k", radius=radius)
+            metric.update(embeddings[: len(query)], positions=query, is_query=True)
+            metric.update(embeddings[len(query) :], positions=gallery, is_query=False)
+            metric.compute()
+            metric.results()
+        else:
+            sides = {"query_positions": query, "gallery_positions": gallery}
+            evaluate(embeddings[: len(query)], embeddings[len(query) :], **sides, protocol="pitts30k", radius=radius)
+    return [str(each.message) for each in caught if "No query" not in str(each.message)]
+
+
+def utm(number, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.tensor([5e6, 4e5]) + 300 * torch.rand(number, 2, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("by_metric", [False, True])
+@pytest.mark.parametrize(
+    "kind", [torch.Tensor.float, lambda rows: rows.float().double(), lambda rows: rows.float().numpy()]
+)
+def test_positions_that_float32_cannot_tell_apart_at_a_radius_are_said_once(kind, by_metric):
+    (text,) = texts_of(kind(utm(5)), kind(utm(9, seed=1)), 25.0, by_metric=by_metric)
+    assert text == (
+        "`positions` seem to have been float32, which rounds by up to 0.3 at 5,000,291, beside a `radius` of 25. Give"
+        " them in float64."
+    )
+
+
+WORLD, REGION, CITY = ([[-33.9, 151.2], [52.5, 13.4]], [[36.5, -9.5], [59.9, 24.0]], [[40.44, -79.99], [40.45, -80.01]])
+
+
+@pytest.mark.parametrize("by_metric", [False, True])
+@pytest.mark.parametrize("places", [[*WORLD, [61.2, -149.9]], REGION, CITY])
+def test_degrees_beside_a_radius_of_meters_are_said_once(places, by_metric):
+    (text,) = texts_of(places, places[::-1], 25.0, by_metric=by_metric)
+    assert text.startswith("`positions` seem to be degrees, beside a `radius` of 25: they lie within 90 and 180.")
+
+
+@pytest.mark.parametrize(
+    ("query", "gallery", "radius"),
+    [
+        (utm(5), utm(9, seed=1), 25.0),
+        (utm(5).round().float(), utm(9, seed=1).round(), 25.0),  # whole meters
+        ((utm(5) - utm(1)).float(), (utm(9, seed=1) - utm(1)).float(), 25.0),  # around an origin of one's own
+        ((utm(5) - utm(1)) / 2, (utm(9, seed=1) - utm(1)) / 2, 5.0),  # a plan of 150 meters
+        ([[40.44, -79.99]], [[40.45, -80.01]], 0.001),  # a radius in degrees
+        (utm(5).float(), utm(9, seed=1).float(), 100.0),
+        ([12.25, 13.5], [12.75, 19.0], 7.0),  # frames
+    ],
+)
+def test_positions_that_are_what_they_should_be_are_not_doubted(query, gallery, radius):
+    assert texts_of(query, gallery, radius) == texts_of(query, gallery, radius, by_metric=True) == []

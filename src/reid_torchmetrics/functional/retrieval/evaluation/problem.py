@@ -37,7 +37,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
     given_scores,
     score_rows,
 )
-from reid_torchmetrics.functional.world import ALONE, World
+from reid_torchmetrics.functional.world import ALONE, World, warn_once
 
 from .ground_truth import GroundTruth, find_lists
 from .groups import Grouping
@@ -222,6 +222,8 @@ class RetrievalProblem:
         """Scores and relevance under a protocol and a tie policy."""
         # Each process has relevance for its own part of the gallery, so it may fail on one alone.
         relevance = world.guarded(lambda: self._relevance(protocol))
+        if protocol.radius is not None:
+            warn_once(world, "positions", relevance.doubt or "", lambda: relevance.doubt is not None)
         if self.groups is None:
             return self.source.scores(relevance, world), relevance
         _checks.length(self.source.argument, self.source.shape[0], relevance.num_queries)

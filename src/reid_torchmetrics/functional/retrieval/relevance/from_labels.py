@@ -39,6 +39,8 @@ SAME_CAMERA_RULES = {
 }
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
+_LOOKED_AT = 4096  # positions of each side whose unit is looked at
+_LATITUDE, _LONGITUDE = 90, 180  # the largest degrees
 _FEW_LABELS = 8  # up to here a pass over the samples for each label costs less than looking labels up
 
 
@@ -138,6 +140,7 @@ def find_relevance(
         gallery_identities=gallery.get("identities"),
         query_cameras=query.get("cameras"),
         gallery_cameras=gallery.get("cameras"),
+        doubt=None if radius is None else doubt_of(query["positions"], gallery["positions"], radius),
     )
 
 
@@ -273,6 +276,33 @@ def find_near(
     ascending = ascending[query[ascending].argsort(stable=True)]
     run_length = torch.bincount(query, minlength=len(query_positions))
     return segments.starts(run_length), run_length, item[ascending]
+
+
+def doubt_of(query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float) -> str | None:
+    """Why some positions can hardly be meant under a radius, in words: they have gone through float32, or are degrees.
+
+    Whole numbers, such as those of frames, and few positions say nothing.
+    """
+    values = torch.cat([query[:_LOOKED_AT], gallery[:_LOOKED_AT]])
+    if not len(values) or bool((values == values.round()).all()):
+        return None
+    largest = values.abs().amax(0)
+    rounding = torch.finfo(torch.float32).eps * largest / 2
+    if bool((values == values.float()).all()) and bool((rounding > radius / 100).any()):
+        return (
+            f"`positions` seem to have been float32, which rounds by up to {float(rounding.max()):.2g} at"
+            f" {float(largest.max()):,.0f}, beside a `radius` of {radius:g}. Give them in float64."
+        )
+    # Meters of a plan of this size begin near 0; degrees of a region lie far from it, those of the world all around.
+    ends, spread = sorted(largest.tolist()), values.amax(0) - values.amin(0)
+    is_region = bool(((values.abs().amin(0) > spread) & (spread > 0)).any())
+    are_degrees = len(ends) == 2 and ends[0] <= _LATITUDE and ends[1] <= _LONGITUDE
+    if radius >= 1 and are_degrees and (is_region or bool((spread > _LONGITUDE).any())):
+        return (
+            f"`positions` seem to be degrees, beside a `radius` of {radius:g}: they lie within {_LATITUDE} and"
+            f" {_LONGITUDE}. Give both in one unit, such as meters of UTM."
+        )
+    return None
 
 
 def _elsewhere(gallery: LabelValues, search_cameras: Collection[int] | None) -> Tensor | None:

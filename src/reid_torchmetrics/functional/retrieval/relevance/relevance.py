@@ -123,6 +123,8 @@ class Relevance:
     query_cameras: Int[Tensor, " queries"] | None = None
     """cameras as they were given, for any camera rule"""
     gallery_cameras: Int[Tensor, " kept"] | None = None
+    doubt: str | None = None
+    """why the positions can hardly be meant, in words; None where they can"""
 
     @property
     def num_queries(self) -> int:
