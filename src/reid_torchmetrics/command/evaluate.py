@@ -193,7 +193,7 @@ def _by_side(table: dict[str, NDArray[Any]], said: str, num_queries: int) -> lis
 
 
 def _check_roles(sides: Mapping[str, Sequence[SampleFile]]) -> None:
-    """Raise unless roles are those of the sides, or tell queries and gallery apart where there is one."""
+    """Raise unless roles agree with the sides, or tell queries and gallery apart in one side."""
     for role, files in sides.items():
         kinds = {bool(kind) for file in files if file.roles is not None for kind in np.unique(file.roles)}
         wanted = [set(), {role == "query"} if len(sides) == 2 else {True, False}]

@@ -47,7 +47,7 @@ class Asked:
     role: str | None = None
     """the side that is read of a file with arrays of both"""
     used: set[str] | None = None
-    """gets the keys of `names` whose array is there; None: each must be there"""
+    """gets the keys of `names` with an array that is there; None: each must be there"""
 
     def __post_init__(self) -> None:
         """Raise unless role and keys are known."""
@@ -57,7 +57,7 @@ class Asked:
             _checks.one_of("role", self.role, _PREFIXES)
 
     def check_all_in(self, path: Path, available: Collection[str], keys: Collection[str]) -> None:
-        """Raise unless a file has all arrays in `names`, or note which it has; only those of some keys are read."""
+        """Raise unless a file has all arrays in `names`, or note what it has; `keys` are the arrays of this kind of file."""
         for key, name in self.names.items():
             if self.used is not None and key in keys and name in available:
                 self.used.add(key)
