@@ -64,6 +64,7 @@ def broken(tmp_path):
         "features.txt": "1 2 3",
         "uneven.csv": "pid,camid\n1,2\n3\n",
         "short.csv": "pid\n1\n2\n",
+        "paths.csv": "path\n" + 12 * "door/1.jpg\n",
         "nothing.csv": "",
         "bad.run": "q1 Q0 d1 1 0.9 x\nq1 d2 0.5\n",
         "twice.run": "q1 Q0 d1 1 0.9 x\nq1 Q0 d1 2 0.5 x\n",
@@ -106,9 +107,23 @@ BROKEN = [
     ("evaluate g.npz wide.npz", "wide.npz: embeddings must be as wide as those of g.npz; got 5 and 4."),
     ("evaluate g.npz nan_rows.npz", "nan_rows.npz: embeddings must be finite; got 1 rows that are not, first 3."),
     ("evaluate nan_rows.npz g.npz --max-rank 3", "nan_rows.npz: embeddings must be finite"),
-    ("evaluate no_labels.npz no_labels.npz", "`identities` must be given unless relevance is by"),
+    (
+        "evaluate no_labels.npz no_labels.npz",
+        "`identities` must be given unless relevance is by `radius` or by lists, as",
+    ),
     ("evaluate g.npz no_labels.npz", "`identities` must"),
-    ("evaluate g.npz g.npz --protocol pitts30k", "`positions` must be given for `radius` 25.0"),
+    (
+        "evaluate g.npz g.npz --protocol pitts30k",
+        "`positions` must be given for `radius` 25.0, as an array, or a column",
+    ),
+    (
+        "evaluate rows.npy rows.npy --labels rows.npy rows.npy",
+        "rows.npy: an array without a name must be identities [N]",
+    ),
+    (
+        "evaluate rows.npy rows.npy --labels paths.csv",
+        "paths.csv: `paths` must have the pattern 'market1501' in each name; got 'door/1.jpg'. Say by `--file-names`",
+    ),
     ("evaluate g.npz g.npz --protocol market", "`protocol` must be one of"),
     ("evaluate g.npz g.npz --reports mpa", "`reports` must"),
     ("evaluate g.npz g.npz --k 0", "`k` must be"),

@@ -63,7 +63,7 @@ def run(words: Sequence[str]) -> int:
     tables = _Tables(arguments)
     sides = _read_sides(arguments, tables)
     if arguments.ground_truth is None:
-        _check_cameras(sides, options["protocol"], {"protocol", *fields} if named else {*fields})
+        _check_labels(sides, options["protocol"], {"protocol", *fields} if named else {*fields})
     inputs = [*(file.path for files in sides.values() for file in files), *arguments.labels, arguments.ground_truth]
     outputs = Outputs(arguments, inputs)
     with joined() as share:
@@ -99,7 +99,7 @@ class _Tables:
             table = read_labels(path, names=self.names, guesses=guesses, used=self.used("tables"))
             paths = table.pop("names", None)
             if paths is not None and "identities" not in table:
-                table |= labels_from_names(paths, self.pattern or "market1501")
+                table |= self._of_file_names(path, paths)
                 guesses.append(f"{path}: labels from file names as in {self.pattern or 'market1501'}")
                 self._has_file_names = True
             elif paths is not None and "names" not in self.names:
@@ -110,6 +110,13 @@ class _Tables:
             for guess in guesses:
                 say(guess)
         return tables
+
+    def _of_file_names(self, path: str, paths: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        try:
+            return labels_from_names(paths, self.pattern or "market1501")
+        except ValueError as error:
+            remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
+            raise ValueError(f"{path}: {error} {remedy}") from None
 
     def check_all_used(self) -> None:
         """Raise unless all was used, by all files of a kind or by none.
@@ -203,13 +210,17 @@ def _check_roles(sides: Mapping[str, Sequence[SampleFile]]) -> None:
             raise ValueError(f"`roles` must {rule} in {files[0].path}; got {came}.")
 
 
-def _check_cameras(sides: Mapping[str, Sequence[SampleFile]], protocol: Protocol, typed: Collection[str]) -> None:
-    """Raise if a rule about cameras was asked for, and there are none."""
-    if any("cameras" in file.labels for files in sides.values() for file in files):
-        return
+def _check_labels(sides: Mapping[str, Sequence[SampleFile]], protocol: Protocol, typed: Collection[str]) -> None:
+    """Raise unless there are the labels of a protocol, and cameras if a rule about them was asked for."""
+    names = {name for files in sides.values() for file in files for name in file.labels}
+    for name in protocol.needed_labels.keys() - names:
+        raise ValueError(
+            f"`{name}` must be given {protocol.needed_labels[name]}, as an array or a column of that name, or by"
+            f" `--names {name}=NAME`; got none in the files."
+        )
     rules = {name: getattr(protocol, name) for name in ("same_camera", "cmc_same_camera", "camera_map")}
     for name, rule in rules.items():
-        if rule not in (None, "keep", ()) and {name, "protocol"} & {*typed}:
+        if "cameras" not in names and rule not in (None, "keep", ()) and {name, "protocol"} & {*typed}:
             raise ValueError(
                 f"`cameras` must be given for `{name}` {rule!r}, or `--same-camera keep`; got none in the files."
             )

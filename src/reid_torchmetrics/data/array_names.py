@@ -57,7 +57,7 @@ class Asked:
             _checks.one_of("role", self.role, _PREFIXES)
 
     def check_all_in(self, path: Path, available: Collection[str], keys: Collection[str]) -> None:
-        """Raise unless a file has all arrays in `names`, or note what it has; `keys` are the arrays of this kind of file."""
+        """Raise unless a file has all arrays in `names`, or note what it has; `keys` are the arrays of such files."""
         for key, name in self.names.items():
             if self.used is not None and key in keys and name in available:
                 self.used.add(key)

@@ -62,6 +62,9 @@ def read_labels(
     with of_file(path):
         if UNNAMED in columns:
             asked.check_all_in(path, (), keys)
+            if np.ndim(columns[UNNAMED]) == 2 and 1 not in np.shape(columns[UNNAMED]):
+                rule = "an array without a name must be identities [N]; positions and others have names, as in .npz"
+                raise ValueError(f"{rule}; got {[*np.shape(columns[UNNAMED])]}.")
             return {"identities": as_label("identities", "identities", columns[UNNAMED])}
         columns = _with_positions(columns, asked.names)
     chosen = find_names(path, keys, columns, asked)
@@ -156,7 +159,7 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
     for path in paths:
         found = expression.search(PurePath(path).as_posix())
         if found is None or not all(found.groupdict().values()):
-            raise ValueError(f"`paths` must have the pattern {pattern!r} in each name; got {fspath(path)!r}.")
+            raise ValueError(f"`paths` must have the pattern {pattern!r} in each name; got {str(fspath(path))!r}.")
         for name, text in found.groupdict().items():
             columns[name].append(text)
     if not columns["identity"]:
