@@ -107,23 +107,11 @@ BROKEN = [
     ("evaluate g.npz wide.npz", "wide.npz: embeddings must be as wide as those of g.npz; got 5 and 4."),
     ("evaluate g.npz nan_rows.npz", "nan_rows.npz: embeddings must be finite; got 1 rows that are not, first 3."),
     ("evaluate nan_rows.npz g.npz --max-rank 3", "nan_rows.npz: embeddings must be finite"),
-    (
-        "evaluate no_labels.npz no_labels.npz",
-        "`identities` must be given unless relevance is by `radius` or by lists, as",
-    ),
+    ("evaluate no_labels.npz no_labels.npz", "`identities` must be given unless relevance is by `radius`"),
     ("evaluate g.npz no_labels.npz", "`identities` must"),
-    (
-        "evaluate g.npz g.npz --protocol pitts30k",
-        "`positions` must be given for `radius` 25.0, as an array, or a column",
-    ),
-    (
-        "evaluate rows.npy rows.npy --labels rows.npy rows.npy",
-        "rows.npy: an array without a name must be identities [N]",
-    ),
-    (
-        "evaluate rows.npy rows.npy --labels paths.csv",
-        "paths.csv: `paths` must have the pattern 'market1501' in each name; got 'door/1.jpg'. Say by `--file-names`",
-    ),
+    ("evaluate g.npz g.npz --protocol pitts30k", "`positions` must be given for `radius` 25.0, as an array or"),
+    ("evaluate rows.npy rows.npy --labels rows.npy rows.npy", "rows.npy: an array without a name must be"),
+    ("evaluate rows.npy rows.npy --labels paths.csv", "paths.csv: `paths` must have the pattern 'market1501' in each"),
     ("evaluate g.npz g.npz --protocol market", "`protocol` must be one of"),
     ("evaluate g.npz g.npz --reports mpa", "`reports` must"),
     ("evaluate g.npz g.npz --k 0", "`k` must be"),
@@ -174,6 +162,15 @@ def test_a_broken_input_is_one_line_that_names_it(command, tmp_path, words, line
     assert said.status == 1
     assert not said.out
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("broken")
+def test_file_names_without_labels_name_the_remedies(command):
+    said = command("evaluate", "rows.npy", "rows.npy", "--labels", "paths.csv").err
+    assert said.endswith(
+        "in each name; got 'door/1.jpg'. Say by `--file-names` how they hold labels, or by `--names identities=COLUMN`"
+        " what does.\n"
+    )
 
 
 @pytest.mark.usefixtures("broken")
