@@ -188,6 +188,32 @@ def change(random: Random, preds: list[dict], target: list[dict]) -> None:
                     side.pop("area", None)
 
 
+# Positions of images [samples, axes] in the unit of the radius.
+PLACES: dict[str, Callable[[Random, int], Tensor]] = {
+    "utm": lambda random, number: (
+        torch.tensor([random.uniform(2e5, 8e5), random.uniform(0, 1e7)], dtype=torch.float64)
+        + random.choice((50, 500, 5000)) * torch.rand(number, 2, dtype=torch.float64)
+    ),
+    "whole meters": lambda random, number: (random.uniform(0, 1e7) + 500 * torch.rand(number, 2)).round(),
+    "plan": lambda random, number: random.choice((20, 80, 150, 3000)) * torch.rand(number, random.choice((2, 3))),
+    "around": lambda random, number: random.choice((20, 80, 150, 3000)) * torch.randn(number, 2) / 2,
+    "frames": lambda random, number: torch.arange(number) * random.choice((1, 2, 0.5)),
+}
+
+
+def places(random: Random, kind: str) -> None:
+    """Images of places, by a metric and in one call."""
+    torch.manual_seed(random.getrandbits(32))
+    numbers, radius = [random.randint(2, 60), random.randint(2, 200)], random.choice((1.0, 5.0, 25.0))
+    sides = PLACES[kind](random, sum(numbers)).split(numbers)
+    metric = ReIDMetrics(protocol="pitts30k", radius=radius)
+    for positions, is_query in zip(sides, (True, False), strict=True):
+        metric.update(torch.randn(len(positions), 16), positions=positions, is_query=is_query)
+    metric.compute()
+    given = {"query_positions": sides[0], "gallery_positions": sides[1]}
+    evaluate(*(torch.randn(number, 16) for number in numbers), **given, protocol="pitts30k", radius=radius)
+
+
 def detection(random: Random, _: str) -> None:
     preds, target, options = boxes(random)
     change(random, preds, target)
@@ -296,6 +322,7 @@ WAYS = {
     "retrieval": (retrieval, MODELS),
     "augmented": (augmented, MODELS),
     "sharded": (sharded, MODELS),
+    "places": (places, PLACES),
     "detection": (detection, ["images"]),
     "detectors": (detectors, ["boxes", "masks"]),
     "sharded_images": (sharded_images, ["images"]),

@@ -293,11 +293,11 @@ def doubt_of(query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "galle
             f"`positions` seem to have been float32, which rounds by up to {float(rounding.max()):.2g} at"
             f" {float(largest.max()):,.0f}, beside a `radius` of {radius:g}. Give them in float64."
         )
-    # Meters of a plan of this size begin near 0; degrees of a region lie far from it, those of the world all around.
+    # Meters of so small a plan begin near 0 or lie around it; degrees of a region lie far from it along some axis.
+    # Those of the whole world cannot be told from a plan.
     ends, spread = sorted(largest.tolist()), values.amax(0) - values.amin(0)
-    is_region = bool(((values.abs().amin(0) > spread) & (spread > 0)).any())
-    are_degrees = len(ends) == 2 and ends[0] <= _LATITUDE and ends[1] <= _LONGITUDE
-    if radius >= 1 and are_degrees and (is_region or bool((spread > _LONGITUDE).any())):
+    are_far = (values.abs().amin(0) > spread) & (spread > 0)
+    if radius >= 1 and len(ends) == 2 and ends[0] <= _LATITUDE and ends[1] <= _LONGITUDE and bool(are_far.any()):
         return (
             f"`positions` seem to be degrees, beside a `radius` of {radius:g}: they lie within {_LATITUDE} and"
             f" {_LONGITUDE}. Give both in one unit, such as meters of UTM."
