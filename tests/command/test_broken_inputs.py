@@ -174,7 +174,17 @@ def test_file_names_without_labels_name_the_remedies(command):
 
 
 @pytest.mark.usefixtures("broken")
-@pytest.mark.parametrize("words", ["evaluates g.npz", "evaluate g.npz g.npz --rul x", "lists good.run", "evaluate"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluates g.npz",
+        "evaluate g.npz g.npz --rul x",
+        "lists good.run",
+        "evaluate",
+        "evaluate g.npz g.npz --reports map --reports minp",
+        "evaluate g.npz g.npz --k=5 --k 7",
+    ],
+)
 def test_wrong_usage_exits_with_2(command, words):
     said = command(*words.split())
     assert said.status == 2

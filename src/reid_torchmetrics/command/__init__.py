@@ -50,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing = [module for module in ("jsonargparse", "docstring_parser") if find_spec(module) is None]
     if missing:
         return _said(f"{missing[0]} is not installed; pip install '{PROGRAM}[command]' installs it")
+    options = [each.partition("=")[0] for each in rest if each.startswith("--") and each[:8] != "--config"]
+    if twice := sorted({each for each in options if options.count(each) > 1}):
+        return _said(f"{twice[0]} must be given once, with all its values; got it twice", status=2)
     warnings.showwarning = _show_warning
     try:
         return int(import_module(f"{__name__}.{name}").run(rest))
