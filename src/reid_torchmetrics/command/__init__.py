@@ -45,14 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name in {"-h", "--help", "--version"}:
         print(__version__ if name == "--version" else usage())  # noqa: T201
         return 0
-    if name not in COMMANDS:
-        return _said(f"there is no command {name!r}; there are {', '.join(COMMANDS)}", status=2)
-    missing = [module for module in ("jsonargparse", "docstring_parser") if find_spec(module) is None]
-    if missing:
-        return _said(f"{missing[0]} is not installed; pip install '{PROGRAM}[command]' installs it")
-    options = [each.partition("=")[0] for each in rest if each.startswith("--") and each[:8] != "--config"]
-    if twice := sorted({each for each in options if options.count(each) > 1}):
-        return _said(f"{twice[0]} must be given once, with all its values; got it twice", status=2)
+    if refused := _refusal(name, rest):
+        return refused
     warnings.showwarning = _show_warning
     try:
         return int(import_module(f"{__name__}.{name}").run(rest))
@@ -63,6 +57,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _said(kind + " ".join(str(error).split()))
     except KeyboardInterrupt:
         return _said("interrupted; nothing was written")
+
+
+def _refusal(name: str, words: Sequence[str]) -> int:
+    """Say why a command cannot be run, and return the exit status; 0 where it can."""
+    options = [each.partition("=")[0] for each in words if each.startswith("--")]
+    twice = {each for each in options if options.count(each) > 1} - {"--config"}
+    missing = [module for module in ("jsonargparse", "docstring_parser") if find_spec(module) is None]
+    if name not in COMMANDS:
+        return _said(f"there is no command {name!r}; there are {', '.join(COMMANDS)}", status=2)
+    if twice:
+        return _said(f"{min(twice)} must be given once, with all its values; got it twice", status=2)
+    if missing:
+        return _said(f"{missing[0]} is not installed; pip install '{PROGRAM}[command]' installs it")
+    return 0
 
 
 def say(line: str) -> None:
