@@ -62,10 +62,11 @@ def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) 
 
 
 def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
-    """Number of a query's positives among its first `cutoff` candidates, float64; its expectation under "expected"."""
-    limit = _of_positives(ranks, cutoff)
-    if limit is None:
-        return ranks.num_positives.double()
+    """Number of a query's positives among its first `cutoff` candidates, float64; its expectation under "expected".
+
+    Without a cutoff it is the number of those that are retrieved.
+    """
+    limit = _of_positives(ranks, UNRETRIEVED if cutoff is None else cutoff)
     if is_averaged(ranks):
         groups = groups_of(ranks)
         return sum_per_query(ranks, groups.within(limit) / groups.size.double())
