@@ -230,7 +230,7 @@ def _by_score(run: Mapping[Any, Any], any_tied: bool, scores: NDArray[np.float32
 
 
 def _read_scores(runs: list[Mapping[Any, Any]]) -> NDArray[np.float32]:
-    """Scores as trec_eval holds them, in float32, beyond which they are infinite; NaN behind each run."""
+    """Scores in float32, as trec_eval 9 holds them, infinite where it overflows; NaN behind each run."""
     lengths = np.array([len(run) for run in runs], dtype=np.int64)
     given = _as_floats("retrieved", "scores", [*chain.from_iterable(run.values() for run in runs)])
     if np.isnan(given).any():

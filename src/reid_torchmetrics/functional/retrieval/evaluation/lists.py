@@ -71,8 +71,8 @@ def evaluate_lists(
     Args:
         retrieved: for every query its items, ints or strings: a matrix of ints, as `search` of faiss returns it, where
             -1 is nothing; lists; or a mapping of queries, ints or strings, to lists. A mapping of items to scores in
-            the place of a list is ordered as trec_eval does: by falling score in float32, beyond which scores are
-            infinite, then by the falling item as a string.
+            the place of a list is ordered as trec_eval 9 and pytrec_eval do: by falling score in float32, infinite
+            where float32 overflows, then by the falling item as a string.
         positives: the right items of every query, in the same order or by the same keys, as a matrix, lists or
             mappings of items to grades: above 0, 0 for a judged negative, or below 0 for one that is not judged, as in
             trec_eval. Mappings of names to lists ("easy", "junk") need a protocol that says which are positives and
