@@ -267,6 +267,15 @@ def test_names_of_queries_are_the_index_of_a_table():
 def test_huge_numbers_of_items_are_no_trouble():
     huge = 2**62
     assert evaluate_lists([[huge - 1, huge], [huge, 5]], [[huge], [5, huge - 1]])["map"] == (1 / 2 + 1 / 2 / 2) / 2
+    # Five times 2^62, and 2^63, do not fit int64.
+    assert evaluate_lists([[4, huge - 1]] * 5, [[huge - 1]] * 5)["map"] == 1 / 2
+    assert evaluate_lists([[2**63 - 1, 4]], [[4]])["map"] == evaluate_lists([[4, 5]], [[4, 2**63 - 1]])["map"] == 1 / 2
+
+
+def test_a_hole_in_a_list_holds_its_place():
+    results = evaluate_lists([[5, -1, 7, -1], [7, -1, -1, -1]], [[7], [7]])
+    assert results.values["map"].tolist() == [1 / 3, 1]
+    assert results.num_candidates.tolist() == [3, 1]
 
 
 def test_no_query_and_no_item_give_results_without_numbers():

@@ -48,7 +48,7 @@ Cutoff: TypeAlias = int | Int[Tensor, " queries"] | None
 
 def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " queries"]:
     """Sum of `term` over a query's positives among its first `cutoff` candidates; its expectation under "expected"."""
-    limit = _of_positives(ranks, cutoff)
+    limit = None if cutoff is None else _of_positives(ranks, cutoff)
     places = places_of(ranks)
     values = term(places)
     if limit is not None:
@@ -137,7 +137,7 @@ def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
         raise ValueError(f"`{argument}` must have an expectation under ties 'expected'; got {value}.")
 
 
-def _of_positives(ranks: PositiveRanks, cutoff: Cutoff) -> Tensor | int | None:
+def _of_positives(ranks: PositiveRanks, cutoff: int | Tensor) -> Tensor | int:
     if isinstance(cutoff, Tensor):
         return cutoff.repeat_interleave(ranks.num_positives, output_size=len(ranks.rank))
-    return None if cutoff is None else min(cutoff, UNRETRIEVED)
+    return min(cutoff, UNRETRIEVED)
