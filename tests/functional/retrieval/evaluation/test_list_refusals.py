@@ -32,7 +32,7 @@ BAD_LISTS = [
     (({1: [], "a": []}, {1: []}), {"unknown_queries": "skip"}, TypeError, "`retrieved` must have ints as keys, as `positives` has; got strings."),
     (({}, {"b": [], 1: []}), {}, TypeError, "`positives` must hold queries as keys that are all ints, or all strings; got int and str."),
     (([{1: float("nan")}], [[1]]), {}, ValueError, "`retrieved` must have scores that can be ordered; got [nan]."),
-    (([{1: 0.5}, [2], {3: 0.25, 1: float("nan")}], [[1]] * 3), {}, ValueError, "`retrieved` must have scores that can be ordered; got [0.25, nan]."),
+    (([{1: 0.5}, [2], {3: float("nan"), 1: 0.25}], [[1]] * 3), {}, ValueError, "`retrieved` must have scores that can be ordered; got [nan, 0.25]."),
     (([{1: "x"}], [[1]]), {}, TypeError, "`retrieved` must have scores that are numbers; got str."),
     (([{1: 1j}], [[1]]), {}, TypeError, "`retrieved` must have scores that are numbers; got complex."),
     (([{1: 10**400}], [[1]]), {}, ValueError, "`retrieved` must have scores that fit float64; got int too large to convert to float."),
