@@ -187,6 +187,10 @@ def test_lists_of_trec_and_of_an_index(command, tmp_path):
     ):
         said = command("lists", "bm25.run", "robust.qrels", *words, "--json", "-")
         assert numbers(said) == evaluate_lists(run, qrels, **options).means
+    with (tmp_path / "bm25.run").open("a", encoding="utf-8") as lines:
+        lines.write("q9 Q0 d2 1 0.9 x\n")
+    said = command("lists", "bm25.run", "robust.qrels", "--unknown-queries", "skip", "--json", "-")
+    assert numbers(said) == evaluate_lists(run, qrels).means
     np.save(tmp_path / "I.npy", np.array([[4, 2, -1], [0, 1, 2]]))
     (tmp_path / "truth.json").write_text("[[2], [0]]", encoding="utf-8")
     assert numbers(command("lists", "I.npy", "truth.json", "--reports", "map", "--json", "-")) == {"map": 0.75}

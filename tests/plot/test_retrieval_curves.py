@@ -87,6 +87,7 @@ def test_the_title_of_the_legend_names_the_rule_of_the_protocol():
 
     assert title(rule="trapezoid") == "AP: trapezoids, not interpolated"
     assert title(k=2, normalizer="attainable") == "AP: not interpolated, first 2, divided by attainable"
+    assert title(normalizer="hits") == "AP: not interpolated, divided by hits"
     assert title(rule="interpolated_11") == "AP: interpolated at 11 recalls"
     labels = torch.tensor([0, 0, 1, 1])
     drawn = evaluate_scores(torch.eye(4), labels, labels, protocol="vehicleid", self_index=torch.arange(4))

@@ -1,10 +1,24 @@
 """Measures of one ranked list of items, as loops: what is not retrieved counts, and a repeated item scores once."""
 
 import math
+import struct
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 Grades = Mapping[Hashable, float]
 GAINS: dict[str, Callable[[float], float]] = {"linear": lambda grade: grade, "exponential": lambda grade: 2**grade - 1}
+
+
+def ranked(scores: Mapping[Hashable, float]) -> list[Hashable]:
+    """Return the items by falling score in single precision, equal ones by the falling item as a string."""
+    return sorted(scores, key=lambda item: (in_single(scores[item]), str(item)), reverse=True)
+
+
+def in_single(score: float) -> float:
+    """Return a score in single precision, beyond which it is infinite."""
+    try:
+        return struct.unpack("f", struct.pack("f", score))[0]
+    except OverflowError:
+        return math.copysign(math.inf, score)
 
 
 def hits(items: Sequence[Hashable], grades: Grades) -> list[tuple[int, Hashable]]:
@@ -29,7 +43,7 @@ def average_precision(items: Sequence[Hashable], grades: Grades) -> float:
 
 def normalized_dcg(items: Sequence[Hashable], grades: Grades, k: int, gain: str) -> float:
     """Return the discounted gains of the first k items, over those of the list that begins with the best."""
-    ideal = sorted(map(GAINS[gain], grades.values()), reverse=True)[:k]
+    ideal = sorted((GAINS[gain](grade) for grade in grades.values() if grade > 0), reverse=True)[:k]
     gained = math.fsum(GAINS[gain](grades[item]) / math.log2(place + 1) for place, item in hits(items[:k], grades))
     return gained / math.fsum(each / math.log2(place + 1) for place, each in enumerate(ideal, 1))
 

@@ -93,7 +93,9 @@ def _query_numbers(
 def _rule(protocol: Protocol) -> str:
     """The rule of average precision in few words."""
     words = f"AP: {_RULES.get(protocol.rule, protocol.rule.replace('_', ' at ') + ' recalls')}"
-    words += "" if protocol.k is None else f", first {protocol.k}, divided by {protocol.normalizer}"
+    words += "" if protocol.k is None else f", first {protocol.k}"
+    if protocol.k is not None or protocol.normalizer != "positives":
+        words += f", divided by {protocol.normalizer}"
     return f"{words}, expected over draws" if protocol.draws(MEASURES["map"]) else words
 
 

@@ -118,6 +118,16 @@ BAD = [
     (lambda: ReIDMeanAP(ground_truth=[[-1]]), ValueError, "`ground_truth[0]['ok']` must lie in [0, "),
     (lambda: ReIDMeanAP(ground_truth=[[1, 1]]), ValueError, "`ground_truth` must list a gallery item once"),
     (
+        lambda: ReIDMeanAP(ground_truth={7: [1], 9: [4, 4]}),
+        ValueError,
+        "`ground_truth` must list a gallery item once for a query; got item 4 twice for query 9.",
+    ),
+    (
+        lambda: ReIDMeanAP(ground_truth={7: {"easy": [1]}}),
+        ValueError,
+        "`ground_truth` must name one of 'ok' for every query; got ['easy'] for 7.",
+    ),
+    (
         lambda: ReIDMeanAP(ground_truth=[{"easy": [1]}]),
         ValueError,
         "`ground_truth` must name one of 'ok' for every quer",

@@ -6,7 +6,9 @@ import torch
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import (
     PROTOCOLS,
+    Protocol,
     RankCounter,
+    RetrievalResults,
     evaluate,
     evaluate_lists,
     evaluate_scores,
@@ -53,6 +55,35 @@ def refuses(door: str, name: str) -> bool:
     except ValueError:
         return True
     return False
+
+
+def results_by_doors(protocol: Protocol) -> dict[str, RetrievalResults]:
+    """Results of the same ranking by every door."""
+    metric = ReIDMetrics(protocol=protocol)
+    metric.update(QUERY, IDS["query_identities"], is_query=True)
+    metric.update(GALLERY, IDS["gallery_identities"], is_query=False)
+    counter = RankCounter(QUERY, GALLERY, IDS["query_identities"], IDS["gallery_identities"])
+    return {
+        "evaluate": evaluate(QUERY, GALLERY, **IDS, protocol=protocol),
+        "evaluate_scores": evaluate_scores(QUERY @ GALLERY.T, **IDS, protocol=protocol),
+        "metric": metric.results(),
+        "stream": evaluate_stream(counter, protocol=protocol),
+        # All scores are equal: the pessimistic place of a positive is the last.
+        "lists": evaluate_lists([[0, 1, 2, 4, 3]] * 2 + [[1, 2, 3, 0, 4]], **IDS, protocol=protocol),
+    }
+
+
+def test_every_door_names_and_follows_a_normalizer_without_k():
+    for normalizer in ("positives", "attainable", "hits"):
+        protocol = PROTOCOLS["market1501"].changed({"normalizer": normalizer, "reports": ["map"]})
+        words = "over all ranks" + ("" if normalizer == "positives" else f", divided by {normalizer}") + ";"
+        for door, results in results_by_doors(protocol).items():
+            # One positive at 5 for two queries, two at 4 and 5 for the third.
+            assert results.values["map"].tolist() == [1 / 5, 1 / 5, (1 / 4 + 2 / 5) / 2], door
+            assert words in results.conventions["map"], door
+    # Lists that end before the last positive are divided by what they hold.
+    cut = evaluate_lists([[3], [0], [1, 2, 3, 0]], **IDS, normalizer="hits", reports=["map"])
+    assert cut.values["map"].tolist() == [1, 0, 1 / 4]
 
 
 @pytest.mark.filterwarnings("ignore")

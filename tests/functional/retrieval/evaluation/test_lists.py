@@ -1,5 +1,7 @@
 """Ranked lists: numbers by definition in every form, what a repeated or missing thing counts, and names."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,9 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import write_report
 from reid_torchmetrics.functional.retrieval import (
+    GAINS,
     PositiveRanks,
+    QueryCounts,
     RetrievalResults,
     binary_preference,
     compare,
@@ -20,7 +24,7 @@ from tests.reference import lists as reference
 
 REPORTS = ("map", "ndcg_3", "bpref", "mrr", "precision_3", "recall_3")
 ITEMS = st.integers(0, 9)
-QUERY = st.tuples(st.lists(ITEMS, max_size=8), st.dictionaries(ITEMS, st.integers(0, 3), max_size=7))
+QUERY = st.tuples(st.lists(ITEMS, max_size=8), st.dictionaries(ITEMS, st.integers(-2, 3), max_size=7))
 QUERIES = st.lists(QUERY, min_size=1, max_size=6)
 GRADED = [([1, 2, 1, 3], {1: 1, 3: 3, 5: 2, 2: 0}), ([4, 4], {4: 2}), ([], {7: 1}), ([1], {1: 0})]
 
@@ -62,7 +66,7 @@ def test_graded_lists_have_the_numbers_of_their_definition(gain, queries):
 @given(queries=QUERIES, order=st.randoms(use_true_random=False))
 def test_every_form_and_order_of_the_same_lists_has_the_same_numbers(queries, order):
     retrieved, graded = map(list, zip(*queries, strict=True))
-    positives = [[item for item, grade in grades.items() if grade] for grades in graded]
+    positives = [[item for item, grade in grades.items() if grade > 0] for grades in graded]
     expected = values_of(retrieved, positives)
     # A matrix with -1 behind the lists, as a tensor or an array; and positives likewise.
     width = max(map(len, [*retrieved, *positives]))
@@ -81,11 +85,51 @@ def test_every_form_and_order_of_the_same_lists_has_the_same_numbers(queries, or
     ours = values_of({key: lists[key] for key in shuffled}, dict(zip(keys, map(set, named[1]), strict=True)))
     assert_equal(ours, expected)
     # Any grade above 0 is a positive, with the gain of its grade; gains may stand beside positives.
-    gains = [[float(grade) for grade in grades.values() if grade] for grades in graded]
+    gains = [[float(grade) for grade in grades.values() if grade > 0] for grades in graded]
     listed = values_of(retrieved, positives, gains=gains, reports=("ndcg_3",))
-    as_mapping = [{item: grade for item, grade in grades.items() if grade} for grades in graded]
+    as_mapping = [{item: grade for item, grade in grades.items() if grade > 0} for grades in graded]
     if any(as_mapping):
         assert_equal(values_of(retrieved, as_mapping, reports=("ndcg_3",)), listed)
+
+
+# Positives at 1, 2 and 5; the list lacks one with the largest grade. By hand as 2^(grade - 5000).
+HUGE = [1, 2, 9, 8, 3], {1: 4999, 2: 5000, 3: 4990, 4: 5000}
+DISCOUNTS = [1 / math.log2(place + 1) for place in range(1, 6)]
+
+
+def test_huge_grades_have_the_ratios_of_their_gains():
+    gained = 1 / 2 * DISCOUNTS[0] + 1 * DISCOUNTS[1] + 2**-10 * DISCOUNTS[4]
+    ideal = 1 * DISCOUNTS[0] + 1 * DISCOUNTS[1] + 1 / 2 * DISCOUNTS[2] + 2**-10 * DISCOUNTS[3]
+    exponential = {"gain": "exponential", "reports": ["ndcg_5"]}
+    # Beside a query with ordinary grades, and one whose gains are too far apart for a float.
+    queries = [HUGE, ([4, 5, 6], {6: 3, 5: 1}), ([7, 8], {8: 1e300, 7: 1})]
+    values = values_of(*map(list, zip(*queries, strict=True)), **exponential)["ndcg_5"].tolist()
+    ordinary = (1 * DISCOUNTS[1] + 7 * DISCOUNTS[2]) / (7 * DISCOUNTS[0] + 1 * DISCOUNTS[1])
+    assert values == pytest.approx([gained / ideal, ordinary, DISCOUNTS[1]], abs=1e-15)
+    for grade in (900, 1023, 1024, 5000, 1e17, 1.7e308):
+        perfect = [[1, 2, 3]], [{1: grade, 2: grade, 3: grade}]
+        for gain in reference.GAINS:
+            assert values_of(*perfect, gain=gain, reports=["ndcg_5"])["ndcg_5"].item() == 1, (grade, gain)
+    linear = values_of([[1, 9, 2]], [{1: 0.75e308, 2: 1.5e308, 3: 1.5e308}], reports=["ndcg_5"])["ndcg_5"].item()
+    ideal = DISCOUNTS[0] + DISCOUNTS[1] + 1 / 2 * DISCOUNTS[2]
+    assert linear == pytest.approx((1 / 2 * DISCOUNTS[0] + DISCOUNTS[2]) / ideal, abs=1e-15)
+
+
+def test_tiny_grades_have_gains_too():
+    for grade in (5e-324, 1e-20, 1e-9, 1e-4):
+        perfect = [[1, 2]], [{1: grade, 2: grade}]
+        assert values_of(*perfect, gain="exponential", reports=["ndcg_5"])["ndcg_5"].item() == 1
+        # Of such grades 2^grade - 1 is grade log 2 but for a share of grade / 3.
+        missed = values_of([[2]], [{1: 1, 2: grade}], gain="exponential", reports=["ndcg_5"])["ndcg_5"].item()
+        assert missed == pytest.approx(grade * math.log(2) / (1 + grade * DISCOUNTS[1]), rel=grade)
+
+
+def test_ordinary_grades_have_gains_to_the_bit():
+    grade = torch.cat([torch.arange(1, 901), torch.rand(500, generator=torch.Generator().manual_seed(0)) * 50 + 1e-3])
+    grade = grade.double()
+    for largest in (grade, torch.full_like(grade, 900)):
+        assert torch.equal(GAINS["linear"](grade, largest), grade)
+        assert torch.equal(GAINS["exponential"](grade, largest), 2**grade - 1)
 
 
 def test_a_repeated_item_keeps_its_places_and_scores_once():
@@ -102,10 +146,55 @@ def test_scores_order_a_run_as_trec_eval_does():
     assert results["mrr"] == 1 / 2
 
 
+# Scores that single precision tells apart or not: 2^24 + 1, the eighth digit, the ends of its range, and beyond.
+SCORES = (0.7, 0.7000000001, 0.70000000005, 0.69999, 2**24, 2**24 + 1, -0.0, 1e-46, 1e39, 2e39, math.inf, -1e39, True)
+
+
+@settings(max_examples=25)
+@given(
+    runs=st.lists(st.dictionaries(ITEMS, st.sampled_from(SCORES), max_size=8), min_size=1, max_size=9),
+    named=st.booleans(),
+)
+def test_scores_order_a_run_in_single_precision(runs, named):
+    kind = "image {}".format if named else int
+    runs = [{kind(item): score for item, score in run.items()} for run in runs]
+    truth = [[kind(4), kind(7)]] * len(runs)
+    expected = [reference.ranked(run) for run in runs]
+    # A list among the runs stays as it is.
+    assert_equal(values_of([*runs, *expected], truth * 2), values_of([*expected, *expected], truth * 2))
+
+
+def test_a_negative_grade_is_not_judged():
+    # Before the positive of grade 2 come grades -2 and 0; of two judged negatives one counts for bpref.
+    results = values_of([[1, 2, 3, 9]], [{1: -2, 2: 0, 3: 2, 4: 1, 5: 0, 6: -1}])
+    assert {name: values.item() for name, values in results.items()} == pytest.approx(
+        {
+            "map": 1 / 3 / 2,
+            "ndcg_3": (2 / 2) / (2 + 1 / math.log2(3)),
+            "bpref": (1 - 1 / 2) / 2,
+            "mrr": 1 / 3,
+            "precision_3": 1 / 3,
+            "recall_3": 1 / 2,
+        },
+        abs=1e-15,
+    )
+    assert values_of([[1]], [[1]], gains=[[-1]], reports=["map"])["map"].isnan()
+
+
+def test_a_query_that_the_truth_lacks_is_left_out_if_asked():
+    lists, truth = {"z": ["y"], "b": ["x"], "c": ["x"]}, {"a": ["x"], "b": ["x"]}
+    results = evaluate_lists(lists, truth, unknown_queries="skip")
+    assert (results["map"], results.query_names, results.item_names) == (1 / 2, ("a", "b"), ("x",))
+    both = evaluate_lists(lists, truth, unknown_queries="skip", missing_queries="skip")
+    assert (both["map"], both.query_names, both.query_index.tolist()) == (1, ("b",), [1])
+    assert np.isnan(evaluate_lists({}, {}, unknown_queries="skip")["map"])
+
+
 def test_a_query_without_a_list_is_missed_or_left_out():
     lists, truth = {"b": ["x"]}, {"a": ["x"], "b": ["x"], "c": []}
     missed, skipped = (evaluate_lists(lists, truth, missing_queries=rule) for rule in ("neg", "skip"))
-    assert (missed["map"], missed.query_names, missed.counts.valid) == (1 / 3, ("a", "b", "c"), 2)
+    assert (missed["map"], missed.query_names) == (1 / 3, ("a", "b", "c"))
+    assert missed.counts == QueryCounts(3, valid=2, junk=0, not_in_gallery=1, same_camera_only=0)
     assert (skipped["map"], skipped.query_names, skipped.query_index.tolist()) == (1, ("b",), [1])
 
 
@@ -180,6 +269,20 @@ def test_names_of_queries_are_the_index_of_a_table():
 def test_huge_numbers_of_items_are_no_trouble():
     huge = 2**62
     assert evaluate_lists([[huge - 1, huge], [huge, 5]], [[huge], [5, huge - 1]])["map"] == (1 / 2 + 1 / 2 / 2) / 2
+    # Five times 2^62, and 2^63, do not fit int64.
+    assert evaluate_lists([[4, huge - 1]] * 5, [[huge - 1]] * 5)["map"] == 1 / 2
+    assert evaluate_lists([[2**63 - 1, 4]], [[4]])["map"] == evaluate_lists([[4, 5]], [[4, 2**63 - 1]])["map"] == 1 / 2
+
+
+def test_a_list_may_be_longer_than_what_is_looked_up_at_once():
+    results = evaluate_lists(torch.arange((1 << 18) + 1)[None], [[1 << 18, 1]])
+    assert results["map"] == pytest.approx((1 / 2 + 2 / ((1 << 18) + 1)) / 2, abs=1e-15)
+
+
+def test_a_hole_in_a_list_holds_its_place():
+    results = evaluate_lists([[5, -1, 7, -1], [7, -1, -1, -1]], [[7], [7]])
+    assert results.values["map"].tolist() == [1 / 3, 1]
+    assert results.num_candidates.tolist() == [3, 1]
 
 
 def test_no_query_and_no_item_give_results_without_numbers():

@@ -29,6 +29,7 @@ def test_the_most_similar_box_that_overlaps_is_right_and_every_other_is_wrong():
     results = search()
     assert results["map"] == 1 / 2 / 2
     assert (results.num_positives.tolist(), results.num_candidates.tolist()) == ([2], [4])
+    assert search(normalizer="hits")["map"] == 1 / 2
     lists = results.nearest(4)
     assert lists.index.tolist() == [[4, 2, 1, 3]]
     assert lists.is_positive.tolist() == [[False, True, False, False]]

@@ -78,6 +78,20 @@ def test_a_normalizer_says_what_one_hit_of_ten_is_worth_at_five(normalizer, expe
     assert exactly(average_precision(ranks, k=5, normalizer=normalizer), [expected, 0])
 
 
+def test_without_a_cutoff_a_normalizer_counts_what_is_retrieved():
+    # A hit at 1 and one at 4 of five positives: (1 + 2/4) / 5, or / 2; nothing retrieved is 0.
+    ranks = PositiveRanks.from_hits([[1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 0, 0]], num_positives=[5, 3, 2])
+    for normalizer, expected in (
+        ("positives", Fraction(3, 10)),
+        ("attainable", Fraction(3, 10)),
+        ("hits", Fraction(3, 4)),
+    ):
+        assert exactly(average_precision(ranks, normalizer=normalizer), [expected, 0, 1])
+    # Trapezoid: 1, and (1/3 + 2/4) / 2.
+    halves = average_precision(ranks, rule="trapezoid", normalizer="hits")
+    assert exactly(halves, [(1 + Fraction(5, 12)) / 2, 0, 1])
+
+
 def test_average_precision_at_r_looks_at_as_many_candidates_as_there_are_positives():
     # Of three positives, those at ranks 1 and 3 are among the first three: (1/1 + 2/3) / 3.
     assert exactly(average_precision_at_r(ranks_of((1, 3, 4), (2,))), [Fraction(5, 9), 0])

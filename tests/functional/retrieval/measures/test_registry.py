@@ -1,5 +1,7 @@
 """A measure is one row: what protocols report, what metrics take, messages and words all come from it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -75,6 +77,13 @@ def test_words_have_the_options():
     assert MEASURES["map"].describe(options, 0) == (
         "average precision, rule rectangle, over the first 100, divided by attainable"
     )
+    for normalizer, words in (
+        ("positives", ""),
+        ("attainable", ", divided by attainable"),
+        ("hits", ", divided by hits"),
+    ):
+        whole = replace(options, k=None, normalizer=normalizer)
+        assert MEASURES["map"].describe(whole, 0) == f"average precision, rule rectangle, over all ranks{words}"
     assert MEASURES["precision"].describe(options, 10) == "precision at 10, divisor last_positive"
     assert MEASURES["rank"].describe(options, 5) == "CMC, all_shots, at rank 5"
     assert MEASURES["rank"].describe(OPTIONS, 5, is_drawn=True) == "CMC, over identities, at rank 5"

@@ -11,7 +11,7 @@ queries are found by number, and each process keeps the items of its own part of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,22 +62,30 @@ def _check_mappings(values: object, num_queries: int) -> None:
         raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(values)}.")
 
 
-def check_list_names(ground_truth: GroundTruth, protocol: Protocol, argument: str = "ground_truth") -> None:
+def check_list_names(
+    ground_truth: GroundTruth,
+    protocol: Protocol,
+    argument: str = "ground_truth",
+    *,
+    name: Callable[[int], object] = int,
+) -> None:
     """Raise unless the protocol names the lists of every query, one of them as positives at least.
 
-    Another list would be one of negatives, which is hardly meant.
+    Another list would be one of negatives, which is hardly meant. `name` is of a query, by its place.
     """
     positive, known = protocol.positive_lists, dict.fromkeys((*protocol.positive_lists, *protocol.junk_lists))
     for query, lists in enumerate(ground_truth):
         # Without any list of positives a query would silently count as one without a positive.
         if not set(positive) & set(lists):
-            names = ", ".join(map(repr, positive))
-            raise ValueError(f"`{argument}` must name one of {names} for every query; got {list(lists)} for {query}.")
-        unknown = [name for name in lists if name not in {*known, *BESIDE_LISTS}]
+            listed = ", ".join(map(repr, positive))
+            raise ValueError(
+                f"`{argument}` must name one of {listed} for every query; got {list(lists)} for {name(query)}."
+            )
+        unknown = [each for each in lists if each not in {*known, *BESIDE_LISTS}]
         if unknown:
             raise ValueError(
                 f"`{argument}` must hold lists that `positive_lists` or `junk_lists` of the protocol name,"
-                f" {', '.join(map(repr, known))}; got {unknown[0]!r} for query {query}."
+                f" {', '.join(map(repr, known))}; got {unknown[0]!r} for query {name(query)}."
             )
 
 
@@ -120,9 +128,9 @@ class ListedTruth:
         if given is None or isinstance(given, ListedTruth):
             return given
         lists = {number: _named(number, each, protocol) for number, each in _pairs(given)}
-        check_list_names([*lists.values()], protocol)
+        check_list_names([*lists.values()], protocol, name=[*lists].__getitem__)
         every = [torch.cat([*each.values()]) for each in lists.values()]
-        check_listed_once("ground_truth", every, [each[:0] for each in every])
+        check_listed_once("ground_truth", every, [each[:0] for each in every], name=[*lists].__getitem__)
         digest = hashlib.sha256()
         for number in sorted(lists):
             digest.update(repr((number, [(name, each.tolist()) for name, each in lists[number].items()])).encode())

@@ -7,7 +7,6 @@ mapping         of queries, ints or strings, to lists   the keys of the truth ar
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -33,6 +32,10 @@ MISSING_QUERIES = {
     "neg": "a query of the truth without a list retrieved nothing (trec_eval -c, Kaggle)",
     "skip": "it is left out (trec_eval, pytrec_eval, ranx)",
 }
+UNKNOWN_QUERIES = {
+    "error": "a list of a query that the truth lacks is an error",
+    "skip": "it is left out (trec_eval, pytrec_eval)",
+}
 _ARRAYS = (Tensor, np.ndarray)
 _ROWS = (list, tuple, Mapping, AbstractSet)
 
@@ -44,7 +47,7 @@ class Truth(NamedTuple):
     item: Int[Tensor, " listed"]
     is_junk: Bool[Tensor, " listed"]
     grade: Float[Tensor, " listed"] | None = None
-    """float64, 0 for a judged negative; None where positives come without grades"""
+    """float64, above 0 for a positive, 0 for a judged negative; None where positives come without grades"""
     is_kept: Bool[Tensor, " gallery"] | None = None
     """False for gallery items that are junk for all queries; None where the gallery is not known"""
 
@@ -90,6 +93,10 @@ class ItemReader:
             raise ValueError(f"`{argument}` must hold items of at least 0, or -1 for nothing; got {int(items.min())}.")
         return Flat(lengths, items)
 
+    def name(self, item: int) -> str:
+        """An item as it was given."""
+        return repr([*self.names][item]) if self.names else str(item)
+
 
 class Joined(NamedTuple):
     """Lists and truth in one order."""
@@ -110,23 +117,29 @@ class Joined(NamedTuple):
                 raise ValueError(f"`{argument}` must have the queries of `positives` as keys; got none for {key!r}.")
         return [values[key] for key in self.keys or ()]
 
+    def name(self, query: int) -> str:
+        """A query by its key, or by its number."""
+        return str(query) if self.keys is None else repr(self.keys[query])
 
-def join_keys(retrieved: Lists, positives: Lists, missing_queries: str) -> Joined:
+
+def join_keys(retrieved: Lists, positives: Lists, missing_queries: str, unknown_queries: str) -> Joined:
     """Lists and truth in the order of the truth.
 
     Raises:
-        TypeError: only one of both is a mapping, or keys that are neither ints nor strings.
-        ValueError: a query that the truth lacks.
+        TypeError: only one of both is a mapping, or keys that are neither all ints nor all strings.
+        ValueError: a query that the truth lacks, unless such ones are skipped.
     """
     if not isinstance(retrieved, Mapping) or not isinstance(positives, Mapping):
         if isinstance(retrieved, Mapping) or isinstance(positives, Mapping):
             came = " and ".join(type(each).__name__ for each in (retrieved, positives))
             raise TypeError(f"`retrieved` and `positives` must both be mappings of queries, or neither; got {came}.")
         return Joined(retrieved, positives)
-    for key in retrieved:
-        if key not in positives:
-            raise ValueError(f"`retrieved` must have no query that `positives` lacks; got {key!r}.")
-    _kind_of("positives", "queries as keys", positives)
+    unknown = [key for key in retrieved if key not in positives]
+    if unknown and unknown_queries == "error":
+        raise ValueError(f"`retrieved` must have no query that `positives` lacks; got {unknown[0]!r}.")
+    kind, kind_of_unknown = (_kind_of("positives", "queries as keys", keys) for keys in (positives, unknown))
+    if kind and kind_of_unknown not in ("", kind):
+        raise TypeError(f"`retrieved` must have {kind} as keys, as `positives` has; got {kind_of_unknown}.")
     kept = {key: place for place, key in enumerate(positives) if missing_queries == "neg" or key in retrieved}
     rows = [retrieved.get(key, ()) for key in kept], [positives[key] for key in kept]
     return Joined(*rows, tuple(kept), tuple(kept.values()))
@@ -136,7 +149,7 @@ def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> In
     """The lists as a matrix with -1 behind each list, and one column at least."""
     rows = _rows("retrieved", retrieved)
     if not isinstance(rows, Tensor):
-        rows = [row if isinstance(row, (list, tuple)) else _ranked(row) for row in rows]
+        rows = _ranked(rows)
     if len(rows) != num_queries:
         raise ValueError(f"`retrieved` must hold one list for each of {num_queries} queries; got {len(rows)}.")
     lengths, items = reader.read("retrieved", rows)
@@ -148,20 +161,20 @@ def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> In
     return matrix
 
 
-def read_truth(positives: Lists, grades: Lists | None, protocol: Protocol, reader: ItemReader) -> tuple[Truth, int]:
+def read_truth(joined: Joined, grades: Lists | None, protocol: Protocol, reader: ItemReader) -> tuple[Truth, int]:
     """The listed pairs, and the number of queries.
 
     Raises:
         TypeError: items, grades or lists of another type.
         ValueError: lists that the protocol does not name, other numbers of grades, or bad grades.
     """
-    rows, junk, argument = _rows("positives", positives), list[Any](), "gains"
+    rows, junk, argument = _rows("positives", joined.positives), list[Any](), "gains"
     if not isinstance(rows, Tensor) and any(isinstance(row, Mapping) for row in rows):
         if grades is not None or not all(isinstance(row, Mapping) or not row for row in rows):
             raise TypeError("`positives` must be mappings for all queries, without `gains`, or lists; got both.")
         # Names of lists, or items with their grades.
         if isinstance(next((value for row in rows if row for value in row.values()), 0), (*_ARRAYS, *_ROWS)):
-            check_list_names(rows, protocol, "positives")
+            check_list_names(rows, protocol, "positives", name=joined.name)
             sides = protocol.positive_lists, protocol.junk_lists
             rows, junk = ([[*_joined(row.get(name, ()) for name in names)] for row in rows] for names in sides)
         else:
@@ -198,30 +211,56 @@ def _joined(lists: Any) -> chain[Any]:
     return chain.from_iterable(values.tolist() if isinstance(values, _ARRAYS) else values for values in lists)
 
 
-def _ranked(run: Any) -> list[Any]:
-    """Items by falling score, then by the falling item as a string."""
-    if not isinstance(run, Mapping):
-        raise TypeError(f"`retrieved` must hold lists, which have an order; got {type(run).__name__}.")
-    scores = run.values()
-    if not _are_numbers(scores) or any(map(math.isnan, scores)):
-        raise ValueError(f"`retrieved` must have scores that can be ordered; got {[*scores][:5]}.")
-    if len({*scores}) == len(scores):  # much faster
+def _ranked(rows: list[Any]) -> list[Any]:
+    """Lists, and the items of runs by falling score, then by the falling item as a string."""
+    for row in rows:
+        if not isinstance(row, (list, tuple, Mapping)):
+            raise TypeError(f"`retrieved` must hold lists, which have an order; got {type(row).__name__}.")
+    scores = _read_scores([row for row in rows if isinstance(row, Mapping)])
+    rising = np.sort(scores, axis=1)
+    of_runs = zip((rising[:, 1:] == rising[:, :-1]).any(1).tolist(), scores, strict=True)
+    return [_by_score(row, *next(of_runs)) if isinstance(row, Mapping) else row for row in rows]
+
+
+def _by_score(run: Mapping[Any, Any], any_tied: bool, scores: NDArray[np.float32]) -> list[Any]:
+    if not any_tied:  # the scores that were given have the same order, and are found faster
         return sorted(run, key=run.__getitem__, reverse=True)
-    return sorted(run, key=lambda item: (run[item], str(item)), reverse=True)
+    of_items = dict(zip(run, scores.tolist(), strict=False))
+    return sorted(sorted(run, key=str, reverse=True), key=of_items.__getitem__, reverse=True)
+
+
+def _read_scores(runs: list[Mapping[Any, Any]]) -> NDArray[np.float32]:
+    """Scores in float32, as trec_eval 9 holds them, infinite where it overflows; NaN behind each run."""
+    lengths = np.array([len(run) for run in runs], dtype=np.int64)
+    given = _as_floats("retrieved", "scores", [*chain.from_iterable(run.values() for run in runs)])
+    if np.isnan(given).any():
+        run = runs[int(np.searchsorted(lengths.cumsum(), np.isnan(given).argmax(), "right"))]
+        raise ValueError(f"`retrieved` must have scores that can be ordered; got {[*run.values()][:5]}.")
+    scores = np.full((len(runs), max(lengths, default=0)), np.nan, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        scores[np.arange(scores.shape[1]) < lengths[:, None]] = given
+    return scores
 
 
 def _read_grades(argument: str, grades: Any, lengths: Int[Tensor, " queries"]) -> Float[Tensor, " items"]:
     rows = [row.tolist() if isinstance(row, _ARRAYS) else row for row in grades]
     if [len(row) for row in rows] != lengths.tolist():
         raise ValueError(f"`{argument}` must have a grade for each item of `positives`; got lists of other lengths.")
-    values = [*chain.from_iterable(rows)]
-    if not _are_numbers(values) or not all(0 <= value < math.inf for value in values):
-        raise ValueError(f"`{argument}` must hold grades that are finite and at least 0; got {min(values)}.")
-    return torch.tensor(values, dtype=torch.float64, device="cpu")
+    values = _as_floats(argument, "grades", [*chain.from_iterable(rows)])
+    if not np.isfinite(values).all():
+        raise ValueError(f"`{argument}` must hold grades that are finite; got {values[~np.isfinite(values)][0]}.")
+    return torch.from_numpy(values)
 
 
-def _are_numbers(values: Collection[Any]) -> bool:
-    return all(issubclass(each, (int, float, np.number)) for each in {*map(type, values)})
+def _as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.float64]:
+    """Numbers as float64."""
+    for kind in {*map(type, values)}:
+        if not issubclass(kind, (int, float, np.integer, np.floating)):
+            raise TypeError(f"`{argument}` must have {what} that are numbers; got {kind.__name__}.")
+    try:
+        return np.fromiter(values, np.float64, len(values))
+    except OverflowError as error:
+        raise ValueError(f"`{argument}` must have {what} that fit float64; got {error}.") from None
 
 
 def _kind_of(argument: str, what: str, values: Collection[Any]) -> str:

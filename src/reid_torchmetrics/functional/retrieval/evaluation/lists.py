@@ -23,7 +23,17 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance
 
-from .list_forms import MISSING_QUERIES, ItemReader, Joined, Lists, Truth, join_keys, read_retrieved, read_truth
+from .list_forms import (
+    MISSING_QUERIES,
+    UNKNOWN_QUERIES,
+    ItemReader,
+    Joined,
+    Lists,
+    Truth,
+    join_keys,
+    read_retrieved,
+    read_truth,
+)
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .queries import check_own_places
@@ -48,6 +58,7 @@ def evaluate_lists(
     num_positives: int | Tensor | _checks.Integers | Mapping[Any, int] | None = None,
     protocol: str | Protocol = "trec",
     missing_queries: str = "neg",
+    unknown_queries: str = "error",
     max_rank: int = 50,
     **options: Unpack[ProtocolOptions],
 ) -> RetrievalResults:
@@ -60,10 +71,12 @@ def evaluate_lists(
     Args:
         retrieved: for every query its items, ints or strings: a matrix of ints, as `search` of faiss returns it, where
             -1 is nothing; lists; or a mapping of queries, ints or strings, to lists. A mapping of items to scores in
-            the place of a list is ordered as trec_eval does: by falling score, then by the falling item as a string.
+            the place of a list is ordered as trec_eval 9 and pytrec_eval do: by falling score in float32, infinite
+            where float32 overflows, then by the falling item as a string.
         positives: the right items of every query, in the same order or by the same keys, as a matrix, lists or
-            mappings of items to grades: above 0, or 0 for a judged negative. Mappings of names to lists ("easy",
-            "junk") need a protocol that says which are positives and which junk.
+            mappings of items to grades: above 0, 0 for a judged negative, or below 0 for one that is not judged, as in
+            trec_eval. Mappings of names to lists ("easy", "junk") need a protocol that says which are positives and
+            which junk.
         query_identities: identities of the queries, in the place of `positives`.
         gallery_identities: identities of the gallery; items are positions in it.
         self_index: for every query its own position in the gallery, or -1: it is taken out of the list.
@@ -72,6 +85,8 @@ def evaluate_lists(
         protocol: a name in `PROTOCOLS` or a `Protocol`.
         missing_queries: what becomes of a key of `positives` without a list: "neg", it retrieved nothing, or "skip",
             it is left out.
+        unknown_queries: what becomes of a key of `retrieved` that `positives` lacks: "error", or "skip", it is left
+            out as by trec_eval.
         max_rank: length of the CMC curve.
         options: fields of the protocol to change, such as `reports=("map", "ndcg_10")` or `gain="exponential"`.
 
@@ -82,9 +97,10 @@ def evaluate_lists(
     Raises:
         TypeError: an argument of the wrong type, ints in one place and strings in another.
         ValueError: other numbers of lists, queries that the truth lacks, items outside of the gallery or listed twice
-            in the truth, grades that are negative or not finite, options that do not fit.
+            in the truth, scores that are NaN, grades that are not finite, options that do not fit.
     """
     _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
+    _checks.one_of("unknown_queries", unknown_queries, UNKNOWN_QUERIES)
     chosen = find_protocol(protocol).changed(options)
     if chosen.draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
@@ -101,12 +117,12 @@ def evaluate_lists(
         truth = _truth_by_identities(items, query, gallery, self_index, chosen)
     else:
         # Where the truth is a mapping, its keys are the queries.
-        joined = join_keys(retrieved, positives, missing_queries)
-        truth, num_queries = read_truth(joined.positives, joined.of_keys("gains", gains), chosen, reader)
+        joined = join_keys(retrieved, positives, missing_queries, unknown_queries)
+        truth, num_queries = read_truth(joined, joined.of_keys("gains", gains), chosen, reader)
         items = read_retrieved(joined.retrieved, reader, num_queries)
         truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
-    items, place = _without_junk(items, truth)
-    ranks, is_positive = _rank(items, place, truth, joined.of_keys("num_positives", num_positives))
+    items, place = _without_junk(items, truth, joined, reader)
+    ranks, is_positive = _rank(items, place, truth, joined, num_positives)
     # Queries go by their keys: ints are numbers, strings have a place.
     names = joined.keys if joined.keys and isinstance(joined.keys[0], str) else None
     index = torch.tensor((names and joined.places) or joined.keys or range(len(items)), dtype=torch.int64, device="cpu")
@@ -186,9 +202,11 @@ def _truth_by_identities(
     return Truth(of, item, torch.zeros_like(item, dtype=torch.bool) if own is None else item == own[of], None, is_kept)
 
 
-def _without_junk(items: Int[Tensor, "queries longest"], truth: Truth) -> tuple[Tensor, Tensor]:
+def _without_junk(
+    items: Int[Tensor, "queries longest"], truth: Truth, joined: Joined, reader: ItemReader
+) -> tuple[Tensor, Tensor]:
     """The lists with their candidates moved together, and for every entry its pair of the truth, -1 for none."""
-    place = _find_pairs(items, truth)
+    place = _find_pairs(items, truth, joined, reader)
     junk = torch.zeros_like(place, dtype=torch.bool)
     if bool(truth.is_junk.any()):
         junk |= truth.is_junk[place.clamp(min=0)] & (place >= 0)
@@ -201,7 +219,9 @@ def _without_junk(items: Int[Tensor, "queries longest"], truth: Truth) -> tuple[
     return items.gather(1, order).masked_fill(is_gone, -1), place.gather(1, order).masked_fill(is_gone, -1)
 
 
-def _find_pairs(items: Int[Tensor, "queries longest"], truth: Truth) -> Int[Tensor, "queries longest"]:
+def _find_pairs(
+    items: Int[Tensor, "queries longest"], truth: Truth, joined: Joined, reader: ItemReader
+) -> Int[Tensor, "queries longest"]:
     """For every entry of the lists its pair of the truth, -1 for none."""
     found = torch.full_like(items, -1)
     if not len(truth.item):
@@ -215,8 +235,8 @@ def _find_pairs(items: Int[Tensor, "queries longest"], truth: Truth) -> Int[Tens
     keys, order = (truth.query * span + item).sort()
     if bool((twice := keys[1:] == keys[:-1]).any()):
         pair = order[int(twice.nonzero()[0, 0])]
-        came = f"{int(truth.item[pair])} twice for query {int(truth.query[pair])}"
-        raise ValueError(f"`positives` must list an item once for a query; got item {came}, counted from 0.")
+        came = f"item {reader.name(int(truth.item[pair]))} twice for query {joined.name(int(truth.query[pair]))}"
+        raise ValueError(f"`positives` must list an item once for a query; got {came}.")
     for rows in segments.ranges(len(items), max(1, _ENTRIES_AT_A_TIME // items.shape[1])):
         block = items[rows]
         first = span * torch.arange(rows.start, rows.stop, device=items.device)[:, None]
@@ -227,7 +247,11 @@ def _find_pairs(items: Int[Tensor, "queries longest"], truth: Truth) -> Int[Tens
 
 
 def _rank(
-    items: Int[Tensor, "queries longest"], place: Int[Tensor, "queries longest"], truth: Truth, num_positives: Any
+    items: Int[Tensor, "queries longest"],
+    place: Int[Tensor, "queries longest"],
+    truth: Truth,
+    joined: Joined,
+    num_positives: Any,
 ) -> tuple[PositiveRanks, Bool[Tensor, "queries longest"]]:
     """The ranks of positives, and where they are in the lists."""
     # Where a pair comes first in its list, which is as long as the matrix is wide; behind it if it never comes.
@@ -255,12 +279,15 @@ def _rank(
         before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
         judged = Judgments(truth.grade[chosen], before, torch.bincount(truth.query[is_negative], minlength=num_queries))
     if num_positives is not None:
-        listed = _declared(num_positives, listed, truth)
+        listed = _declared(joined, num_positives, listed, truth)
     return ranks_of_hits(is_positive.nonzero()[:, 1] + 1, num_hits, listed, lengths, judged), is_positive
 
 
-def _declared(num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth) -> Int[Tensor, " queries"]:
+def _declared(
+    joined: Joined, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth
+) -> Int[Tensor, " queries"]:
     """Declared numbers of positives, at least as many as are listed."""
+    num_positives = joined.of_keys("num_positives", num_positives)
     if truth.grade is not None:
         raise ValueError("`num_positives` must come with positives that have no grades; got grades.")
     if isinstance(num_positives, int):
@@ -268,6 +295,6 @@ def _declared(num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth)
         num_positives = torch.full_like(listed, num_positives)
     declared = _checks.integer_labels("num_positives", num_positives, len(listed)).long().to(listed.device)
     for query in (declared < listed).nonzero()[:1, 0].tolist():
-        came = f"{int(declared[query])} for query {query}, which has {int(listed[query])}"
+        came = f"{int(declared[query])} for query {joined.name(query)}, which has {int(listed[query])}"
         raise ValueError(f"`num_positives` must count the positives that are listed, too; got {came}.")
     return declared

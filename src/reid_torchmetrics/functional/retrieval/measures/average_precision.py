@@ -37,7 +37,8 @@ def average_precision(
     With `k` only positives among the first k candidates add to the area. Their sum is divided by n for the `normalizer`
     "positives" (pytorch-metric-learning, SimpleIR), by min(n, k) for "attainable" (Google Landmarks), by the number of
     hits in the first k, with 0 where there is none, for "hits" (open-metric-learning, TorchMetrics), and by k for "k"
-    (SISH). One hit at rank 1 of 2 positives gives 1/2, 1/2, 1 and 1/5 at k = 5.
+    (SISH). One hit at rank 1 of 2 positives gives 1/2, 1/2, 1 and 1/5 at k = 5. Without `k` the first three differ in
+    lists that lack positives alone: "hits" counts those that are retrieved.
 
     Under the tie policy "grouped" a group of equal scores is one step of the curve, as in scikit-learn.
 

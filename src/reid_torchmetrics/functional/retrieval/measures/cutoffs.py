@@ -8,6 +8,7 @@ the expectation over the orders of each group.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -134,7 +135,9 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: str = "l
 
     def share(block: PositiveRanks) -> Tensor:
         if block.judged is not None:
-            return _graded_dcg(block, GAINS[gain](block.judged.grade), k)
+            largest = segments.reduce(block.judged.grade, "max", block.num_positives)
+            largest = largest.repeat_interleave(block.num_positives, output_size=len(block.rank))
+            return _graded_dcg(block, GAINS[gain](block.judged.grade, largest), k)
         attainable = most_hits(block, k)
         positions = torch.arange(1, int(attainable.max()) + 1, dtype=torch.float64, device=attainable.device)
         ideal = torch.cat([positions.new_ones(1), segments.running_sums(_discount(Places(positions, positions)))])
@@ -143,11 +146,17 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: str = "l
     return per_block(ranks, share)
 
 
-GAINS: dict[str, Callable[[Tensor], Tensor]] = {
-    "linear": lambda grade: grade,
-    "exponential": lambda grade: 2**grade - 1,
+def _exponential_gain(grade: Tensor, largest: Tensor) -> Tensor:
+    # 2^(grade - less) - 2^-less, where less is 0 but for huge grades; 2^grade - 1 of tiny ones has no digits.
+    less = (largest - 900).clamp(min=0)
+    return torch.where(grade < 2**-10, (grade * math.log(2)).expm1(), 2 ** (grade - less) - 2**-less)
+
+
+GAINS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "linear": lambda grade, largest: torch.where(largest < 2.0**900, grade, grade * 2.0**-100),
+    "exponential": _exponential_gain,
 }
-"""Gains of nDCG, by the grade of a positive."""
+"""Gains of nDCG, by the grade of a positive and the largest of its query, if need be smaller all by one factor."""
 
 
 def _graded_dcg(ranks: PositiveRanks, gains: Tensor, k: int | None) -> Tensor:

@@ -134,7 +134,9 @@ class Measure:
     def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
         """The convention in words."""
         words = self.words_if_drawn if is_drawn and self.words_if_drawn is not None else self.words
-        depth = "all ranks" if options.k is None else f"the first {options.k}, divided by {options.normalizer}"
+        depth = "all ranks" if options.k is None else f"the first {options.k}"
+        if options.k is not None or options.normalizer != "positives":
+            depth += f", divided by {options.normalizer}"
         return words.format(k=k, options=options, depth=depth)
 
 

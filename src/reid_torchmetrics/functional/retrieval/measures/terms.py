@@ -48,7 +48,7 @@ Cutoff: TypeAlias = int | Int[Tensor, " queries"] | None
 
 def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " queries"]:
     """Sum of `term` over a query's positives among its first `cutoff` candidates; its expectation under "expected"."""
-    limit = _of_positives(ranks, cutoff)
+    limit = None if cutoff is None else _of_positives(ranks, cutoff)
     places = places_of(ranks)
     values = term(places)
     if limit is not None:
@@ -62,10 +62,11 @@ def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) 
 
 
 def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
-    """Number of a query's positives among its first `cutoff` candidates, float64; its expectation under "expected"."""
-    limit = _of_positives(ranks, cutoff)
-    if limit is None:
-        return ranks.num_positives.double()
+    """Number of a query's positives among its first `cutoff` candidates, float64; its expectation under "expected".
+
+    Without a cutoff it is the number of those that are retrieved.
+    """
+    limit = _of_positives(ranks, UNRETRIEVED if cutoff is None else cutoff)
     if is_averaged(ranks):
         groups = groups_of(ranks)
         return sum_per_query(ranks, groups.within(limit) / groups.size.double())
@@ -136,7 +137,7 @@ def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
         raise ValueError(f"`{argument}` must have an expectation under ties 'expected'; got {value}.")
 
 
-def _of_positives(ranks: PositiveRanks, cutoff: Cutoff) -> Tensor | int | None:
+def _of_positives(ranks: PositiveRanks, cutoff: int | Tensor) -> Tensor | int:
     if isinstance(cutoff, Tensor):
         return cutoff.repeat_interleave(ranks.num_positives, output_size=len(ranks.rank))
-    return None if cutoff is None else min(cutoff, UNRETRIEVED)
+    return min(cutoff, UNRETRIEVED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Integer
@@ -70,13 +70,15 @@ def positions_on_cpu(argument: str, values: object, size: int, length: int | Non
     return lists
 
 
-def check_listed_once(argument: str, positives: Sequence[Tensor], junk: Sequence[Tensor]) -> None:
-    """Raise if a query lists a position twice, in one list or in both."""
+def check_listed_once(
+    argument: str, positives: Sequence[Tensor], junk: Sequence[Tensor], *, name: Callable[[int], object] = int
+) -> None:
+    """Raise if a query, by its place or its `name`, lists a position twice, in one list or in both."""
     for query, both in enumerate(zip(positives, junk, strict=True)):
         items = torch.cat(both).sort().values
         repeated = items[1:][items[1:] == items[:-1]]
         if len(repeated):
-            came = f"item {int(repeated[0])} twice for query {query}"
+            came = f"item {int(repeated[0])} twice for query {name(query)}"
             raise ValueError(f"`{argument}` must list a gallery item once for a query; got {came}.")
 
 
