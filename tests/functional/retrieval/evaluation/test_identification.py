@@ -179,3 +179,16 @@ def test_a_refusal_names_the_argument(call, error, message):
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("num_unknown", [1, 22, 23, 49, 100])
+def test_a_rate_that_is_reached_exactly_is_not_missed_by_rounding(num_unknown):
+    # Non-mated queries score n, n - 1, ..., 1: of the product of 49 and 1 / 49 the integer part is 0.
+    best = torch.cat([torch.arange(num_unknown, 0, -1.0), torch.tensor([num_unknown - 0.5])])
+    mate = torch.full_like(best, math.nan)
+    mate[-1] = best[-1]
+    found = Identification(best, mate, (~mate.isnan()).long())
+    for alarms in range(num_unknown + 1):
+        rates = found.rates_at(found.threshold_at_fpir(alarms / num_unknown).tolist())
+        assert float(rates.false_positive_rate) == alarms / num_unknown
+        assert float(rates.true_positive_rate) == (alarms > 0)

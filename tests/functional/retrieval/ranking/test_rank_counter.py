@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate,
     find_protocol,
     find_relevance,
+    rank_positives,
     score_embeddings,
 )
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
@@ -170,13 +171,8 @@ def test_a_block_that_asks_for_other_scores_is_refused_unless_it_was_surveyed():
         surveyed.merge(counter)
 
 
-def test_only_counters_of_the_same_problem_merge():
-    query, positives, _ = drawn(3)
-    counter = counter_of(query, positives)
-    moved = (query[0] + 1, *query[1:])
-    for other in (counter_of(moved, positives), counter_of(query, positives, same_camera="all")):
-        with pytest.raises(ValueError, match="`other` must count for the same queries, positives, labels and options"):
-            counter.merge(other)
+def test_only_counters_merge():
+    counter = counter_of(*drawn(3)[:2])
     with pytest.raises(TypeError, match="`other` must be"):
         counter.merge(counter.ranks())
 
@@ -232,3 +228,63 @@ def test_leave_one_out_has_the_places_of_queries_in_positives():
     for block in blocks:
         counter.update(*block)
     assert_equal(counter.ranks(), stored(queries, positives, blocks, self_index=own, same_camera="keep"))
+
+
+FAR = torch.tensor([[4096.0]]), torch.tensor([[4097.0], *[[-4096.0]] * 100]), [1], [1] + [2] * 100
+DISTRACTORS = torch.full((1000, 1), 4098.0), [3] * 1000
+
+
+@pytest.mark.parametrize("cuts", [[], [999], [1, 500]])
+@pytest.mark.parametrize("num_counters", [1, 2])
+def test_what_was_surveyed_decides_where_distances_are_measured_from(cuts, num_counters):
+    # From the mean of query and positives alone, -4096, float32 has no digit left to tell distances 1 and 2 apart.
+    counters = [RankCounter(*FAR, similarity="euclidean") for _ in range(num_counters)]
+    alone = RankCounter(*FAR, similarity="euclidean")
+    for part in torch.arange(1000).tensor_split(cuts):
+        counters[-1].survey(DISTRACTORS[0][part], [3] * len(part))
+    if num_counters > 1:
+        counters[0].merge(counters[1])
+    for counter in (counters[0], alone):
+        counter.update(*DISTRACTORS)
+    assert counters[0].ranks().rank.tolist() == [1]
+    assert alone.ranks().rank.tolist() == [1001]
+    for one, other in ((counters[0], alone), (alone, counters[0])):
+        with pytest.raises(ValueError, match="`other` must have surveyed the same blocks before it counted"):
+            one.merge(other)
+
+
+@pytest.mark.parametrize("ties", STREAMED)
+@pytest.mark.parametrize("max_bytes", [None, 4096])
+def test_of_a_wide_block_all_negatives_above_the_lowest_positive_count(ties, max_bytes):
+    labels = {"query_identities": [1, 2, 3], "positive_identities": [1, 1, 2]}
+    options = {"similarity": "dot", "ties": ties, "max_bytes": max_bytes}
+    counter = RankCounter(torch.ones(3, 1), torch.tensor([[100.0], [50.0], [10.0]]), **labels, **options)
+    values = torch.zeros(20_000)
+    values[torch.arange(0, 200, 20)] = 75.0  # ten of them
+    counter.update(values[:, None], torch.full((20_000,), 9))
+    ranks = counter.ranks()
+    # The positive of query 2 is behind ten negatives and the two positives of query 1, which are negatives for it.
+    assert ranks.rank.tolist() == [1, 12, 13]
+    assert ranks.num_candidates.tolist() == [20_003] * 3
+
+
+@pytest.mark.parametrize("max_bytes", [None, 64])
+def test_a_positive_whose_score_is_nan_is_an_error(max_bytes):
+    def similarity(q, g):
+        return (q @ g.T).masked_fill(g[:, 0] == 2, torch.nan)
+
+    query, positives = torch.tensor([[1.0]]), torch.tensor([[3.0], [2.0]])
+    counter = RankCounter(query, positives, [1], [1, 1], similarity=similarity, max_bytes=max_bytes)
+    for count in (counter.ranks, lambda: counter.update(torch.ones(200, 1), [5] * 200)):
+        with pytest.raises(ValueError, match="`similarity` must give scores that can be ordered; got NaN"):
+            count()
+
+
+def test_queries_of_many_tiles_are_put_together():
+    random = torch.Generator().manual_seed(0)
+    query, positives, block = (torch.randint(0, 9, (size, 2), generator=random).float() for size in (2500, 2500, 30))
+    identities = torch.arange(2500) % 1250
+    counter = RankCounter(query, positives, identities, identities, similarity="dot")
+    counter.update(block, [5000] * 30)
+    gallery, labels = torch.cat([positives, block]), torch.cat([identities, torch.full((30,), 5000)])
+    assert_equal(counter.ranks(), rank_positives(query, gallery, identities, labels, similarity="dot"))

@@ -192,3 +192,20 @@ def test_degrees_beside_a_radius_of_meters_are_said_once(places, by_metric):
 )
 def test_positions_that_are_what_they_should_be_are_not_doubted(query, gallery, radius):
     assert texts_of(query, gallery, radius) == texts_of(query, gallery, radius, by_metric=True) == []
+
+
+@pytest.mark.parametrize("origin", [0.0, -0.0409621648959597, 500_000.25, 5e6])
+def test_a_sum_that_is_rounded_does_not_keep_a_pair_from_its_radius(origin):
+    # q + 0.1 in float64 may lie below an item that is 0.1 away; neighbors of such sums on both sides, and beyond.
+    query = [origin + step for step in np.linspace(-1, 1, 101)]
+    sums = [center + sign * 0.1 for center in query for sign in (1, -1)]
+    items = [math.nextafter(each, to) for each in sums for to in (each, math.inf, -math.inf)]
+    rows = [[[each] for each in side] for side in (query, items)]
+    assert near(query, items, 0.1) == slowly(*rows, 0.1)
+
+
+def test_within_a_radius_a_query_without_an_identity_counts():
+    sides = {"query_positions": [0.0], "gallery_positions": [1.0, 9.0], "query_identities": [-1]}
+    results = evaluate_scores(np.zeros((1, 2)), **sides, gallery_identities=[3, 3], radius=5.0)
+    assert (results.counts.valid, results.counts.junk) == (1, 0)
+    assert find_relevance(**sides, gallery_identities=[-1, 3], radius=5.0).num_others.tolist() == [0]

@@ -16,6 +16,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance import (
+    LABEL_OPTIONS,
     LABEL_RULES,
     SAME_CAMERA_RULES,
     check_camera_map,
@@ -183,7 +184,7 @@ class Protocol:
     @property
     def relevance_options(self) -> dict[str, Any]:
         """The options of `find_relevance`."""
-        return {name: getattr(self, name) for name in LABEL_FIELDS} | {"camera_map": dict(self.camera_map) or None}
+        return {name: getattr(self, name) for name in LABEL_OPTIONS} | {"camera_map": dict(self.camera_map) or None}
 
     def check_relevance(self, options: Collection[str], *, lists: bool) -> None:
         """Raise unless relevance can come as it does, from lists or from labels, with the options that were given.
@@ -191,7 +192,7 @@ class Protocol:
         Raises:
             ValueError: lists and an option about labels, or labels for a benchmark that has lists for each query.
         """
-        about_labels = [name for name in options if name in ("cmc_same_camera", *LABEL_FIELDS)]
+        about_labels = [name for name in options if name in ("cmc_same_camera", *LABEL_OPTIONS)]
         if lists and about_labels:
             raise ValueError(
                 f"`{about_labels[0]}` must come with labels; got `ground_truth`, lists, which it cannot act on."
@@ -227,8 +228,6 @@ class Protocol:
 
 
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
-LABEL_FIELDS = ("same_camera", "camera_map", "search_cameras", "junk_identities", *LABEL_RULES, "radius")
-"""fields that only labels can follow, and lists cannot"""
 
 
 def _check_names(argument: str, value: object) -> None:

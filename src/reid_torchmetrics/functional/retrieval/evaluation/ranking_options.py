@@ -13,12 +13,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES
+from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS, LABEL_RULES
 
 from .ground_truth import ListedTruth
-from .protocol import LABEL_FIELDS, Protocol
+from .protocol import Protocol
 
-_OF_RELEVANCE = (*LABEL_FIELDS, "leave_one_out", "positive_lists", "junk_lists")
+_OF_RELEVANCE = (*LABEL_OPTIONS, "leave_one_out", "positive_lists", "junk_lists")
 _OF_DRAWS = ("draw", "queries_in_draw", "draws_precision")
 _SHORTEST_CURVE = 50  # of an expectation over drawn galleries
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
-
 import torch
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking import RankCounter
+from reid_torchmetrics.functional.retrieval.relevance import in_one_spelling
 
 from .protocol import Protocol
 from .protocols import find_protocol
@@ -53,10 +51,8 @@ def evaluate_stream(
         )
     if protocol.leave_one_out:
         check_own_places(protocol, counter.relevance.self_index, counter.relevance.num_queries)
-    rules = protocol.relevance_options
-    # A counter that was not told of a rule has the default, as a protocol has.
-    counted = Protocol(name="", source="").relevance_options | counter.rules
-    others = [name for name in rules if _plain(rules[name]) != _plain(counted[name])]
+    rules, counted = in_one_spelling(protocol.relevance_options), counter.rules
+    others = [name for name in rules if rules[name] != counted[name]]
     if others:
         raise ValueError(
             f"`protocol` must have the counter's rules; got {protocol.name!r} with {others[0]}={rules[others[0]]!r} for"
@@ -68,10 +64,3 @@ def evaluate_stream(
     ranking = Ranking(ranks, relevance.counts(ranks.num_positives), index, *labels, labels=counter.labels)
     setup = Setup.of(counter.ties, counter.similarity, None, counter.labels)
     return summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
-
-
-def _plain(rule: Any) -> Any:
-    """A rule to compare: a collection by what it holds, an empty one as None."""
-    if isinstance(rule, Mapping):
-        rule = rule.items()
-    return sorted(set(rule)) or None if isinstance(rule, Collection) and not isinstance(rule, str) else rule

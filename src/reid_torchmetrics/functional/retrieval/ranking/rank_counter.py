@@ -6,27 +6,24 @@ block adds to one number for each positive, in any order, and the numbers of sev
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial, wraps
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _arrays, _checks, _progress
+from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
-    LABELS,
-    SIDES,
-    Integers,
     Relevance,
     check_needed,
     find_relevance,
+    in_one_spelling,
     why_needed,
 )
 from reid_torchmetrics.functional.retrieval.scores import (
@@ -41,43 +38,17 @@ from reid_torchmetrics.functional.retrieval.scores import (
     score_dtype,
 )
 
+from .merging import CountedBlocks, check_same, described
 from .positive_ranks import PositiveRanks
 from .ranks import RankTable
+from .stream_labels import STREAM_LABELS, StreamLabels, StreamOptions, labels_of
 from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives, positive_entries
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_LABELS = tuple(name for name, label in LABELS.items() if label.decides and label.sides == SIDES)
-_FURTHER = tuple(name for name in _LABELS if name not in ("identities", "cameras"))
 _STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
 _QUERIES = 1024  # put together with their positives at a time
-
-
-class StreamLabels(TypedDict, total=False):
-    """Labels of a block besides identities and cameras."""
-
-    sequences: Integers | None
-    clothes: Integers | None
-    positions: Tensor | _arrays.Numbers | None
-
-
-class StreamOptions(TypedDict, total=False):
-    """Further labels of queries and positives, and the options of `find_relevance` that a stream can follow."""
-
-    query_sequences: Integers | None
-    positive_sequences: Integers | None
-    query_clothes: Integers | None
-    positive_clothes: Integers | None
-    query_positions: Tensor | _arrays.Numbers | None
-    positive_positions: Tensor | _arrays.Numbers | None
-    same_camera: str
-    camera_map: Mapping[int, int] | None
-    search_cameras: Collection[int] | None
-    junk_identities: Collection[int]
-    clothes: str
-    radius: float | None
-    self_index: Integers | None
 
 
 _Counts: TypeAlias = tuple[Int[Tensor, "counts positives"], Int[Tensor, " queries"]]
@@ -114,6 +85,9 @@ class RankCounter:
     `positives` are the gallery items of all identities of queries, and any others. The rest comes to `update`, in any
     order. The ranks are those of `rank_positives` for the whole gallery, on the CPU to the bit. Counters with the same
     queries and positives `merge`, so shards of a gallery may be counted anywhere; a counter can be pickled.
+
+    Every item counts as often as it comes. A second block with the same labels and number of items, and with the same
+    embeddings in up to 64 rows that are compared, is warned of, once for each counter, if eight of the rows differ.
 
     Under "euclidean" the last digits of scores depend on the mean of the gallery, and embeddings that float32 cannot
     square change the dtype of all scores. Where that matters, `survey` each block before the first `update`.
@@ -174,16 +148,20 @@ class RankCounter:
         own: dict[str, Any] = {"query_identities": query_identities, "positive_identities": positive_identities}
         own |= {"query_cameras": query_cameras, "positive_cameras": positive_cameras, **options}
         sides = {
-            f"{side}_{name}": own.pop(f"{side}_{name}", None) for side in ("query", "positive") for name in _LABELS
+            f"{side}_{name}": own.pop(f"{side}_{name}", None)
+            for side in ("query", "positive")
+            for name in STREAM_LABELS
         }
         rules = {"radius": None, "clothes": "keep"} | own
         check_needed(why_needed(SimpleNamespace(**rules)), sides, "query_", "positive_")
-        self.similarity, self.ties = similarity, ties
+        self.similarity, self.ties, self._function = similarity, ties, described(similarity)
         self_index, self.rules = own.pop("self_index", None), own
         self._query = _checked("query", query)
         self._max_bytes = bytes_within(max_bytes, self._query.device)
-        self._labels = _labels("query_", sides, self._query)
+        self._labels = labels_of("query_", sides, self._query)
         self._positives = self._taken("positives", positives, "positive_", sides, self_index=self_index)
+        self.rules = in_one_spelling(own)
+        self._blocks = CountedBlocks()
         self._thresholds: Thresholds | None = None
         self._dtype, self._sums = self._facts(Rows([self._query]), self._positives.rows)
         self._surveyed = torch.zeros_like(self._sums)
@@ -212,7 +190,9 @@ class RankCounter:
         """
         if self._thresholds is not None:
             raise ValueError("`survey` must see every block before the first `update`; got a block after it.")
-        dtype, sums = self._facts(self._block(embeddings, identities, cameras, labels).rows)
+        block = self._block(embeddings, identities, cameras, labels)
+        dtype, sums = self._facts(block.rows)
+        self._blocks.add(block.embeddings, block.labels)
         self._dtype, self._surveyed = promoted([self._dtype, dtype]), self._surveyed + sums
 
     @_in_pool
@@ -243,26 +223,37 @@ class RankCounter:
                 f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and blocks that were surveyed"
                 f" do; got some that need {needed}, so `survey` every block first."
             )
-        self._added = _sum(self._added, self._counts(block, thresholds))
+        counts = self._counts(block, thresholds)
+        self._blocks.add(block.embeddings, block.labels)
+        self._added = _sum(self._added, counts)
 
     @_in_pool
     def merge(self, other: RankCounter) -> None:
         """Add what another counter with the same queries, positives and options has counted, or surveyed.
 
+        Rules may be spelled in any way. Functions must have the same name, code, defaults and values that they close
+        over, or be one object.
+
         Raises:
             TypeError: something else than a `RankCounter`.
-            ValueError: other queries, positives or options, or scores that a survey made different.
+            ValueError: the counter itself, one that has counted a block in a call that this one knows, as copies have,
+                other queries, positives or options, or scores that a survey made different.
         """
         _checks.instance("other", other, (RankCounter,))
+        if other is self:
+            raise ValueError("`other` must be another counter; got the counter itself, which would count twice.")
         _checks.same_device("query", self._query, "other", other._query)
-        if self._digest != other._digest:
-            raise ValueError("`other` must count for the same queries, positives, labels and options; got others.")
+        # A function that cannot be compared by what it does is at least itself.
+        itself = {"similarity": other._function} if self.similarity == other.similarity else {}
+        check_same(self._problem | itself, other._problem)
         if self._thresholds is other._thresholds is None:
+            self._blocks.join(other._blocks)
             self._dtype, self._surveyed = promoted([self._dtype, other._dtype]), self._surveyed + other._surveyed
             return
         mine, theirs = self._start().scores, other._start().scores
         if mine.dtype != theirs.dtype or not torch.equal(mine, theirs):
             raise ValueError("`other` must have surveyed the same blocks before it counted; got other scores.")
+        self._blocks.join(other._blocks)
         self._added = _sum(self._added, other._added)
 
     @_in_pool
@@ -293,7 +284,7 @@ class RankCounter:
             thresholds = self._read()
             self._own = self._counts(self._positives, thresholds)
             self._added = torch.zeros_like(self._own[0]), torch.zeros_like(self._own[1])
-            self._thresholds = thresholds
+            self._thresholds, self._blocks = thresholds, CountedBlocks()  # blocks that were surveyed come again
         return self._thresholds
 
     def _read(self) -> Thresholds:
@@ -333,7 +324,7 @@ class RankCounter:
 
     def _block(self, embeddings: object, identities: object, cameras: object, labels: Mapping[str, Any]) -> _Block:
         """A block of the stream; raise if an item of it belongs in `positives`."""
-        _checks.known_arguments("update", labels, _FURTHER)
+        _checks.known_arguments("update", labels, list(StreamLabels.__annotations__))
         given = {"identities": identities, "cameras": cameras, **labels}
         block = self._taken("embeddings", embeddings, "", given)
         relevance = block.relevance
@@ -341,7 +332,7 @@ class RankCounter:
             query = int(listed.nonzero()[0, 0])
             column = relevance.order[relevance.run_start[query]]
             row = int(column if relevance.kept is None else relevance.kept[column])
-            near = self.rules.get("radius") is not None
+            near = self.rules["radius"] is not None
             came = "within the `radius`" if near else f"with identity {int(block.labels['identities'][row])}"
             raise ValueError(
                 "`embeddings` must be of items that are relevant to no query: those belong in `positives`; got row"
@@ -356,7 +347,7 @@ class RankCounter:
         embeddings = _checked(argument, value)
         _checks.same_device("query", self._query, argument, embeddings)
         _checks.same_dimension("query", self._query.shape[1], argument, embeddings.shape[1])
-        labels = _labels(prefix, given, embeddings)
+        labels = labels_of(prefix, given, embeddings)
         for name in sorted(labels.keys() ^ self._labels.keys()):
             has, lacks = (f"{prefix}{name}", f"query_{name}")[:: 1 if name in labels else -1]
             raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
@@ -365,17 +356,18 @@ class RankCounter:
         return _Block(embeddings, labels, find_relevance(**both, **self.rules, self_index=self_index))
 
     @cached_property
-    def _digest(self) -> str:
-        """A hash of all that was given."""
-        similarity = self.similarity if isinstance(self.similarity, str) else "a function"
-        digest = hashlib.sha256(repr((similarity, self.ties, sorted(self.rules.items()))).encode())
+    def _problem(self) -> dict[str, str]:
+        """All that was given, in words."""
         positives, own = self._positives, self._positives.relevance.own_column
-        given = {"query": self._query, **self._labels, "positives": positives.embeddings}
+        given = {"query": self._query, "positives": positives.embeddings, "ties": self.ties, **self.rules}
+        given |= {f"query_{name}": label for name, label in self._labels.items()}
         given |= {f"positive_{name}": label for name, label in positives.labels.items()}
-        for name, values in (given | ({} if own is None else {"self_index": own})).items():
-            digest.update(repr((name, values.dtype, values.shape)).encode())
-            digest.update(values.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        given |= {} if own is None else {"self_index": own}
+        return {"similarity": self._function} | {name: described(value) for name, value in given.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All fields: of a copy that goes on by itself."""
+        return vars(self) | {"_blocks": self._blocks.copy()}
 
 
 def _sum(one: _Counts, two: _Counts) -> _Counts:
@@ -387,13 +379,3 @@ def _checked(argument: str, value: object) -> Tensor:
     embeddings = _checks.embeddings(argument, value).detach()
     _checks.finite(argument, non_finite_rows(embeddings))
     return embeddings
-
-
-def _labels(prefix: str, given: Mapping[str, Any], embeddings: Tensor) -> dict[str, Tensor]:
-    """The labels that are given, in the dtypes of the table."""
-    named = {name: given.get(f"{prefix}{name}") for name in _LABELS}
-    shape = len(embeddings), embeddings.device
-    checked = {
-        name: LABELS[name].check(f"{prefix}{name}", value, *shape) for name, value in named.items() if value is not None
-    }
-    return {name: value.to(LABELS[name].dtype) for name, value in checked.items()}

@@ -1,6 +1,6 @@
 """Relevance: the positives, negatives and junk of each query."""
 
-from .from_labels import SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance
+from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance, in_one_spelling
 from .from_lists import check_listed_once, find_listed_relevance
 from .labels import (
     CLOTHES_RULES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Collection, Mapping
 from functools import reduce
@@ -37,6 +38,8 @@ SAME_CAMERA_RULES = {
     "all": "drop every gallery item of the query's camera (open-reid's CUHK03)",
     "keep": "drop nothing",
 }
+LABEL_OPTIONS = ("same_camera", "camera_map", "search_cameras", "junk_identities", *LABEL_RULES, "radius")
+"""the options of `find_relevance` that only labels can follow, and lists cannot"""
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
 _LOOKED_AT = 4096  # positions of each side whose unit is looked at
@@ -142,6 +145,22 @@ def find_relevance(
         gallery_cameras=gallery.get("cameras"),
         doubt=None if radius is None else doubt_of(query["positions"], gallery["positions"], radius),
     )
+
+
+def in_one_spelling(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Rules of `find_relevance` in the one spelling that all equal ones have: with defaults, in order, each label once.
+
+    They have been checked.
+    """
+    options = inspect.signature(find_relevance).parameters
+    rules = {name: rules.get(name, options[name].default) for name in LABEL_OPTIONS}
+    searched, mapped, radius = rules["search_cameras"], rules["camera_map"] or {}, rules["radius"]
+    return rules | {
+        "camera_map": {camera: other for camera, other in sorted(mapped.items()) if camera != other} or None,
+        "search_cameras": None if searched is None else tuple(sorted({*searched})),
+        "junk_identities": tuple(sorted({*rules["junk_identities"]})),
+        "radius": None if radius is None else float(radius),
+    }
 
 
 def _check_rules(
