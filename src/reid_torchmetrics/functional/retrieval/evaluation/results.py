@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.named_numbers import NEVER, NamedNumbers, in_words, json_safe, split_conventions
-from reid_torchmetrics.functional.result_files import SavedResults
+from reid_torchmetrics.functional.result_files import SavedResults, check_same
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
@@ -27,8 +27,10 @@ from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Setup, describe
+from .result_checks import check_results, sizes_of_axes
 
 _NUM_SAVED = 10  # candidates of each query, as in a report
+_OF_RANKS = ("values", "average_precision", "inverse_negative_penalty", "first_rank", "cmc")
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
 
 
@@ -294,6 +296,19 @@ class RetrievalResults(NamedNumbers, SavedResults):
         with suppress(ValueError):
             saved["camera_pairs"] = self.camera_pairs or {self._name(None): self.by_camera_pair()}
         return saved
+
+    @classmethod
+    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:  # noqa: ARG003
+        return sizes_of_axes(saved)
+
+    def _check(self, *, is_of_this_version: bool) -> None:
+        check_results(self)
+        # Numbers of drawn galleries, or of a CMC under another camera rule, do not follow from the ranks.
+        whole = is_of_this_version and self.protocol.draw is None and self.protocol.cmc_same_camera is None
+        names = ("num_positives", "num_candidates", *_OF_RANKS[: None if whole else 0])
+        ranking = Ranking(self.ranks, self.counts, self.query_index)
+        protocol = self.protocol.changed({"reports": (*self.values,)})
+        check_same(self, summarize(ranking, ranking, protocol, self.setup, max_rank=len(self.cmc)), names)
 
     @property
     def _action(self) -> str:
