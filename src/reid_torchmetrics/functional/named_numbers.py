@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._extras import require
 
 
 class NamedNumbers(ABC):
@@ -94,6 +95,7 @@ class NamedNumbers(ABC):
             ModuleNotFoundError: Matplotlib is not installed.
             ValueError: an unknown figure, or results without what it shows.
         """
+        require("A figure", "matplotlib")
         # The package `plot` knows results, which cannot know it before a picture is asked for.
         rows = import_module("reid_torchmetrics.plot").FIGURES[type(self)]
         figure = next(iter(rows)) if figure is None else figure

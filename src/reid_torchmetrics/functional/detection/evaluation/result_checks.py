@@ -36,7 +36,7 @@ SAVED_AS: Mapping[str, Any] = MappingProxyType(
 )
 """annotations of fields that are saved in another form; of no images the counts of boxes have any dtype"""
 
-_MOST = 1 << 62
+_MOST = 1 << 63
 
 
 def sizes_of_axes(grid: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:

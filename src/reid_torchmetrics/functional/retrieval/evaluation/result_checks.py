@@ -16,7 +16,8 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 from .rank_lists import RankLists
 
-_MOST = 1 << 62
+_LEAST = {"bpref": -math.inf}  # of a list that lacks positives, with few judged negatives
+_MOST = 1 << 63
 _ROUNDING = 1e-9
 
 
@@ -34,8 +35,8 @@ def check_results(results: Any) -> None:
     of_ranks = {"average_precision": "map", "inverse_negative_penalty": "minp", "first_rank": "mean_rank"}
     places = {f"values.{name}": (name, values) for name, values in results.values.items()}
     places |= {place: (name, getattr(results, place)) for place, name in of_ranks.items()}
-    # Under another camera rule other queries may have positives.
-    has_positives = results.ranks.num_positives > 0 if results.protocol.cmc_same_camera is None else None
+    # All others are known by the ranks, and may be undefined in other ways.
+    has_positives = results.ranks.num_positives > 0 if results.protocol.draw is not None else None
     for place, (name, values) in places.items():
         _check_range(place, name, values, is_defined=has_positives)
     _check_range("cmc", "rank_1", results.cmc)
@@ -60,7 +61,8 @@ def _check_counts(counts: QueryCounts, num_positives: Tensor) -> None:
 
 def _check_range(place: str, name: str, values: Tensor, *, is_defined: Tensor | None = None) -> None:
     """Raise unless defined values are ranks or shares of 1, and others NaN; for None any value may be NaN."""
-    low, high = (1.0, math.inf) if parse_report(name)[0].is_rank else (0.0, 1.0)
+    measure, _ = parse_report(name)
+    low, high = (1.0, math.inf) if measure.is_rank else (_LEAST.get(measure.name, 0.0), 1.0)
     is_in = (values >= low - _ROUNDING) & (values <= high + _ROUNDING)
     if is_defined is None:
         is_defined = ~values.isnan()
