@@ -54,6 +54,9 @@ ANY_NUMBER = re.compile(
 """arrays of labels and numbers of users, of scores and of boxes"""
 
 
+ALLOWED = {("cmc", "shortened"), ("boxes.3", "with NaN"), ("boxes.6", "with NaN")}  # of any length; invalid boxes
+
+
 @pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults, Comparison])
 def test_a_file_with_an_array_that_does_not_fit_is_refused(kind, tmp_path):
     seen = set()
@@ -64,7 +67,7 @@ def test_a_file_with_an_array_that_does_not_fit_is_refused(kind, tmp_path):
             for what, change in BROKEN.items():
                 if (place, what) in seen or (changed := change(array)) is None:
                     continue
-                if (what == "out of range" and ANY_NUMBER.fullmatch(name)) or (name, what) == ("cmc", "shortened"):
+                if (what == "out of range" and ANY_NUMBER.fullmatch(name)) or (name, what) in ALLOWED:
                     continue
                 seen.add((place, what))
                 said = refused(file_of(header, arrays | {name: changed}), tmp_path, kind)

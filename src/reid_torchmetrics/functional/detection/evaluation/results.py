@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.detection.evaluators import (
 )
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.functional.named_numbers import NamedNumbers
+from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
@@ -138,12 +138,12 @@ class DetectionResults(NamedNumbers, SavedResults):
     @property
     def means(self) -> dict[str, float]:
         """The numbers of `summary`, as floats: -1 without a class to average over."""
-        return {name: float(value) for name, value in self.summary().items()}
+        return ByName({name: float(value) for name, value in self.summary().items()})
 
     @property
     def conventions(self) -> dict[str, str]:
         """How each number was computed, in words."""
-        return {name: result_text.convention_of(name, self.averages) for name in self.averages.value_names}
+        return ByName({name: result_text.convention_of(name, self.averages) for name in self.averages.value_names})
 
     def _columns(self) -> dict[str, Any]:
         numbers = self.class_numbers()

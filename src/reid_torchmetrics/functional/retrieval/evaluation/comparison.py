@@ -18,7 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
-from reid_torchmetrics.functional.named_numbers import NEVER, in_words, json_safe, split_conventions
+from reid_torchmetrics.functional.named_numbers import NEVER, ByName, in_words, json_safe, split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report, title_of
@@ -112,6 +112,10 @@ class Comparison(SavedResults):
 
     def _check(self, *, is_of_this_version: bool) -> None:
         check_comparison(self)
+
+    def __post_init__(self) -> None:
+        for name in ("differences", "conventions"):
+            object.__setattr__(self, name, ByName(getattr(self, name)))
 
     @property
     def by_name(self) -> dict[str, Comparison]:

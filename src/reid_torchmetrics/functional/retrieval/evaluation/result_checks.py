@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.result_files import check_same
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import Judgments
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
@@ -17,6 +18,7 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from .rank_lists import RankLists
 
 _LEAST = {"bpref": -math.inf}  # of a list that lacks positives, with few judged negatives
+_OF_RANKS = ("values", "average_precision", "inverse_negative_penalty", "first_rank", "cmc")
 _MOST = 1 << 63
 _ROUNDING = 1e-9
 
@@ -29,14 +31,19 @@ def sizes_of_axes(saved: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
     yield "positives", num_positives, num_positives
 
 
-def check_results(results: Any) -> None:
-    """Raise unless what is known of a query is the same throughout, and numbers are in their range."""
+def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> None:
+    """Raise unless numbers are in their range, and those that follow from the ranks are the `expected` ones."""
+    # Numbers of drawn galleries, or of a CMC under another camera rule, do not follow from the ranks.
+    whole = results.protocol.draw is None and results.protocol.cmc_same_camera is None
+    names = ("num_positives", "num_candidates", *_OF_RANKS[: None if whole and is_of_this_version else 0])
+    check_same(results, expected, names)
     _check_counts(results.counts, results.ranks.num_positives)
     of_ranks = {"average_precision": "map", "inverse_negative_penalty": "minp", "first_rank": "mean_rank"}
     places = {f"values.{name}": (name, values) for name, values in results.values.items()}
     places |= {place: (name, getattr(results, place)) for place, name in of_ranks.items()}
-    # All others are known by the ranks, and may be undefined in other ways.
-    has_positives = results.ranks.num_positives > 0 if results.protocol.draw is not None else None
+    # Without draws the ranks say what is undefined; under another camera rule they do not.
+    is_known = results.protocol.draw is not None and results.protocol.cmc_same_camera is None
+    has_positives = results.ranks.num_positives > 0 if is_known else None
     for place, (name, values) in places.items():
         _check_range(place, name, values, is_defined=has_positives)
     _check_range("cmc", "rank_1", results.cmc)
