@@ -114,7 +114,7 @@ class SavedResults:
         hook = _hook((cls, *cls._PARTS), arrays, is_of_this_version=is_of_this_version)
         saved = json.loads(json.dumps(header["fields"]), object_hook=hook)
         if arrays:
-            raise ValueError(f"every array must be in a field; got {', '.join(map(repr, arrays))}")
+            raise ValueError(f"every array must be in a field; got {', '.join(map(repr, arrays))}.")
         return cls._made(saved, is_of_this_version=is_of_this_version)
 
     @classmethod
@@ -123,7 +123,7 @@ class SavedResults:
         for axis, least, most in cls._sizes(saved, sizes):
             if not least <= sizes.get(axis, least) <= most:
                 words = f"{least}" if least == most else f"{least} to {most}"
-                raise ValueError(f"arrays must have {words} {axis.replace('_', ' ')}; got {sizes[axis]}")
+                raise ValueError(f"arrays must have {words} {axis.replace('_', ' ')}; got {sizes[axis]}.")
         results = cls._from_fields(made(saved))
         results._check(is_of_this_version=is_of_this_version)  # noqa: SLF001 - of the same class
         return results
@@ -132,10 +132,10 @@ class SavedResults:
 def _header_of(archive: ZipFile, num_bytes: int) -> dict[str, Any]:
     """The header, which is not compressed, and of a format that there is."""
     if archive.getinfo(_HEADER).file_size > num_bytes:
-        raise ValueError(f"{_HEADER} must not be compressed")
+        raise ValueError(f"{_HEADER} must not be compressed.")
     header: dict[str, Any] = json.loads(archive.read(_HEADER))
     if type(header["format"]) is not int or header["format"] < 1:
-        raise ValueError(f"`format` must be an int of at least 1; got {header['format']!r}")
+        raise ValueError(f"`format` must be an int of at least 1; got {header['format']!r}.")
     return header
 
 
@@ -144,7 +144,7 @@ def check_same(value: Any, expected: Any, names: Iterable[str] | None = None) ->
     for name in _fields_of(value) if names is None else names:
         for place, one, other in _pairs(name, getattr(value, name), getattr(expected, name)):
             if not _is_same(one, other):
-                raise ValueError(f"`{place}` must be what matches or ranks give; got other values")
+                raise ValueError(f"`{place}` must be what matches or ranks give; got other values.")
 
 
 def _pairs(place: str, one: Any, other: Any) -> Iterable[tuple[str, Any, Any]]:

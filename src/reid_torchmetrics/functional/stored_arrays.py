@@ -35,7 +35,7 @@ class StoredArray(NamedTuple):
     def as_bfloat16(self) -> StoredArray:
         """The bits of a dtype that NumPy does not know."""
         if self.dtype != "int16":
-            raise TypeError(f"bits of bfloat16 must be int16; got {self.dtype}")
+            raise TypeError(f"bits of bfloat16 must be int16; got {self.dtype}.")
         return StoredArray("bfloat16", self.shape, lambda: self.read().view(torch.bfloat16))
 
 
@@ -55,7 +55,7 @@ def stored_arrays(archive: ZipFile, *, besides: str) -> dict[str, StoredArray]:
     entries = [entry for entry in archive.infolist() if entry.filename != besides]
     arrays = {entry.filename.removesuffix(".npy"): _described(archive, entry) for entry in entries}
     if len(arrays) < len(entries):
-        raise ValueError(f"each array must have a name of its own; got {len(entries)} arrays with {len(arrays)} names")
+        raise ValueError(f"each array must have a name of its own; got {len(entries)} arrays with {len(arrays)} names.")
     return arrays
 
 
@@ -64,10 +64,10 @@ def _described(archive: ZipFile, entry: ZipInfo) -> StoredArray:
         shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
         size = file.tell() + math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
-        raise ValueError(f"`{entry.filename}` must hold no objects, which need allow_pickle; got {dtype}")
+        raise ValueError(f"`{entry.filename}` must hold no objects, which need allow_pickle; got {dtype}.")
     if size != entry.file_size:
         raise ValueError(
-            f"`{entry.filename}` must have the {size} bytes of {dtype} {list(shape)}; got {entry.file_size}"
+            f"`{entry.filename}` must have the {size} bytes of {dtype} {list(shape)}; got {entry.file_size}."
         )
     return StoredArray(dtype.name, shape, partial(_read, archive, entry))
 
@@ -91,7 +91,7 @@ def sizes_of(saved: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[str, in
             if len(known) != len(array.shape) or any(
                 isinstance(size, int) and size != other for size, other in zip(known, array.shape, strict=True)
             ):
-                raise ValueError(f"`{place}` must have shape [{', '.join(map(str, known))}]; got {[*array.shape]}")
+                raise ValueError(f"`{place}` must have shape [{', '.join(map(str, known))}]; got {[*array.shape]}.")
             sizes |= zip(axes, array.shape, strict=True)
     return sizes
 
@@ -107,7 +107,7 @@ def _declared(value: Any, hint: Any, place: str) -> Iterator[tuple[str, StoredAr
             yield from _declared(each, annotation, f"{place}.{name}")
     elif not (value is None and type(None) in kinds) and type(value) not in _PLAIN.get(kind, (kind,)):
         came = f"{value.dtype} {list(value.shape)}" if isinstance(value, StoredArray) else repr(value)
-        raise TypeError(f"`{place}` must be {getattr(kind, '__name__', kind)}; got {came}")
+        raise TypeError(f"`{place}` must be {getattr(kind, '__name__', kind)}; got {came}.")
 
 
 @cache

@@ -64,7 +64,7 @@ def check_results(results: Any, *, is_of_this_version: bool) -> None:
     image, _, bits = results.positives.unbind(1)
     for area, counts in enumerate(matches.num_positives):
         if int(counts.sum()) != int((bits >> area & 1).sum()):
-            raise ValueError(f"`positives` must be those of the matches; got {len(bits)} for {int(counts.sum())}")
+            raise ValueError(f"`positives` must be those of the matches; got {len(bits)} for {int(counts.sum())}.")
     _checks.in_range("positives", image, 0, num_images)
     _checks.in_range("positives", bits, 1, 1 << len(averages.grid.area_ranges))
     if results.objects is not None:
@@ -104,7 +104,7 @@ def _check_matches(matches: Matches, num_images: int, num_limits: int) -> None:
     _check_order("matches.class_index", matches.class_index[1:] < matches.class_index[:-1])
     _check_order("matches.scores", (matches.scores[1:] > matches.scores[:-1]) & is_same_class)
     if bool((matches.true_positive & ~matches.matched).any()):
-        raise ValueError("`matches.true_positive` must be matched; got detections that are not")
+        raise ValueError("`matches.true_positive` must be matched; got detections that are not.")
     if matches.ground_truths is not None:
         _checks.in_range("matches.ground_truths", matches.ground_truths.flatten(), -1, _MOST)
     if matches.overlaps is not None:
@@ -123,14 +123,14 @@ def _check_objects(objects: ObjectPairs, num_images: int) -> None:
 def check_shares(argument: str, values: Tensor) -> None:
     """Raise unless all values are shares of 1, but for rounding."""
     if not bool(((values >= 0) & (values <= 1 + 1e-9)).all()):
-        raise ValueError(f"`{argument}` must lie in [0, 1]; got {values.min()} to {values.max()}")
+        raise ValueError(f"`{argument}` must lie in [0, 1]; got {values.min()} to {values.max()}.")
 
 
 def _check_order(argument: str, is_wrong: Tensor) -> None:
     if bool(is_wrong.any()):
-        raise ValueError(f"`{argument}` must be in its order; got place {int(is_wrong.nonzero()[0])} and the next")
+        raise ValueError(f"`{argument}` must be in its order; got place {int(is_wrong.nonzero()[0])} and the next.")
 
 
 def _check_equal(argument: str, values: Tensor, expected: Tensor) -> None:
     if not torch.equal(values.long(), expected.long()):
-        raise ValueError(f"`{argument}` must be that of the other arrays; got {values[:5].tolist()}")
+        raise ValueError(f"`{argument}` must be that of the other arrays; got {values[:5].tolist()}.")

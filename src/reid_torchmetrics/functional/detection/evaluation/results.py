@@ -137,13 +137,13 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     @property
     def means(self) -> dict[str, float]:
-        """The numbers of `summary`, as floats: -1 without a class to average over."""
-        return ByName({name: float(value) for name, value in self.summary().items()})
+        """The numbers of `summary` at the metric's thresholds, as floats: -1 without a class to average over."""
+        return ByName({name: float(value) for name, value in self.averages.known().items()})
 
     @property
     def conventions(self) -> dict[str, str]:
         """How each number was computed, in words."""
-        return ByName({name: result_text.convention_of(name, self.averages) for name in self.averages.value_names})
+        return ByName({name: result_text.convention_of(name, self.averages) for name in self.averages.known_names})
 
     def _columns(self) -> dict[str, Any]:
         numbers = self.class_numbers()

@@ -33,10 +33,6 @@ def sizes_of_axes(saved: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
 
 def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> None:
     """Raise unless numbers are in their range, and those that follow from the ranks are the `expected` ones."""
-    # Numbers of drawn galleries, or of a CMC under another camera rule, do not follow from the ranks.
-    whole = results.protocol.draw is None and results.protocol.cmc_same_camera is None
-    names = ("num_positives", "num_candidates", *_OF_RANKS[: None if whole and is_of_this_version else 0])
-    check_same(results, expected, names)
     _check_counts(results.counts, results.ranks.num_positives)
     of_ranks = {"average_precision": "map", "inverse_negative_penalty": "minp", "first_rank": "mean_rank"}
     places = {f"values.{name}": (name, values) for name, values in results.values.items()}
@@ -58,12 +54,16 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
     for name, pairs in (results.camera_pairs or {}).items():
         _checks.in_range("num_valid", pairs.num_valid.flatten(), 0, results.counts.total + 1)
         _check_range(f"camera_pairs.{name}.mean", name, pairs.mean, is_defined=pairs.num_valid > 0)
+    # Numbers of drawn galleries, or of a CMC under another camera rule, do not follow from the ranks.
+    whole = results.protocol.draw is None and results.protocol.cmc_same_camera is None
+    names = ("num_positives", "num_candidates", *_OF_RANKS[: None if whole and is_of_this_version else 0])
+    check_same(results, expected, names)
 
 
 def _check_counts(counts: QueryCounts, num_positives: Tensor) -> None:
     each = counts.valid, counts.junk, counts.not_in_gallery, counts.same_camera_only, counts.not_ranked
     if min(each) < 0 or sum(each) != counts.total or counts.valid != int((num_positives > 0).sum()):
-        raise ValueError(f"`counts` must be those of the ranks; got {counts}")
+        raise ValueError(f"`counts` must be those of the ranks; got {counts}.")
 
 
 def _check_range(place: str, name: str, values: Tensor, *, is_defined: Tensor | None = None) -> None:
@@ -74,12 +74,12 @@ def _check_range(place: str, name: str, values: Tensor, *, is_defined: Tensor | 
     if is_defined is None:
         is_defined = ~values.isnan()
     if not bool(torch.where(is_defined, is_in, values.isnan()).all()):
-        raise ValueError(f"`{place}` must lie in [{low:g}, {high:g}] where it is defined; got other values")
+        raise ValueError(f"`{place}` must lie in [{low:g}, {high:g}] where it is defined; got other values.")
 
 
 def _check_judged(judged: Judgments) -> None:
     if not bool(((judged.grade > 0) & judged.grade.isfinite()).all()):
-        raise ValueError("`judged.grade` must be finite and above 0; got other values")
+        raise ValueError("`judged.grade` must be finite and above 0; got other values.")
     _checks.in_range("judged.num_before", judged.num_before, 0, _MOST)
     _checks.in_range("judged.num_negatives", judged.num_negatives, 0, _MOST)
 
@@ -96,7 +96,7 @@ def _check_rank_lists(lists: RankLists, results: Any) -> None:
         "first_positive_score": torch.equal(~lists.first_positive_score.isnan(), has_right),
     }
     if wrong := [name for name in agree if not agree[name]]:
-        raise ValueError(f"`rank_lists.{wrong[0]}` must fit the results; got other values")
+        raise ValueError(f"`rank_lists.{wrong[0]}` must fit the results; got other values.")
     num_items = _MOST if results.item_names is None else len(results.item_names)
     _checks.in_range("rank_lists.index", lists.index.flatten(), -1, num_items)
     _checks.in_range("rank_lists.first_positive_index", lists.first_positive_index, -1, num_items)
@@ -107,17 +107,17 @@ def check_comparison(comparison: Any) -> None:
     """Raise unless counts fit the number of queries, and p-values and intervals are some."""
     num_queries = comparison.num_queries
     if not 0 <= comparison.num_valid <= num_queries:
-        raise ValueError(f"`num_valid` must lie in [0, {num_queries}]; got {comparison.num_valid}")
+        raise ValueError(f"`num_valid` must lie in [0, {num_queries}]; got {comparison.num_valid}.")
     if not comparison.differences.keys() <= comparison.conventions.keys():
-        raise ValueError(f"`conventions` must be those of all differences; got {', '.join(comparison.conventions)}")
+        raise ValueError(f"`conventions` must be those of all differences; got {', '.join(comparison.conventions)}.")
     _checks.fraction("level", comparison.level)
     for name in ("gained", "lost"):
         queries = getattr(comparison, name)
         _checks.in_range(name, queries, 0, num_queries)
         if bool((queries[1:] <= queries[:-1]).any()):
-            raise ValueError(f"`{name}` must ascend; got {queries[:5].tolist()}")
+            raise ValueError(f"`{name}` must ascend; got {queries[:5].tolist()}.")
     for name, each in comparison.differences.items():
         shares = [value for value in (each.p_value, each.p_holm) if not math.isnan(value)]
         counts = each.num_better, each.num_worse, each.num_equal
         if not all(0 <= value <= 1 for value in shares) or each.low > each.high or min(counts) < 0:
-            raise ValueError(f"`differences.{name}` must have p-values from 0 to 1, and ends in order; got {each}")
+            raise ValueError(f"`differences.{name}` must have p-values from 0 to 1, and ends in order; got {each}.")
