@@ -8,7 +8,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, YoloMAP, evaluate, evaluate_scores
 from reid_torchmetrics.functional.detection import coco_evaluate, evaluate_images, voc_evaluate, yolo_evaluate
-from reid_torchmetrics.functional.retrieval import KReciprocal, evaluate_lists, evaluate_stream, person_search
+from reid_torchmetrics.functional.retrieval import KReciprocal, compare, evaluate_lists, evaluate_stream, person_search
 from tests.found_classes import images_of
 from tests.functional.retrieval.evaluation import two_models
 from tests.functional.retrieval.evaluation.one_call import GALLERY, LABELS, LISTS, QUERY, SCORES
@@ -80,6 +80,7 @@ DETECTION: dict[str, Callable] = {
     "coco": lambda: detections(DetectionMAP(class_names=["cat", "dog"]), boxes=True, across_classes=True),
     "names": lambda: detections(DetectionMAP(), with_ids=True, boxes=True),
     "bfloat16": lambda: detections(DetectionMAP(), dtype=torch.bfloat16),
+    "localization": lambda: detections(DetectionMAP(), localization=True),
     "micro": lambda: detections(DetectionMAP(average="micro", max_detection_thresholds=[1, 5, 70])),
     "voc": lambda: detections(VocMAP(), across_classes=True),
     "continuous": lambda: detections(VocMAP(whole_pixels=False)),
@@ -93,7 +94,10 @@ DETECTION: dict[str, Callable] = {
     "lvis": lambda: evaluate_images(*images(0), evaluator="lvis"),
 }
 COMPARISON: dict[str, Callable] = {
-    "two models": lambda: two_models.compared(two_models.evaluated(0), two_models.evaluated(1), per_identity=True)
+    "two models": lambda: two_models.compared(two_models.evaluated(0), two_models.evaluated(1), per_identity=True),
+    "three models": lambda: compare(
+        {name: two_models.evaluated(seed) for seed, name in enumerate("abc")}, repeats=50, permutations=50
+    ),
 }
 ALL = {**RETRIEVAL, **DETECTION, **COMPARISON}
 

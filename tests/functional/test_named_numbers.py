@@ -1,15 +1,17 @@
 """Numbers of results by their names: looked up, as tables, in notebooks, as figures."""
 
 import copy
+import json
 import math
 import pickle
+import re
 
 import pytest
 
 import reid_torchmetrics
 from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.functional.named_numbers import split_conventions
-from tests.functional.saved_results import DETECTION, RETRIEVAL
+from tests.functional.saved_results import COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.report import pages, problems
 
 
@@ -48,6 +50,47 @@ def test_a_number_that_is_written_as_an_attribute_is_pointed_out(results):
         results["mAP"]
     for other in (copy.copy(results), copy.deepcopy(results), pickle.loads(pickle.dumps(results))):
         assert dict(other) == dict(results)
+
+
+REPORTED = problems.retrieval(reports=("minp", "rank_1"))
+DETECTED = problems.detection()
+COMPARED = COMPARISON["two models"]()
+MAPPINGS = {
+    "means": (REPORTED.means, "'minp', 'rank_1'", True),
+    "values": (REPORTED.values, "'minp', 'rank_1'", True),
+    "conventions": (REPORTED.conventions, "'minp', 'rank_1'", True),
+    "means of a detection": (DETECTED.means, "'map', 'map_50', .*", False),
+    "conventions of a detection": (DETECTED.conventions, "'map', 'map_50', .*", False),
+    "differences": (COMPARED.differences, "'map', 'minp', 'rank_1', 'rank_5', 'rank_10'", False),
+    "conventions of a comparison": (COMPARED.conventions, "'map', 'minp', .*", False),
+    "results": (REPORTED, "'minp', 'rank_1'", True),
+}
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+def test_a_number_that_is_not_there_is_an_error_with_those_that_are(name):
+    mapping, listed, is_reported = MAPPINGS[name]
+    with pytest.raises(KeyError) as caught:
+        mapping["precision_5"]
+    how = r": `reports=\(\.\.\., 'precision_5'\)` adds it" if is_reported else ""
+    assert re.fullmatch(rf"`name` must be one of {listed}; got 'precision_5'{how}\.", caught.value.args[0])
+    other, meant = ("Rank_1", "rank_1") if "rank_1" in mapping else ("map50", "map_50")
+    with pytest.raises(KeyError, match=f"got '{other}', which may be '{meant}'"):
+        mapping[other]
+
+
+@pytest.mark.parametrize("name", [name for name in MAPPINGS if name != "results"])
+def test_numbers_by_name_are_dicts_as_any(name):
+    mapping, plain = MAPPINGS[name][0], dict(MAPPINGS[name][0])
+    assert mapping == plain
+    assert (repr(mapping), str(mapping), [*mapping]) == (repr(plain), str(plain), [*plain])
+    assert mapping.get("x") is None
+    for other in (copy.copy(mapping), copy.deepcopy(mapping), pickle.loads(pickle.dumps(mapping))):
+        assert difference(dict(other), plain) == ""
+        with pytest.raises(KeyError, match="must be one of"):
+            other["x"]
+    if name.startswith(("means", "conventions")):
+        assert json.loads(json.dumps(mapping)) == plain
 
 
 def test_the_convention_that_all_numbers_share_is_printed_once():

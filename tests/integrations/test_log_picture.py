@@ -319,5 +319,6 @@ def test_bad_input_is_refused_and_nothing_is_written(arguments, kind, message, t
 
 def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ModuleNotFoundError, match=r"^Logging pictures needs Pillow: pip install pillow\.$"):
+    said = r"^A picture in a log needs Pillow: pip install 'reid-torchmetrics\[plot\]'\.$"
+    with pytest.raises(ModuleNotFoundError, match=said):
         log_picture(None, "a", PIXELS, STEP)

@@ -247,5 +247,6 @@ def test_a_height_must_be_large_enough(height, error, message):
 def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):
     for module in ("PIL", "PIL.Image"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ModuleNotFoundError, match=r"^Grids of pictures need Pillow: pip install pillow\.$"):
+    said = r"^A grid of pictures needs Pillow: pip install 'reid-torchmetrics\[plot\]'\.$"
+    with pytest.raises(ModuleNotFoundError, match=said):
         draw(lists())

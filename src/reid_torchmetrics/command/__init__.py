@@ -11,8 +11,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 
+from reid_torchmetrics._extras import require
 from reid_torchmetrics._version import __version__
 
 PROGRAM = "reid-torchmetrics"
@@ -49,27 +49,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refused
     warnings.showwarning = _show_warning
     try:
+        require("The command", "jsonargparse", "docstring_parser")
         return int(import_module(f"{__name__}.{name}").run(rest))
     except Exception as error:  # a line in the place of a traceback, for whatever a file may lead to
         if debug:
             raise
-        kind = "" if isinstance(error, (OSError, ValueError)) else f"{type(error).__name__}: "
+        kind = "" if isinstance(error, (OSError, ValueError, ModuleNotFoundError)) else f"{type(error).__name__}: "
         return _said(kind + " ".join(str(error).split()))
     except KeyboardInterrupt:
         return _said("interrupted; nothing was written")
 
 
 def _refusal(name: str, words: Sequence[str]) -> int:
-    """Say why a command cannot be run, and return the exit status; 0 where it can."""
+    """Say why the usage is wrong, and return the exit status; 0 where it is right."""
     options = [each.partition("=")[0] for each in words if each.startswith("--")]
     twice = {each for each in options if options.count(each) > 1} - {"--config"}
-    missing = [module for module in ("jsonargparse", "docstring_parser") if find_spec(module) is None]
     if name not in COMMANDS:
         return _said(f"there is no command {name!r}; there are {', '.join(COMMANDS)}", status=2)
     if twice:
         return _said(f"{min(twice)} must be given once, with all its values; got it twice", status=2)
-    if missing:
-        return _said(f"{missing[0]} is not installed; pip install '{PROGRAM}[command]' installs it")
     return 0
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jsonargparse import ArgumentParser, Namespace
 
+from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.plot import FIGURES, plot_comparison
 from reid_torchmetrics.report import write_report
@@ -50,6 +51,7 @@ class Outputs:
         """Read the options, and check the paths; results of several `kinds` are files of their own.
 
         Raises:
+            ModuleNotFoundError: Matplotlib is not installed, for a report or pictures.
             OSError: a path that cannot be written to.
             ValueError: `--fail-under` of another form, or a path that is one of the `inputs` or another output.
         """
@@ -64,6 +66,8 @@ class Outputs:
         if self.pictures is not None:
             _check_writable(Path(self.pictures), is_folder=True)
         _check_distinct(written, [*_files([*inputs, *(arguments.config or ())])])
+        if self.report is not None or self.pictures is not None:
+            require("A report or a picture", "matplotlib")
 
     def write(self, results: Mapping[str, Any], *, shown: Any = None, **of_report: Any) -> int:
         """Write results, each kind by the prefix of its names, and return the exit status.

@@ -6,11 +6,27 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._extras import require
+
+Value = TypeVar("Value")
+
+
+class ByName(dict[str, Value]):
+    """Numbers by name; for another name the error says which there are."""
+
+    def __missing__(self, name: object) -> Value:
+        raise KeyError(f"`name` must be one of {', '.join(map(repr, self))}; got {name!r}{self.hint(name)}.")
+
+    def hint(self, name: object) -> str:
+        """The name that was meant, in words."""
+        likely = get_close_matches(str(name).lower(), self, n=1)
+        return f", which may be {likely[0]!r}" if likely else ""
 
 
 class NamedNumbers(ABC):
@@ -19,7 +35,7 @@ class NamedNumbers(ABC):
     @property
     @abstractmethod
     def means(self) -> dict[str, float]:
-        """The numbers by name."""
+        """The numbers, `ByName`."""
 
     @property
     @abstractmethod
@@ -41,8 +57,6 @@ class NamedNumbers(ABC):
         return iter(self.keys())
 
     def __getitem__(self, name: str) -> float:
-        if name not in self:
-            raise KeyError(f"`name` must be one of {', '.join(map(repr, self))}; got {name!r}.")
         return self.means[name]
 
     if not TYPE_CHECKING:  # a type checker would take every name for an attribute
@@ -94,6 +108,7 @@ class NamedNumbers(ABC):
             ModuleNotFoundError: Matplotlib is not installed.
             ValueError: an unknown figure, or results without what it shows.
         """
+        require("A figure", "matplotlib")
         # The package `plot` knows results, which cannot know it before a picture is asked for.
         rows = import_module("reid_torchmetrics.plot").FIGURES[type(self)]
         figure = next(iter(rows)) if figure is None else figure

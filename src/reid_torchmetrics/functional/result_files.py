@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
+from functools import partial
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 from zipfile import ZipFile, ZipInfo
 
@@ -23,8 +25,12 @@ from torch import Tensor
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics._version import __version__
 
+from .stored_arrays import Part, StoredArray, annotations_of, made, sizes_of, stored_arrays
+
 FORMAT = 1
 """of the files; it is raised with every field that is added, and older formats are still read"""
+_HEADER = "header.json"
+_ROUNDING = 1e-9  # of sums on another device
 
 Saved = TypeVar("Saved", bound="SavedResults")
 
@@ -34,6 +40,8 @@ class SavedResults:
 
     _PARTS: tuple[type, ...] = ()
     """dataclasses that occur in the fields, besides its own"""
+    _SAVED_AS: Mapping[str, Any] = MappingProxyType({})
+    """annotations of fields that are saved in another form"""
 
     def _to_fields(self) -> dict[str, Any]:
         """What is saved: fields by name, of tensors, numbers, strings, collections of them and `_PARTS`."""
@@ -43,6 +51,14 @@ class SavedResults:
     def _from_fields(cls: type[Saved], saved: dict[str, Any]) -> Saved:  # noqa: PYI019 - Python 3.10 has no `Self`
         """The inverse of `_to_fields`."""
         return cls(**saved)
+
+    @classmethod
+    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterable[tuple[str, int, int]]:  # noqa: ARG003
+        """The least and the largest size of axes, as other fields have it, given all sizes; no array is read before."""
+        return ()
+
+    def _check(self, *, is_of_this_version: bool) -> None:
+        """Raise unless the values agree with each other; those of another version may have been computed otherwise."""
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the results to a file, and return its path.
@@ -56,6 +72,7 @@ class SavedResults:
         Raises:
             OSError: the file cannot be written.
             TypeError: the results hold a value that files do not have, such as a function.
+            ValueError: results whose values do not agree with each other, so that `load` would refuse them.
         """
         file, arrays = BytesIO(), dict[str, Any]()
         parts = (type(self), *self._PARTS)
@@ -63,7 +80,8 @@ class SavedResults:
         header = {"format": FORMAT, "kind": type(self).__name__, "version": __version__, "fields": saved}
         np.savez_compressed(file, **arrays)
         with ZipFile(file, "a") as archive:
-            archive.writestr(ZipInfo("header.json"), json.dumps(header, allow_nan=False))
+            archive.writestr(ZipInfo(_HEADER), json.dumps(header, allow_nan=False))
+            self._of_archive(header, archive)  # rather here than when there are no other results
         write_whole(Path(path), file.getvalue())
         return Path(path)
 
@@ -78,18 +96,67 @@ class SavedResults:
         """
         contents, said = Path(path).read_bytes(), f"`path` must be that of a file of `{cls.__name__}.save`; got"
         try:
-            with np.load(BytesIO(contents), allow_pickle=False) as archive:
-                header = json.loads(archive["header.json"])
+            with ZipFile(BytesIO(contents)) as archive:
+                header = _header_of(archive, len(contents))
                 if header["format"] > FORMAT:
                     why = f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}"
                 elif header["kind"] != cls.__name__:
                     why = f"with {header['kind']}"
                 else:
-                    saved = json.dumps(header["fields"])
-                    return cls._from_fields(json.loads(saved, object_hook=_hook((cls, *cls._PARTS), archive)))
+                    return cls._of_archive(header, archive)
         except Exception as error:  # noqa: BLE001 - whatever a foreign file may lead to
             why = f"that is truncated, damaged or of another program: {error}"
-        raise ValueError(f"{said} {os.fspath(path)!r}, a file {why}.")
+        raise ValueError(f"{said} {os.fspath(path)!r}, a file {why.rstrip('.')}.")
+
+    @classmethod
+    def _of_archive(cls: type[Saved], header: dict[str, Any], archive: ZipFile) -> Saved:  # noqa: PYI019
+        arrays, is_of_this_version = stored_arrays(archive, besides=_HEADER), header["version"] == __version__
+        hook = _hook((cls, *cls._PARTS), arrays, is_of_this_version=is_of_this_version)
+        saved = json.loads(json.dumps(header["fields"]), object_hook=hook)
+        if arrays:
+            raise ValueError(f"every array must be in a field; got {', '.join(map(repr, arrays))}.")
+        return cls._made(saved, is_of_this_version=is_of_this_version)
+
+    @classmethod
+    def _made(cls: type[Saved], saved: dict[str, Any], *, is_of_this_version: bool) -> Saved:  # noqa: PYI019
+        sizes = sizes_of(saved, annotations_of(cls) | {**cls._SAVED_AS})
+        for axis, least, most in cls._sizes(saved, sizes):
+            if not least <= sizes.get(axis, least) <= most:
+                words = f"{least}" if least == most else f"{least} to {most}"
+                raise ValueError(f"arrays must have {words} {axis.replace('_', ' ')}; got {sizes[axis]}.")
+        results = cls._from_fields(made(saved))
+        results._check(is_of_this_version=is_of_this_version)  # noqa: SLF001 - of the same class
+        return results
+
+
+def _header_of(archive: ZipFile, num_bytes: int) -> dict[str, Any]:
+    """The header, which is not compressed, and of a format that there is."""
+    if archive.getinfo(_HEADER).file_size > num_bytes:
+        raise ValueError(f"{_HEADER} must not be compressed.")
+    header: dict[str, Any] = json.loads(archive.read(_HEADER))
+    if type(header["format"]) is not int or header["format"] < 1:
+        raise ValueError(f"`format` must be an int of at least 1; got {header['format']!r}.")
+    return header
+
+
+def check_same(value: Any, expected: Any, names: Iterable[str] | None = None) -> None:
+    """Raise unless some fields, or all, are those that were computed anew: numbers up to rounding, all else exactly."""
+    for name in _fields_of(value) if names is None else names:
+        for place, one, other in _pairs(name, getattr(value, name), getattr(expected, name)):
+            if not _is_same(one, other):
+                raise ValueError(f"`{place}` must be what matches or ranks give; got other values.")
+
+
+def _pairs(place: str, one: Any, other: Any) -> Iterable[tuple[str, Any, Any]]:
+    if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
+        return [(f"{place}.{name}", one[name], other[name]) for name in one]
+    return [(place, one, other)]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if not (isinstance(one, Tensor) and isinstance(other, Tensor)):
+        return bool(one == other)
+    return one.shape == other.shape and torch.allclose(one, other, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
@@ -117,12 +184,16 @@ def _tree(value: Any, place: str, classes: tuple[type, ...], arrays: dict[str, A
     return {"$float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _hook(classes: tuple[type, ...], arrays: Mapping[str, Any]) -> Callable[[dict[str, Any]], Any]:
-    """The inverse of `_tree` for an object of JSON, when all that is in it was read."""
+def _hook(
+    classes: tuple[type, ...], arrays: dict[str, StoredArray], **options: bool
+) -> Callable[[dict[str, Any]], Any]:
+    """The inverse of `_tree` for an object of JSON; each array is there once, and results in results are made."""
     kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
-    kinds["$array"] = lambda place: torch.from_numpy(arrays[place])
-    kinds["$bfloat16"] = lambda bits: bits.view(torch.bfloat16)
-    kinds |= {f"${part.__name__}": lambda saved, part=part: part(**saved) for part in classes}
+    kinds["$array"], kinds["$bfloat16"] = arrays.pop, StoredArray.as_bfloat16
+    for part in classes:
+        kinds[f"${part.__name__}"] = partial(Part, part)
+        if issubclass(part, SavedResults):
+            kinds[f"${part.__name__}"] = partial(part._made, **options)  # noqa: SLF001 - of results in results
 
     def value(found: dict[str, Any]) -> Any:
         kind = next(iter(found), "")

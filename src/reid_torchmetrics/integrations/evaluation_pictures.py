@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._extras import require
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
 from reid_torchmetrics.plot import check_pictures, without_normalization
 
@@ -33,7 +34,7 @@ else:
     # Trainers of Lightning's two names only take callbacks of their own; where one is imported, the other costs little.
     _NAMES = [name for name in ("lightning", "pytorch_lightning") if importlib.util.find_spec(name)]
     if not _NAMES:
-        raise ModuleNotFoundError("EvaluationPictures needs Lightning: pip install lightning.", name="lightning")
+        require("EvaluationPictures", "lightning")
     Callback = type("Callback", tuple(importlib.import_module(name).Callback for name in _NAMES), {})
 
 _MOST_SHOWN = 50  # rows or columns: a picture of more has tens of thousands of pixels a side
@@ -107,8 +108,7 @@ class EvaluationPictures(Callback):
         test_metrics: str | Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        if importlib.util.find_spec("matplotlib") is None:
-            raise ModuleNotFoundError("EvaluationPictures needs Matplotlib: pip install matplotlib.", name="matplotlib")
+        require("EvaluationPictures", "matplotlib", "PIL")
         counts = {"num_queries": num_queries, "k": k, "num_images": num_images, "every_n_epochs": every_n_epochs}
         for argument, count in counts.items():
             _checks.positive_int(argument, count)

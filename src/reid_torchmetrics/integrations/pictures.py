@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.plot import picture_at
 
@@ -207,10 +208,9 @@ def _drawn(figure: Any) -> _Pixels:
 
 def _as_image(pixels: _Pixels) -> Image:
     # Loggers take an image of Pillow as it is. Of an array some rescale the values and guess the order of axes.
-    try:
-        from PIL import Image  # noqa: PLC0415 - not every evaluation has pictures
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("Logging pictures needs Pillow: pip install pillow.", name=error.name) from error
+    require("A picture in a log", "PIL")
+    from PIL import Image  # noqa: PLC0415 - not every evaluation has pictures
+
     return Image.fromarray(pixels)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from reid_torchmetrics._extras import require
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
@@ -23,6 +25,7 @@ _HANDLE = 5  # characters that are as wide as the line before a label
 
 def new_axes(size: tuple[float, float] = USUAL_SIZE) -> Axes:
     """Axes of a new figure; it need not be closed."""
+    require("A figure", "matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - a large import that evaluation does not need
 
     ax: Axes = Figure(figsize=size, layout="constrained").subplots()

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from reid_torchmetrics._extras import require
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -44,12 +46,11 @@ def pillow() -> Any:
     Raises:
         ModuleNotFoundError: it is not installed.
     """
-    try:
-        import PIL.Image  # noqa: PLC0415 - not every evaluation has pictures
-        import PIL.ImageDraw  # noqa: PLC0415
-        import PIL.ImageFont  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("Grids of pictures need Pillow: pip install pillow.", name=error.name) from error
+    require("A grid of pictures", "PIL")
+    import PIL.Image  # noqa: PLC0415 - not every evaluation has pictures
+    import PIL.ImageDraw  # noqa: PLC0415
+    import PIL.ImageFont  # noqa: PLC0415
+
     return PIL
 
 

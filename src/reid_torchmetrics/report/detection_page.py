@@ -73,7 +73,7 @@ def detection_page(
         provenance_section(data),
     ]
     if comparison is not None:
-        means = {name: math.nan if value < 0 else float(value) for name, value in results.summary().items()}
+        means = {name: math.nan if value < 0 else value for name, value in results.means.items()}
         data["comparison"] = comparison.to_dict()
         sections.insert(1, comparison_section(means, comparison))
     num_classes = len(results.classes)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
@@ -78,6 +79,7 @@ def write_report(
     """
     # The options that were given, by name: only those of the page that is written are allowed.
     options = {name: each for name, each in locals().items() if name not in _OF_EVERY_PAGE and each is not None}
+    require("A report", "matplotlib", *["PIL"] * (pictures is not None))
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"`path` must be that of a file; got the folder {os.fspath(path)!r}.")

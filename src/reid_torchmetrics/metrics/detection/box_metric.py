@@ -17,6 +17,7 @@ from torchmetrics import Metric
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import place_of_work
+from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import (
     INVALID,
@@ -378,8 +379,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         return values.to(self.device, torch.float32)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot the values that are one number, or several results over time; it needs matplotlib."""
-        # One value, or a list of values over time.
+        """Plot the values that are one number, or several results over time; it needs Matplotlib."""
+        require("A figure", "matplotlib")
         val = self.compute() if val is None else val
         return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
 

@@ -9,6 +9,7 @@ from torchmetrics import Metric, MetricCollection
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.detection.evaluation import (
     Asked,
     DetectionResults,
@@ -125,6 +126,11 @@ class DetectionMetrics(MetricCollection):
     def num_dropped(self) -> int:
         """Objects of this process that were left out; see `DetectionMAP`."""
         return self._first_member().num_dropped
+
+    def plot(self, *args: Any, **options: Any) -> Any:
+        """Plot the numbers, or several results over time; see `torchmetrics.MetricCollection`. Needs Matplotlib."""
+        require("A figure", "matplotlib")
+        return super().plot(*args, **options)
 
     def _first_member(self) -> DetectionMAP:
         member = next(iter(self._modules.values()))

@@ -13,6 +13,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, means_among, parse_report
@@ -262,6 +263,7 @@ class EmbeddingMetric(SampleStates):
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
+        require("A figure", "matplotlib")
         return self._plot(val, ax)
 
     def _mean(self, values: Tensor, drawn: DrawnResults | None = None) -> Tensor:

@@ -14,6 +14,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, verify_pairs
 from reid_torchmetrics.functional.world import SentRows, Settings, exchange_rows, meet
 from reid_torchmetrics.metrics import base
@@ -183,6 +184,7 @@ class PairVerification(base.GrowingStates):
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
+        require("A figure", "matplotlib")
         return self._plot(val, ax)
 
     def extra_repr(self) -> str:

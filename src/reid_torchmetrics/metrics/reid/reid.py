@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import at_work, place_of_work
+from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.retrieval import evaluation, measures
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
@@ -181,6 +182,7 @@ class ReIDCMCCurve(EmbeddingMetric):
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Draw the curve, or the given ones; returns the figure and its axes. Needs matplotlib."""
+        require("A figure", "matplotlib")
         curves = self.compute() if val is None else val
         if isinstance(curves, Tensor):
             return plot_cmc(curves, ax=ax)
@@ -348,6 +350,11 @@ class ReIDMetrics(MetricCollection):
     ) -> evaluation.RankLists:
         """The first k candidates of every query, or of chosen ones; see `EmbeddingMetric.nearest` and `results`."""
         return self._first_member(direction).nearest(k, queries)
+
+    def plot(self, *args: Any, **options: Any) -> Any:
+        """Plot the numbers, or several results over time; see `torchmetrics.MetricCollection`. Needs Matplotlib."""
+        require("A figure", "matplotlib")
+        return super().plot(*args, **options)
 
     def _first_member(self, direction: str | None) -> EmbeddingMetric:
         if direction is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer, Shaped
+from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -33,15 +33,15 @@ class ObjectPairs:
     It depends neither on the order of the images nor on how they were sharded: see `merge_object_pairs`.
     """
 
-    scores: Shaped[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
-    labels: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
-    images: Integer[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
-    is_outside: Bool[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
+    scores: Real[Tensor, " objects"] = field(metadata=_OF_DETECTIONS)
+    labels: Int[Tensor, " objects"] = field(metadata=_OF_DETECTIONS)
+    images: Integer[Tensor, " objects"] = field(metadata=_OF_DETECTIONS)
+    is_outside: Bool[Tensor, " objects"] = field(metadata=_OF_DETECTIONS)
     """whether its area is outside the area range: then it is ignored unless matched to a ground truth that counts"""
-    true_labels: Int[Tensor, " ground_truths"] = field(metadata=_OF_GROUND_TRUTHS)
-    true_images: Integer[Tensor, " ground_truths"] = field(metadata=_OF_GROUND_TRUTHS)
-    is_crowd: Bool[Tensor, " ground_truths"] = field(metadata=_OF_GROUND_TRUTHS)
-    is_ignored: Bool[Tensor, " ground_truths"] = field(metadata=_OF_GROUND_TRUTHS)
+    true_labels: Int[Tensor, " true_objects"] = field(metadata=_OF_GROUND_TRUTHS)
+    true_images: Integer[Tensor, " true_objects"] = field(metadata=_OF_GROUND_TRUTHS)
+    is_crowd: Bool[Tensor, " true_objects"] = field(metadata=_OF_GROUND_TRUTHS)
+    is_ignored: Bool[Tensor, " true_objects"] = field(metadata=_OF_GROUND_TRUTHS)
     """crowds, and ground truths outside the area range"""
     detection: Int[Tensor, " pairs"] = field(metadata=_OF_PAIRS)
     """row of each pair's detection; pairs are by ground truth, then by detection"""

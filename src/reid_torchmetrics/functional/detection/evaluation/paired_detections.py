@@ -48,12 +48,12 @@ class PairedDetections:
     @property
     def conventions(self) -> dict[str, str]:
         """How each number was computed, in words."""
-        return {name: convention_of(name, self.averages[0]) for name in self.averages[0].value_names}
+        return {name: convention_of(name, self.averages[0]) for name in self.averages[0].known_names}
 
     @property
     def titles(self) -> dict[str, str]:
         """Each number as tables and legends write it."""
-        return {name: title_of(name) for name in self.averages[0].value_names}
+        return {name: title_of(name) for name in self.averages[0].known_names}
 
     @property
     def means(self) -> Float[Tensor, "models numbers"]:
@@ -97,7 +97,7 @@ class PairedDetections:
 
 def _numbers(averages: ClassAverages) -> Float[Tensor, " numbers"]:
     """The numbers of an evaluator on the CPU; NaN for what is undefined."""
-    numbers = averages.numbers().cpu()
+    numbers = torch.stack([*averages.known().values()]).cpu()
     return numbers.masked_fill(numbers < 0, math.nan)
 
 

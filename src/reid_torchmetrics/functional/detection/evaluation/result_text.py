@@ -58,7 +58,7 @@ def summary_text(averages: ClassAverages, matches: Matches, num_images: int) -> 
     }
     # A head with the sizes, a line for each number, and the convention of all at the end.
     lines = [f"DetectionResults({', '.join(f'{size} {what}' for what, size in sizes.items())})"]
-    lines += [f" {_line(name, averages)} = {float(value):0.3f}  {name}" for name, value in averages.summary().items()]
+    lines += [f" {_line(name, averages)} = {float(value):0.3f}  {name}" for name, value in averages.known().items()]
     lines.append(f" Means over classes; AP by rule {averages.rule!r}; -1 without ground truths.")
     return "\n".join(lines)
 
@@ -138,7 +138,7 @@ def numbers_as_dict(averages: ClassAverages) -> dict[str, Any]:
     return {
         "numbers": {
             name: {"value": None if float(value) < 0 else float(value), "convention": convention_of(name, averages)}
-            for name, value in averages.summary().items()
+            for name, value in averages.known().items()
         },
         "rule": averages.rule,
         "iou_thresholds": list(grid.iou_thresholds),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -21,12 +22,13 @@ from reid_torchmetrics.functional.detection.evaluators import (
 )
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.functional.named_numbers import NamedNumbers
+from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, check_asked, choose_boxes, list_matches
 from .paired_detections import PairedDetections
+from .result_checks import SAVED_AS, check_columns, check_results, sizes_of_axes
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,17 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     _ROWS = "class"
     _PARTS = (ClassAverages, CocoGrid, Matches, errors.ObjectPairs)
+    _SAVED_AS = SAVED_AS
 
     averages: ClassAverages
     """average precision by the rule of the metric, and recall, of every class"""
     matches: Matches
     """rows are counted in each image, of detections and of ground truths; under "micro" there is one class"""
-    images: Tensor
+    images: Int[Tensor, " images"]
     """the `image_id` of each image by its number, or the number itself where there are none, or names"""
-    labels: Tensor
+    labels: Int[Tensor, " detections"]
     """of the detections of `matches`, also under "micro" """
-    positives: Tensor
+    positives: Int[Tensor, "positives 3"]
     """ground truths that count in some area range: number of the image, label, and the ranges, bit 0 for the first"""
     class_names: Mapping[int, str] = field(default_factory=dict)
     """by label"""
@@ -134,13 +137,13 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     @property
     def means(self) -> dict[str, float]:
-        """The numbers of `summary`, as floats: -1 without a class to average over."""
-        return {name: float(value) for name, value in self.summary().items()}
+        """The numbers of `summary` at the metric's thresholds, as floats: -1 without a class to average over."""
+        return ByName({name: float(value) for name, value in self.averages.known().items()})
 
     @property
     def conventions(self) -> dict[str, str]:
         """How each number was computed, in words."""
-        return {name: result_text.convention_of(name, self.averages) for name in self.averages.value_names}
+        return ByName({name: result_text.convention_of(name, self.averages) for name in self.averages.known_names})
 
     def _columns(self) -> dict[str, Any]:
         numbers = self.class_numbers()
@@ -157,9 +160,17 @@ class DetectionResults(NamedNumbers, SavedResults):
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> DetectionResults:
         if saved["boxes"] is not None:
+            check_columns(saved["boxes"])
             saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
         name, options = saved["evaluator"]
         return cls(**saved | {"evaluator": replace(EVALUATORS[name], **options)})
+
+    @classmethod
+    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterable[tuple[str, int, int]]:
+        return sizes_of_axes(saved["averages"].saved["grid"].saved, sizes)
+
+    def _check(self, *, is_of_this_version: bool) -> None:
+        check_results(self, is_of_this_version=is_of_this_version)
 
     def summary(self) -> dict[str, Tensor]:
         """The numbers that `DetectionMAP.compute` gives in float32; see `ClassAverages.summary`."""

@@ -42,6 +42,19 @@ class ClassAverages:
         """The names of `summary`."""
         return self.grid.value_names if self.has_limits else ["map", *AT_THRESHOLDS, *self.at_confidence]
 
+    @property
+    def known_names(self) -> list[str]:
+        """The names of `summary` but for numbers at a threshold that is not among the thresholds."""
+        names = self.value_names
+        lacking = [name for name, value in AT_THRESHOLDS.items() if value not in self.grid.iou_thresholds]
+        # A name that is there twice is one of an area range, too.
+        return [name for name in dict.fromkeys(names) if name not in lacking or names.count(name) > 1]
+
+    def known(self) -> dict[str, Float[Tensor, ""]]:
+        """The part of `summary` with `known_names`."""
+        numbers = self.summary()
+        return {name: numbers[name] for name in self.known_names}
+
     def summary(self) -> dict[str, Float[Tensor, ""]]:
         """The numbers of the evaluator by the names of TorchMetrics, float64; -1 without a class to average over.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer, Shaped
+from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -34,7 +34,7 @@ class Matches:
     """labels, ascending"""
     num_positives: Int[Tensor, "areas classes"]
     """ground truths that count: no crowds, and inside the area range"""
-    scores: Shaped[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
+    scores: Real[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     """by class, descending score, image and row; no more of one image and class than the largest limit"""
     class_index: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     images: Integer[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)

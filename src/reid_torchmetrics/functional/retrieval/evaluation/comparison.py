@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, runtime_checkable
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
-from reid_torchmetrics.functional.named_numbers import NEVER, in_words, json_safe, split_conventions
+from reid_torchmetrics.functional.named_numbers import NEVER, ByName, in_words, json_safe, split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report, title_of
@@ -27,6 +27,7 @@ from .paired_queries import PairedResults, pair
 from .protocol import Protocol
 from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws
 from .ranking_options import Setup
+from .result_checks import check_comparison
 from .results import RetrievalResults
 
 _PLAIN = ("names", "num_queries", "num_valid", "level", "repeats", "permutations", "per_identity", "seed")  # of JSON
@@ -104,6 +105,17 @@ class Comparison(SavedResults):
     """may differ from `setup_a` in similarity and re-ranking"""
     others: tuple[Comparison, ...] = ()
     """of a with further models"""
+
+    @classmethod
+    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:  # noqa: ARG003
+        yield from ((name, 0, saved["num_queries"]) for name in ("gained", "lost"))
+
+    def _check(self, *, is_of_this_version: bool) -> None:
+        check_comparison(self)
+
+    def __post_init__(self) -> None:
+        for name in ("differences", "conventions"):
+            object.__setattr__(self, name, ByName(getattr(self, name)))
 
     @property
     def by_name(self) -> dict[str, Comparison]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -27,6 +27,8 @@ from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Setup, describe
+from .reported import Reported
+from .result_checks import check_results, sizes_of_axes
 
 _NUM_SAVED = 10  # candidates of each query, as in a report
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
@@ -79,12 +81,15 @@ class RetrievalResults(NamedNumbers, SavedResults):
     item_names: tuple[str, ...] | None = None
     """of the items by their number in rank lists, where lists came with strings as items"""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", Reported(self.values))
+
     @property
     def means(self) -> dict[str, float]:
         """The reported numbers: means over queries, or medians by name."""
         of_queries: dict[str, Any] = {"empty_target_action": self._action, "weight": self.weight}
         averages = {name: measures.parse_report(name)[0].average for name in self.values}
-        return {name: float(averages[name](values, **of_queries)) for name, values in self.values.items()}
+        return Reported({name: float(averages[name](values, **of_queries)) for name, values in self.values.items()})
 
     @property
     def averaged(self) -> dict[str, Float[Tensor, " queries"]]:
@@ -98,7 +103,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     @property
     def conventions(self) -> dict[str, str]:
         """How each reported number was computed, in words."""
-        return {name: describe(name, self.protocol, self.setup) for name in self.values}
+        return Reported({name: describe(name, self.protocol, self.setup) for name in self.values})
 
     def name_of(self, query: int) -> str | int:
         """What users know a query by, counted from 0: its name, else its `query_index`."""
@@ -295,6 +300,16 @@ class RetrievalResults(NamedNumbers, SavedResults):
             saved["camera_pairs"] = self.camera_pairs or {self._name(None): self.by_camera_pair()}
         return saved
 
+    @classmethod
+    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:  # noqa: ARG003
+        return sizes_of_axes(saved)
+
+    def _check(self, *, is_of_this_version: bool) -> None:
+        ranking = Ranking(self.ranks, self.counts, self.query_index)
+        protocol = self.protocol.changed({"reports": (*self.values,)})
+        expected = summarize(ranking, ranking, protocol, self.setup, max_rank=len(self.cmc))
+        check_results(self, expected, is_of_this_version=is_of_this_version)
+
     @property
     def _action(self) -> str:
         return self.counts.counting(self.protocol.empty_target_action)
@@ -327,7 +342,6 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _known(self, name: str) -> Tensor:
         """A label of every query; relevance as lists, or an evaluation without cameras, lacks it."""
-        # Lists know no identities, and cameras are optional.
         value: Tensor | None = getattr(self, name)
         if value is None:
             raise ValueError(f"`{name}` must have been given to the evaluation; got results without them.")

@@ -1,0 +1,58 @@
+"""A number at an IoU threshold that is not among the metric's is left out, but in `compute`, as in TorchMetrics."""
+
+import json
+
+import pytest
+
+from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP, write_report
+from reid_torchmetrics.functional.detection import evaluate_images
+from reid_torchmetrics.functional.retrieval import compare
+from reid_torchmetrics.plot import plot_comparison
+from tests.metrics.detection.detection_samples import fed, images
+
+METRICS = {
+    "coco": lambda: DetectionMAP(iou_thresholds=[0.5, 0.6]),
+    "voc": VocMAP,
+    "voc at 0.75": lambda: VocMAP(iou_thresholds=[0.75]),
+    "yolo": lambda: YoloMAP(iou_thresholds=[0.5]),
+    "lvis": lambda: LvisMAP(iou_thresholds=[0.5]),
+    "neither": lambda: DetectionMAP(iou_thresholds=[0.3]),
+}
+LACKING = {"voc at 0.75": {"map_50"}, "neither": {"map_50", "map_75"}}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_number_at_a_threshold_that_is_not_the_metrics_is_left_out(name, tmp_path):
+    metric, lacking = fed(METRICS[name](), *images(0)), LACKING.get(name, {"map_75"})
+    results = metric.results()
+    names = {"map", "map_50", "map_75"} - lacking
+    comparison = compare(results, results, repeats=3, permutations=3)
+    page = write_report(results, tmp_path / "page.html", comparison=comparison).read_text()
+    figure, _ = plot_comparison(comparison)
+    labels = [text.get_text() for text in figure.findobj(match=lambda each: hasattr(each, "get_text"))]
+    for each in ("map", "map_50", "map_75"):
+        title = each.replace("map", "mAP").replace("_", "")
+        is_there = each in names
+        assert [each in of for of in (results, results.means, results.conventions, comparison.differences)] == (
+            [is_there] * 4
+        ), each
+        assert (each in results.to_dict()["numbers"]) == (each in comparison.to_dict()["measures"]) == is_there
+        assert (f"  {each}\n" in str(results)) == is_there
+        assert (f"\n  {each} " in str(comparison)) == is_there
+        assert (f">{title} (%)<" in page) == is_there
+        assert (title in labels) == is_there
+        # TorchMetrics gives -1.
+        assert each in metric.compute()
+        if not is_there:
+            assert float(metric.compute()[each]) == float(results.summary()[each]) == -1
+    json.dumps(results.to_dict(), allow_nan=False)
+
+
+def test_the_number_of_an_area_range_with_the_name_of_a_threshold_is_there():
+    options = {"iou_thresholds": (0.5,), "area_ranges": {"all": (0.0, 1e10), "75": (0.0, 5625.0)}}
+    means = evaluate_images(*images(0), **options).means
+    assert [*means] == ["map", "map_50", "map_75", "mar_1", "mar_10", "mar_100", "mar_75"]
+    assert (
+        means["map_75"]
+        == evaluate_images(*images(0), **options | {"area_ranges": {"all": (0.0, 1e10), "some": (0.0, 5625.0)}})["map_some"]
+    )

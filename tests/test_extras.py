@@ -1,0 +1,86 @@
+"""What an extra installs is asked for before any work is done, in words that can be pasted into a shell."""
+
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, PairVerification, ReIDCMC, ReIDMetrics, write_report
+from reid_torchmetrics.command import main
+from reid_torchmetrics.functional import retrieval
+from reid_torchmetrics.integrations import EvaluationPictures, log_picture
+from tests.report import problems
+
+PIXELS = np.zeros((4, 4, 3), dtype=np.uint8)
+DOORS = {
+    "results": ("matplotlib", "A figure needs Matplotlib", lambda results: results.plot()),
+    "a metric": ("matplotlib", "A figure needs Matplotlib", lambda _: ReIDMetrics().plot()),
+    "a metric with a curve": ("matplotlib", "A figure needs Matplotlib", lambda _: ReIDCMC().plot()),
+    "a metric of pairs": ("matplotlib", "A figure needs Matplotlib", lambda _: PairVerification().plot()),
+    "a metric of several numbers of boxes": (
+        "matplotlib",
+        "A figure needs Matplotlib",
+        lambda _: DetectionMetrics(["map"]).plot(),
+    ),
+    "a metric of boxes": ("matplotlib", "A figure needs Matplotlib", lambda _: DetectionMAP().plot()),
+    "a report": ("matplotlib", "A report needs Matplotlib", lambda results: write_report(results, "page.html")),
+    "a report with pictures": (
+        "PIL",
+        "A report needs Pillow",
+        lambda results: write_report(results, "page.html", pictures=lambda index: PIXELS),
+    ),
+    "a picture in a log": ("PIL", "A picture in a log needs Pillow", lambda _: log_picture(None, "a", PIXELS, 1)),
+    "the callback": ("matplotlib", "EvaluationPictures needs Matplotlib", lambda _: EvaluationPictures()),
+    "the callback, too": ("PIL", "EvaluationPictures needs Pillow", lambda _: EvaluationPictures()),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_package_that_is_missing_is_named_with_its_extra_before_any_work_is_done(door, tmp_path, monkeypatch):
+    package, words, call = DOORS[door]
+    results = problems.retrieval()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    for metric in (
+        ReIDMetrics,
+        ReIDCMC,
+        PairVerification,
+        DetectionMAP,
+        DetectionMetrics,
+    ):  # without samples `compute` is an error
+        monkeypatch.setattr(metric, "compute", lambda _: pytest.fail("something was computed"))
+    with pytest.raises(
+        ModuleNotFoundError, match=f"^{re.escape(words)}: pip install 'reid-torchmetrics\\[plot\\]'\\.$"
+    ) as caught:
+        call(results)
+    assert caught.value.name == package
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("option", ["--report=page.html", "--pictures=figures"])
+def test_the_command_asks_before_it_reads_the_files(option, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["lists", "there_are_none.txt", "there_are_none.txt", option]) == 1
+    said = capsys.readouterr().err
+    assert said == (
+        "reid-torchmetrics: A report or a picture needs Matplotlib: pip install 'reid-torchmetrics[plot]'.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "title"), [("jsonargparse", "jsonargparse"), ("docstring_parser", "docstring-parser")]
+)
+def test_the_command_says_what_it_needs_itself(package, title, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["evaluate", "query.npy"]) == 1
+    said = capsys.readouterr().err
+    title = package.replace("_", "-")
+    assert said == f"reid-torchmetrics: The command needs {title}: pip install 'reid-torchmetrics[command]'.\n"
+
+
+def test_numbers_need_no_extra(monkeypatch):
+    for package in ("matplotlib", "PIL", "lightning", "jsonargparse"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert retrieval.evaluate_lists([[1]], [[1]])["map"] == 1.0
