@@ -127,7 +127,7 @@ class DetectionMetrics(MetricCollection):
         return self._first_member().num_dropped
 
     def _first_member(self) -> DetectionMAP:
-        member = next(iter(self._modules.values()))
+        member, *_ = self._modules.values()
         assert isinstance(member, DetectionMAP)  # noqa: S101 - for the type checker; see __init__
         return member
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._signatures import takes
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, Integers, JunkPairs, SideLabels
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, IntegersOrNames, JunkPairs, SideLabels
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows
 from reid_torchmetrics.functional.world import ALONE, warn_once
@@ -31,7 +31,7 @@ from .results import RetrievalResults, summarize
 class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
     """Further labels of both sides, groups of the gallery, and fields of the protocol to change."""
 
-    gallery_groups: Integers | None
+    gallery_groups: IntegersOrNames | None
 
 
 @takes(EvaluateOptions)
@@ -39,10 +39,10 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
 def evaluate(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     protocol: str | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
@@ -58,7 +58,9 @@ def evaluate(
 ) -> RetrievalResults:
     """Evaluate embeddings under a protocol.
 
-    Embeddings are tensors or NumPy arrays, labels these or lists of ints, which go to the device of the embeddings.
+    Embeddings are tensors or NumPy arrays, labels these or lists, which go to the device of the embeddings. Labels are
+    integers, whole numbers as floats, or names on both sides: these are numbered by `data.number_identities`, where
+    "-1" stays -1, and are numbers in the results.
 
     Args:
         query: embeddings of the queries.
@@ -102,7 +104,7 @@ def evaluate(
     query = _checks.embeddings("query", query)
     named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
-    labels = Labels.of_sides(named, self_index, query.device, **others)
+    labels = Labels.of_sides(named, self_index, protocol, query.device, **others)
     # The images of a query become one, before anything is compared.
     if multi_query:
         query, labels = _pooled(query, labels, gallery)
@@ -121,10 +123,10 @@ def evaluate(
 @torch.no_grad()
 def evaluate_scores(
     scores: Float[Tensor, "queries gallery"] | _checks.Array,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     protocol: str | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
@@ -143,7 +145,7 @@ def evaluate_scores(
     further, chosen = _chosen(evaluate_scores, protocol, options, ground_truth)
     named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
-    labels = Labels.of_sides(named, self_index, scores.device, **others)
+    labels = Labels.of_sides(named, self_index, chosen, scores.device, **others)
     problem = RetrievalProblem(Matrix(scores, max_bytes), labels).grouped(chosen)
     # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:

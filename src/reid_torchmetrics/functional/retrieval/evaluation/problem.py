@@ -24,6 +24,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     at,
     find_listed_relevance,
     find_relevance,
+    number_names,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
 from reid_torchmetrics.functional.retrieval.scores import (
@@ -127,17 +128,24 @@ class Labels:
     ground_truth: GroundTruth | None = None
 
     @classmethod
-    def of_sides(cls, given: Mapping[str, Any], self_index: Any, device: torch.device, **others: Any) -> Labels:
-        """Take apart labels that are named `query_...` and `gallery_...`; arrays and lists become tensors.
+    def of_sides(
+        cls, given: Mapping[str, Any], self_index: Any, protocol: Protocol, device: torch.device, **others: Any
+    ) -> Labels:
+        """Take apart labels that are named `query_...` and `gallery_...`; names, arrays and lists become tensors.
 
         Raises:
-            ValueError: labels beside lists.
+            TypeError: names beside something else.
+            ValueError: labels beside lists, or names that a rule of `protocol` cannot mean.
         """
+        given = number_names(given, protocol.relevance_options)
         self_index, *values = _arrays.as_tensors(self_index, *given.values(), device=device)
         labels = {name: value for name, value in zip(given, values, strict=True) if value is not None}
-        sides = [{name: labels[f"{side}_{name}"] for name in DECIDING if f"{side}_{name}" in labels} for side in SIDES]
-        if labels and others["ground_truth"] is not None:
-            raise ValueError(f"`ground_truth` must come without labels; got `{next(iter(labels))}` too.")
+        for argument in labels if others["ground_truth"] is not None else ():
+            raise ValueError(f"`ground_truth` must come without labels; got `{argument}` too.")
+        sides: list[dict[str, Tensor]] = [{}, {}]
+        for labels_of_side, side in zip(sides, SIDES, strict=True):
+            for name in (name for name in DECIDING if f"{side}_{name}" in labels):
+                labels_of_side[name] = LABELS[name].check(f"{side}_{name}", labels[f"{side}_{name}"])
         return cls(sides[0], sides[1], self_index=self_index, **others)
 
     @property

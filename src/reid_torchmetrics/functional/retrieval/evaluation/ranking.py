@@ -144,7 +144,8 @@ def find_camera_pairs(
         DistributedMetricError: as `rank_samples`.
         ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
     """
-    shared = _share(samples, next(iter(names.values())), world, max_bytes=max_bytes, in_order=True)
+    options, *_ = names.values()
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
     return mean_by_camera_pair(_defined(shared), names, protocol, world=shared.world)
 
 
