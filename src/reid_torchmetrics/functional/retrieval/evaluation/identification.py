@@ -250,16 +250,17 @@ def identify(
 
 
 def identify_scores(
-    scores: Float[Tensor, "queries gallery"] | _checks.Array,
+    scores: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
     query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     **options: Any,
 ) -> Identification:
-    """Identify by given scores, higher is closer, the same for every query; distances enter as `-distances`.
+    """Identify by given scores, higher is closer, that mean the same for every query.
 
-    The other arguments, the result and the errors are as in `identify`; options are those of `evaluate_scores`.
+    The other arguments, the result and the errors are as in `identify`; options are those of `evaluate_scores`, of
+    which `distances` may come in the place of `scores`: thresholds are then minus distances.
     """
     sides = query_identities, gallery_identities, query_cameras, gallery_cameras
     return _identified(evaluate_scores(scores, *sides, **options))

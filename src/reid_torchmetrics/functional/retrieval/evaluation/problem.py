@@ -35,7 +35,6 @@ from reid_torchmetrics.functional.retrieval.scores import (
     RowsInBlocks,
     Scores,
     bytes_within,
-    given_scores,
     score_rows,
 )
 from reid_torchmetrics.functional.world import ALONE, World
@@ -56,6 +55,10 @@ class Embeddings:
     rerank: Rerank | None
     max_bytes: int | None
     argument = "query"
+    backwards = (
+        "`similarity` seems to return distances: right answers come last, and first in the opposite order. Higher must"
+        " be closer, so return minus the distance."
+    )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -87,16 +90,33 @@ class Embeddings:
         gallery, max_bytes = self.gallery.select(items), bytes_within(self.max_bytes, self.device)
         return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=max_bytes)
 
+    def opposite(self) -> Embeddings | None:
+        """The same with the last candidates first, by one's own similarity; None by a named one, which is right."""
+        similarity = self.similarity
+        if isinstance(similarity, str):
+            return None
+        return replace(self, similarity=lambda query, gallery: -similarity(query, gallery))
+
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Scores are given."""
+    """Scores are given, or distances."""
 
     matrix: Tensor
     max_bytes: int | None
+    argument: str = "scores"
+    are_distances: bool = False
     similarity = "given scores"
     rerank = None
-    argument = "scores"
+
+    @property
+    def backwards(self) -> str:
+        """What to warn of where right answers come last."""
+        other = "scores" if self.are_distances else "distances"
+        return (
+            f"`{self.argument}` seem to be {other}: right answers come last, and first in the opposite order. Pass them"
+            f" as `{other}`."
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -110,11 +130,18 @@ class Matrix:
 
     def scores(self, relevance: Relevance, world: World) -> Scores:
         """The scores of the gallery items that `relevance` keeps."""
-        return given_scores(self.matrix, relevance, max_bytes=self.max_bytes)
+        _checks.length(self.argument, len(self.matrix), relevance.num_queries)
+        _checks.length(f"{self.argument}.T", self.matrix.shape[1], relevance.num_gallery)
+        return self.scores_of(relevance.kept, world)
 
     def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
         """Scores against gallery items at some positions, in any order; None for all."""
-        return GivenScores(self.matrix, kept=items, max_bytes=bytes_within(self.max_bytes, self.device))
+        options = {"argument": self.argument, "are_distances": self.are_distances}
+        return GivenScores(self.matrix, kept=items, max_bytes=bytes_within(self.max_bytes, self.device), **options)
+
+    def opposite(self) -> Matrix:
+        """The same numbers, with the last candidates first."""
+        return replace(self, are_distances=not self.are_distances)
 
 
 @dataclass(frozen=True, eq=False)
