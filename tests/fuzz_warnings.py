@@ -19,7 +19,7 @@ from torch.utils.data import DistributedSampler
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, UnpaddedDistributedSampler, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from tests.distributed.processes import Processes
 from tests.metrics.detection.detection_samples import images
 from tests.metrics.detection.keypoint_samples import SIGMAS, keypoint_images
@@ -120,6 +120,63 @@ def augmented(random: Random, model: str) -> None:
     for view, embeddings in enumerate(views):
         own = {"index": torch.arange(length) + view * length}
         metric.update(**(given | {"embeddings": embeddings} | own))
+    metric.compute()
+
+
+def _of_groups(groups: int, identities: Tensor, others: Tensor) -> Tensor:
+    """True for the pairs of identities that are in one group of some, drawn at random."""
+    group = torch.randint(groups, (1 + max(int(identities.max()), int(others.max())),))
+    return group[identities][:, None] == group[others]
+
+
+# Scores of [queries, gallery] that are not backwards, however poor, given the identities and cameras of both sides.
+SCORED: dict[str, Callable[[Random, Tensor, Tensor, Tensor, Tensor], Tensor]] = {
+    "by chance": lambda random, q, g, qc, gc: torch.randn(len(q), len(g)),
+    "constant": lambda random, q, g, qc, gc: torch.ones(len(q), len(g)),
+    "coarse": lambda random, q, g, qc, gc: torch.randint(random.choice((2, 5)), (len(q), len(g))).float(),
+    "gallery alone": lambda random, q, g, qc, gc: torch.randn(len(g)).expand(len(q), len(g)),
+    "cameras alone": lambda random, q, g, qc, gc: -((qc[:, None] - gc).abs() + 0.01 * torch.randn(len(q), len(g))),
+    "other cameras": lambda random, q, g, qc, gc: (qc[:, None] - gc).abs() + 0.01 * torch.randn(len(q), len(g)),
+    "one camera first": lambda random, q, g, qc, gc: -gc + 0.01 * torch.randn(len(q), len(g)),
+    "other groups": lambda random, q, g, qc, gc: (
+        -_of_groups(random.choice((2, 3, 4)), q, g).float() + 0.01 * torch.randn(len(q), len(g))
+    ),
+    "clusters by chance": lambda random, q, g, qc, gc: (
+        torch.randn(int(q.max()) + 1, int(g.max()) + 1)[q][:, g] + 0.01 * torch.randn(len(q), len(g))
+    ),
+    "twins": lambda random, q, g, qc, gc: ((q ^ 1)[:, None] == g) + 0.5 * torch.randn(len(q), len(g)),
+    "slightly wrong": lambda random, q, g, qc, gc: (
+        -random.choice((0.1, 0.3, 0.5)) * (q[:, None] == g) + torch.randn(len(q), len(g))
+    ),
+    "weak": lambda random, q, g, qc, gc: (
+        random.choice((0.1, 0.5, 1, 3)) * (q[:, None] == g) + torch.randn(len(q), len(g))
+    ),
+    "good": lambda random, q, g, qc, gc: 9.0 * (q[:, None] == g) + torch.randn(len(q), len(g)),
+}
+
+
+def scored(random: Random, model: str) -> None:
+    """Scores, or minus distances, of enough identities to tell by; few positives or many, with cameras or without."""
+    torch.manual_seed(random.getrandbits(32))
+    number, num_cameras = random.choice((20, 24, 60)), random.choice((1, 2, 6, 15))
+    num_queries, num_gallery = number * random.choice((1, 2)), number * random.choice((1, 2, 5))
+    query = torch.arange(num_queries) % number
+    gallery = torch.cat([torch.arange(number), torch.randint(number + random.choice((0, 50)), (num_gallery,))])
+    cameras = [torch.randint(num_cameras, (len(side),)) for side in (query, gallery)]
+    if random.random() < 0.3:  # of each side its own, as in visible and infrared light
+        cameras[1] = cameras[1] + num_cameras
+    scores = SCORED[model](random, query, gallery, *cameras)
+    labels = [query, gallery, *cameras][: random.choice((2, 4, 4))]
+    options = {"ties": random.choice(("pessimistic", "optimistic", "stable", "expected"))}
+    evaluate_scores(scores, *labels, **options)
+    evaluate_scores(None, *labels, distances=-scores, **options)
+    if num_queries >= 100:  # more than identities, which lists do not tell
+        lists = [{"ok": (gallery == identity).nonzero()[:, 0]} for identity in query]
+        evaluate_scores(scores, ground_truth=lists, **options)
+    metric = ReIDMetrics(similarity=lambda one, two: scores.double()[one[:, 0].long()][:, two[:, 0].long()], **options)
+    for side, is_query in ((query, True), (gallery, False)):
+        own = labels[2 + (not is_query)] if len(labels) > 2 else None
+        metric.update(torch.arange(len(side))[:, None].double(), side, own, is_query=is_query)
     metric.compute()
 
 
@@ -321,6 +378,7 @@ def alone(function: Callable[[Random, str], None], first: int, problems: int, mo
 WAYS = {
     "retrieval": (retrieval, MODELS),
     "augmented": (augmented, MODELS),
+    "scored": (scored, SCORED),
     "sharded": (sharded, MODELS),
     "places": (places, PLACES),
     "detection": (detection, ["images"]),

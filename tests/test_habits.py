@@ -3,14 +3,17 @@
 Most habits have their tests where the subject is; these are the others.
 """
 
+import ast
 import logging
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torchmetrics import MetricCollection, MetricTracker
 
+import reid_torchmetrics
 from reid_torchmetrics import (
     DetectionMAP,
     DetectionMetrics,
@@ -210,3 +213,15 @@ def test_a_compiled_step_that_updates_a_metric_is_not_compiled_anew_for_each_bat
     once = ReIDMeanAP()
     once.update(network(inputs[0]), IDENTITIES, is_query=IS_QUERY)
     assert metric.compute() == pytest.approx(float(once.compute()), abs=1e-6)
+
+
+def test_no_code_takes_the_next_of_what_may_be_empty():
+    # A bare `StopIteration` says nothing, and ends the loop of a generator that calls: `list(map(evaluate, models))`.
+    bare = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted(Path(reid_torchmetrics.__file__).parent.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next"
+        if len(node.args) < 2
+    ]
+    assert not bare

@@ -17,6 +17,7 @@ from torch import Tensor
 Array: TypeAlias = NDArray[Any]
 Integers: TypeAlias = NDArray[Any] | Sequence[SupportsIndex]
 Numbers: TypeAlias = NDArray[Any] | Sequence[float]
+IntegersOrNames: TypeAlias = Integers | Sequence[str]
 
 Value = TypeVar("Value")
 
@@ -88,3 +89,30 @@ def _shared(array: Array) -> Tensor:
         interface = array.__array_interface__ | {"data": (array.ctypes.data, False)}
         array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=array))
     return torch.from_numpy(array)
+
+
+def number_identities(*sides: Array) -> tuple[Array, ...]:
+    """Number names, of all queries and gallery items at once, in the order of the sorted names; "-1" stays -1.
+
+    Args:
+        sides: strings [N] of each side; integers are returned as they are.
+
+    Returns:
+        int64 [N] for each side; the same name has the same number on all.
+
+    Raises:
+        TypeError: strings on one side and integers on another.
+
+    Example:
+        >>> number_identities(np.array(["bo", "al"]), np.array(["cy", "bo", "-1"]))
+        (array([1, 0]), array([ 2,  1, -1]))
+    """
+    kinds = {side.dtype.kind for side in sides}
+    if "U" not in kinds:
+        return sides
+    if kinds != {"U"}:
+        came = " and ".join(str(side.dtype) for side in sides)
+        raise TypeError(f"`sides` must hold strings on all sides, or integers on all; got {came}.")
+    names = np.unique(np.concatenate([side.ravel() for side in sides]))
+    names = names[names != "-1"]
+    return tuple(np.where(side == "-1", -1, np.searchsorted(names, side)) for side in sides)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._arrays import Array, Integers, Numbers, as_tensors, at_work  # noqa: F401 - names of what doors take
+from ._arrays import Array, Integers, IntegersOrNames, Numbers, as_tensors, at_work  # noqa: F401 - what doors take
 
 _Device: TypeAlias = torch.device | None
 
@@ -205,6 +205,17 @@ def integer_labels(argument: str, value: object, length: int | None = None, devi
     return _vector(argument, value, length, device)
 
 
+def whole_labels(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
+    """Raise unless `value` is as for `integer_labels`, or floats that are whole numbers; these become int64.
+
+    To look at floats waits for their device.
+    """
+    if isinstance(value, Tensor) or not _are_strings(value):
+        value = _tensor(argument, value, device)
+        value = _whole(argument, value) if value.dtype in _FLOATING_DTYPES else value
+    return integer_labels(argument, value, length, device)
+
+
 def positions(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
     """Raise unless `value` holds finite coordinates [N] or [N, 1 to 3], and return them as float64 [N, 1 to 3]."""
     value = _tensor(argument, value, device)
@@ -328,6 +339,15 @@ def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
     if not isinstance(value, Tensor):
         raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {_kind(value)}.")
     return value
+
+
+def _whole(argument: str, value: Tensor) -> Tensor:
+    limit = 2 / torch.finfo(value.dtype).eps  # from here on a float stands for several numbers
+    is_whole = (value == value.trunc()) & (value.abs() < limit)
+    if not bool(is_whole.all()):
+        rule = f"integers, or whole numbers below 2**{int(math.log2(limit))} in {value.dtype}"
+        raise ValueError(f"`{argument}` must hold {rule}; got {value[~is_whole][0].item()}.")
+    return value.long()
 
 
 def _vector(argument: str, value: Tensor, length: int | None, device: _Device) -> Tensor:

@@ -57,7 +57,7 @@ BROKEN = [
     (read_samples, "a.npz", npz(f=X, pid=IDS[:4]), "`pid` must have shape [5]; got [4]."),
     (read_samples, "a.npz", npz(f=X, pid=IDS + 0.5), "`pid` must hold whole numbers or strings; got 0.5 for sample 0."),
     (read_samples, "a.npz", npz(f=X, pid=[1, 2, np.nan, 3, 4]), "`pid` must hold whole numbers or strings; got nan for sample 2."),
-    (read_samples, "a.npz", npz(f=X, pid=np.full(5, 2**25, np.float32)), "`pid` must hold whole numbers or strings; got 33554432.0 for sample 0."),
+    (read_samples, "a.npz", npz(f=X, pid=np.full(5, 2**24, np.float32)), "`pid` must hold whole numbers or strings; got 16777216.0 for sample 0."),
     (read_samples, "a.npz", npz(f=X, pid=IDS.astype(np.uint64) + 2**63), "`pid` must hold whole numbers or strings; got 9223372036854775808 for"),
     (read_samples, "a.npz", npz(f=X, pid=IDS > 2), "`pid` must hold whole numbers or strings; got bool."),
     (read_samples, "a.npz", npz(f=X, pid=[*"abc", "", "d"]), "`pid` must hold whole numbers or strings; got '' for sample 3."),

@@ -221,7 +221,7 @@ def steps_with_a_bad_batch(process: int, size: int) -> list[str]:
     metric, said = ReIDMeanAP(dist_sync_on_step=True), []
     for step in range(4):
         good = torch.randn(6, 4), torch.arange(6) % 2
-        batch = (torch.ones(6, 4), torch.ones(6)) if (process, step) == (1, 2) else good
+        batch = (torch.ones(6, 4), torch.ones(6).bool()) if (process, step) == (1, 2) else good
         said.append(message_of(lambda batch=batch: metric(*batch)))
     said.append(message_of(metric.compute))
     return said
@@ -230,7 +230,7 @@ def steps_with_a_bad_batch(process: int, size: int) -> list[str]:
 def test_a_batch_that_is_refused_in_a_synchronized_step_fails_that_step_on_all(processes):
     first, second = processes.run(2, steps_with_a_bad_batch)
     assert first == second
-    assert "process 1: TypeError: `identities` must have an integer dtype; got torch.float32." in first[2]
+    assert "process 1: TypeError: `identities` must have an integer dtype; got torch.bool." in first[2]
     assert all(text.startswith("no error") for number, text in enumerate(first) if number != 2)
 
 

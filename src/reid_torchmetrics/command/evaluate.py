@@ -194,7 +194,7 @@ def _by_side(table: dict[str, NDArray[Any]], said: str, num_queries: int) -> lis
     """The rows of queries and of the gallery: queries come first, unless a column says it."""
     is_query = table.get("roles")
     if is_query is None:
-        is_query = np.arange(len(next(iter(table.values())))) < num_queries
+        is_query = np.arange(min(map(len, table.values()))) < num_queries
         say(f"{said}: the first {num_queries} rows as those of the queries")
     return [{name: each[side] for name, each in table.items()} for side in (is_query, ~is_query)]
 
@@ -282,7 +282,7 @@ def _by_one_call(
 ) -> RetrievalResults:
     """By `evaluate`, for what metrics do not have."""
     if share.size > 1 or any(len(files) > 1 or "index" in files[0].labels for files in sides.values()):
-        given = next((name for name in _BY_ONE_CALL if name in options), "")
+        given, *_ = (name for name in _BY_ONE_CALL if name in options)
         raise ValueError(
             f"`--{given.replace('_', '-')}` must come with one file of each side, without `index`, in one process."
         )

@@ -142,6 +142,6 @@ def _check_distinct(written: Sequence[Path], read: Sequence[Path]) -> None:
 def _check_writable(path: Path, *, is_folder: bool) -> None:
     if path.exists() and path.is_dir() != is_folder:
         raise OSError(f"{path}: must be a {'folder' if is_folder else 'file'} to write to; got another.")
-    above = path if path.exists() else next(each for each in path.absolute().parents if each.exists())
+    above = next((each for each in (path, *path.absolute().parents) if each.exists()), path)
     if (above != path and not above.is_dir()) or not os.access(above, os.W_OK):
         raise OSError(f"{path}: must be a path to write to; got one in {above}, which is not writable.")

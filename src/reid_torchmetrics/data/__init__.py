@@ -1,6 +1,8 @@
 """Inputs of an evaluation: samplers, files of embeddings, labels and ranked lists, and files of detections."""
 
-from .label_files import NAME_PATTERNS, labels_from_names, number_identities, read_labels
+from reid_torchmetrics._arrays import number_identities
+
+from .label_files import NAME_PATTERNS, labels_from_names, read_labels
 from .list_files import read_ground_truth, read_retrieved
 from .sample_files import SampleFile, read_samples
 from .samplers import UnpaddedDistributedSampler

@@ -141,8 +141,8 @@ def as_label(key: str, name: str, given: Any, length: int | None = None) -> Arra
         with np.errstate(invalid="ignore"):
             numbers = values.astype(np.int64, copy=False)
         is_kept = numbers == values
-        if values.dtype.kind == "f":  # beyond these, a float stands for several numbers
-            is_kept &= np.abs(values) <= 2 / np.finfo(values.dtype).eps
+        if values.dtype.kind == "f":  # from there on, a float stands for several numbers
+            is_kept &= np.abs(values) < 2 / np.finfo(values.dtype).eps
     if not is_kept.all():
         worst = int(is_kept.argmin())
         raise ValueError(f"`{name}` must hold {wanted}; got {values[worst].item()!r} for sample {worst}.")

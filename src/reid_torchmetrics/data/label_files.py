@@ -166,30 +166,3 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
         raise ValueError("`paths` must not be empty; got none.")
     plural = {"identity": "identities", "camera": "cameras"}
     return {plural[name]: as_label(plural[name], name, _parsed(texts)) for name, texts in columns.items()}
-
-
-def number_identities(*sides: Array) -> tuple[Array, ...]:
-    """Number names, of all queries and gallery items at once, in the order of the sorted names; "-1" stays -1.
-
-    Args:
-        sides: strings [N] of each side; integers are returned as they are.
-
-    Returns:
-        int64 [N] for each side; the same name has the same number on all.
-
-    Raises:
-        TypeError: strings on one side and integers on another.
-
-    Example:
-        >>> number_identities(np.array(["bo", "al"]), np.array(["cy", "bo", "-1"]))
-        (array([1, 0]), array([ 2,  1, -1]))
-    """
-    kinds = {side.dtype.kind for side in sides}
-    if "U" not in kinds:
-        return sides
-    if kinds != {"U"}:
-        came = " and ".join(str(side.dtype) for side in sides)
-        raise TypeError(f"`sides` must hold strings on all sides, or integers on all; got {came}.")
-    names = np.unique(np.concatenate(sides))
-    names = names[names != "-1"]
-    return tuple(np.where(side == "-1", -1, np.searchsorted(names, side)) for side in sides)

@@ -94,7 +94,7 @@ def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float
     if not classes:
         return [note("None: there are no boxes.")]
     rows = [[name, *(_cell(column, value) for column, value in of_class.items())] for name, of_class in classes.items()]
-    averages, names = results.averages, next(iter(classes.values()))
+    averages, (names, *_) = results.averages, classes.values()
     caption = "Means over IoU thresholds, if no threshold is named"
     if averages.at_confidence:
         at = f"IoU {averages.grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}"

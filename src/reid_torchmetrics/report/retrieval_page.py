@@ -133,7 +133,7 @@ def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
     parts = {name: results.by_identity(name) for name in results.averaged}
     columns, rows = _columns("identity", parts, names)
     shown = table("Means over the queries of each identity", columns, rows, filter_by="identity beginning with")
-    first = next(iter(parts))
+    first, *_ = parts
     order = "falling" if parse_report(first)[0].lower_is_better else "rising"
     number = len(parts[first].labels)
     some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
@@ -144,7 +144,7 @@ def _columns(
     label: str, parts: Mapping[str, Breakdown], names: Mapping[int, str]
 ) -> tuple[list[str], Iterable[Sequence[str]]]:
     """Headings and rows of a table of groups, identities by the first number, the worst first."""
-    name, first = next(iter(parts.items()))
+    (name, first), *_ = parts.items()
     order = torch.arange(len(first.mean), device=first.mean.device)
     if label == "identity":  # NaN is last
         rising = -first.mean if parse_report(name)[0].lower_is_better else first.mean
@@ -159,7 +159,7 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
     """The first reported number between each two cameras, or all that the results hold."""
     if results.camera_pairs is None and results.problem is None:
         return [note(f"Not shown: {_HOW}")]
-    names = [next(iter(results.averaged))] if results.camera_pairs is None else [*results.camera_pairs]
+    names = [*results.averaged][:1] if results.camera_pairs is None else [*results.camera_pairs]
     pairs = {name: results.by_camera_pair(name) for name in names}
     said = "Queries of a camera against the gallery of one camera alone, by {}."
     figures = [

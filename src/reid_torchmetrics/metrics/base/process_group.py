@@ -184,6 +184,6 @@ def devices_of(config: str, samples_device: torch.device) -> tuple[torch.device,
         cpu = torch.device("cpu")
         return cpu, cpu if backends.get(kind, of_cpu) == of_cpu else samples_device
     if kind not in backends:
-        kind = next(iter(backends))
+        kind, *_ = backends
         samples_device = torch.device(kind, getattr(torch, kind).current_device())
     return samples_device, samples_device

@@ -133,7 +133,7 @@ class DetectionMetrics(MetricCollection):
         return super().plot(*args, **options)
 
     def _first_member(self) -> DetectionMAP:
-        member = next(iter(self._modules.values()))
+        member, *_ = self._modules.values()
         assert isinstance(member, DetectionMAP)  # noqa: S101 - for the type checker; see __init__
         return member
 

@@ -124,7 +124,7 @@ class PairVerification(base.GrowingStates):
                 _checks.given_throughout("index", given=index is not None, given_before=bool(self._held()["index"]))
             batch = {"same": same.clone()}
             if index is not None:
-                index = _checks.integer_labels("index", index, len(first), first.device)
+                index = _checks.whole_labels("index", index, len(first), first.device)
                 batch["index"] = index.to(torch.int64, copy=True)
             batch["scores"] = functional.cosine_similarity(_in_float64(first), _in_float64(second), eps=_LEAST_NORM)
         for name, values in batch.items():

@@ -226,7 +226,7 @@ def record_update(embeddings: Tensor, roles: Tensor, *, is_array: bool) -> None:
     # NumPy counts no versions, nor do tensors of `inference_mode`, whose buffers differ in their first row.
     number = _NUM_ROWS if is_array else int(embeddings.is_inference())
     rows = _some(embeddings, number).clone() if number else None
-    _times[roles], _versions[embeddings] = next(_clock), (version_of(embeddings), rows)
+    _times[roles], _versions[embeddings] = next(_clock, 0), (version_of(embeddings), rows)
 
 
 def last_update_time(batches: Sequence[Tensor]) -> int:
@@ -291,7 +291,7 @@ class KeptRanking:
     def __init__(self, ranking: Ranking, ranked: RankedSamples) -> None:
         """Note the versions of the ranks, and some scores of a learned similarity."""
         self.ranking = ranking
-        self._time = next(_clock)
+        self._time = next(_clock, 0)
         self._versions = self._rank_versions()
         self._probe = _probe(ranked)
 

@@ -359,8 +359,9 @@ class ReIDMetrics(MetricCollection):
     def _first_member(self, direction: str | None) -> EmbeddingMetric:
         if direction is not None:
             _checks.one_of("direction", direction, self._directions)
-        names = (name for name in self._modules if direction is None or name.startswith(f"{direction}/"))
-        member = self._modules[next(names)]
+        member, *_ = (
+            member for name, member in self._modules.items() if direction is None or name.startswith(f"{direction}/")
+        )
         assert isinstance(member, EmbeddingMetric)  # noqa: S101 - for the type checker; see __init__
         return member
 

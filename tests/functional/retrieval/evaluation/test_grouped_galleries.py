@@ -245,7 +245,7 @@ def test_groups_are_of_the_gallery_and_without_reranking_lists_or_leave_one_out(
         evaluate(items[:1], items, ground_truth=[{"ok": [0]}], **GROUPS)
     with pytest.raises(ValueError, match="query_groups"):
         evaluate(items, items, **labels, query_groups=[1, 2, 3])
-    with pytest.raises(TypeError, match=r"^`gallery_groups` must have an integer dtype; got torch.float32"):
-        evaluate(items, items, **labels, gallery_groups=torch.rand(3))
+    with pytest.raises(ValueError, match=r"^`gallery_groups` must hold integers, or whole numbers .*; got 0.5"):
+        evaluate(items, items, **labels, gallery_groups=torch.full((3,), 0.5))
     with pytest.raises(TypeError, match="needs_groups"):
         Protocol("own", "me", needs_groups="yes")

@@ -74,7 +74,7 @@ def test_the_coordinates_that_are_averaged_at_a_time_change_nothing(monkeypatch)
         ([torch.eye(2).long(), [0, 1]], TypeError, "`query` must have a floating point dtype of 16 to 64 bits; .*"),
         ([torch.eye(2) / 0, torch.arange(2)], ValueError, "`query` must be finite; got 2 rows .*"),
         ([torch.eye(2), torch.arange(3)], ValueError, r"`query_identities` must have shape \[2\]; got \[3\]."),
-        ([torch.eye(2), torch.arange(2), torch.ones(2)], TypeError, "`query_cameras` must have an integer dtype; .*"),
+        ([torch.eye(2), torch.arange(2), torch.ones(2) / 2], ValueError, "`query_cameras` must hold integers, or .*"),
     ],
 )
 def test_a_bad_argument_is_named(arguments, kind, message):

@@ -82,7 +82,7 @@ def test_results_and_lists_of_a_metric_vote_too():
             ValueError,
             r"`labels` must have the shape of `scores`, \[1, 3\]; got \[1, 2\].",
         ),
-        ((LABELS.float(), SCORES, [1]), {}, TypeError, "`labels` must have an integer dtype; got torch.float32."),
+        ((LABELS / 2, SCORES, [1]), {}, ValueError, "`labels` must hold integers, or whole numbers .*; got .*5."),
         ((LABELS, LABELS, [1]), {}, TypeError, "`scores` must have a floating point dtype of 16 to 64 bits"),
         ((LABELS, SCORES, [1, 2]), {}, ValueError, r"`query_labels` must have shape \[1\]; got \[2\]."),
     ],

@@ -103,8 +103,8 @@ class ShapeBatch:
 
     def with_boxes(self) -> ShapeBatch:
         """The same with boxes around the shapes of the first type."""
-        detections, ground_truths = next(iter(self.shapes.values()))
-        kind = next(iter(self.types.values()))
+        (detections, ground_truths), *_ = self.shapes.values()
+        kind, *_ = self.types.values()
         return replace(
             self,
             preds=[self._boxed(item, kind.boxes(each)) for item, each in zip(self.preds, detections, strict=True)],
@@ -116,7 +116,7 @@ class ShapeBatch:
 
     def _texts(self) -> list[str]:
         """The rows of each image for COCO's files, of detections and of ground truths, as JSON."""
-        name, kind = next(iter(self.types.items()))
+        (name, kind), *_ = self.types.items()
         listed = [[*map(kind.rows, pair)] for pair in zip(*self.shapes[name], strict=True)]
         key = kind.count_key
         for item, (_, rows) in zip(self.target, listed, strict=True):

@@ -8,9 +8,10 @@ matches and all that was computed from them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice, product
+from itertools import product
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
@@ -199,7 +200,7 @@ class MatchRequest:
         if dict(self.options).get("whole_pixels"):
             detections = detections.with_shapes(with_edges(detections.shapes, whole_pixels=True))
             ground_truths = ground_truths.with_shapes(with_edges(ground_truths.shapes, whole_pixels=True))
-        area_range = next(iter(self.grid.area_ranges.values()))
+        area_range, *_ = self.grid.area_ranges.values()
         ignored: dict[str, Any] = {"is_difficult": is_difficult, "is_outside": is_outside}
         return pair_objects(detections, ground_truths, area_range=area_range, **ignored, max_bytes=self.max_bytes)
 
@@ -256,20 +257,20 @@ class ImageMatches:
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], request: MatchRequest) -> ImageMatches:
         """The inverse of `to_tensors`."""
-        rest, names = iter(tensors), request.sent_fields
+        rest, names = deque(tensors), request.sent_fields
 
         def received() -> Matches:
-            values = dict(zip(names, islice(rest, len(names)), strict=True))
+            values = {name: rest.popleft() for name in names}
             values["class_index"] = segments.numbers(values["class_index"], len(values["scores"])).int()
             return Matches(**({"rows": values["images"]} | values))
 
         return cls(
             request,
-            labels=next(rest),
+            labels=rest.popleft(),
             matches=tuple(received() for _ in request.micro),
-            overlaps=(Overlaps(next(rest), next(rest)),) if request.with_overlaps else (),
-            labels_of_rows=next(rest) if request.with_origins else None,
-            positives=next(rest) if request.with_origins else None,
+            overlaps=(Overlaps(rest.popleft(), rest.popleft()),) if request.with_overlaps else (),
+            labels_of_rows=rest.popleft() if request.with_origins else None,
+            positives=rest.popleft() if request.with_origins else None,
             objects=ObjectPairs.from_tensors([*rest]) if request.across_classes else None,
         )
 

@@ -186,7 +186,7 @@ def table(numbers: Mapping[str, Mapping[str, float | int]]) -> str:
     """Aligned columns, one row a class; a dash where a number is undefined."""
     if not numbers:
         return "no classes"
-    columns = [*next(iter(numbers.values()))]
+    columns, *_ = map(list, numbers.values())
     cells = [["class", *columns]]
     for name, row in numbers.items():
         cells.append([_cut(name), *(_cell(column, value) for column, value in row.items())])

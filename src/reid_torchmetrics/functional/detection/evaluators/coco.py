@@ -83,7 +83,7 @@ def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float 
     some = slice(first, None if iou_threshold is None else first + 1)
     limit = grid.official_limit
     part = matches.within(limit).map_columns(lambda values: values[:1, some], num_positives=matches.num_positives[:1])
-    area, ends = next(iter(grid.area_ranges.items()))
+    (area, ends), *_ = grid.area_ranges.items()
     few = CocoGrid(grid.iou_thresholds[some], grid.recall_thresholds, [grid.max_detections[limit]], {area: ends})
     return evaluate_matches(replace(part, limits=torch.zeros_like(part.limits)), few)
 

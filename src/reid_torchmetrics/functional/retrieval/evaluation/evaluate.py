@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._signatures import takes
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, Integers, JunkPairs, SideLabels
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, IntegersOrNames, JunkPairs, SideLabels
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows
 from reid_torchmetrics.functional.world import ALONE, warn_once
@@ -23,15 +23,15 @@ from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
-from .ranking import Ranking, rank_problem
-from .ranking_options import Setup
+from .ranking import rank_problem, warn_if_backwards
+from .ranking_options import RankingOptions, Setup
 from .results import RetrievalResults, summarize
 
 
 class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
     """Further labels of both sides, groups of the gallery, and fields of the protocol to change."""
 
-    gallery_groups: Integers | None
+    gallery_groups: IntegersOrNames | None
 
 
 @takes(EvaluateOptions)
@@ -39,10 +39,10 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
 def evaluate(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     protocol: str | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
@@ -58,7 +58,9 @@ def evaluate(
 ) -> RetrievalResults:
     """Evaluate embeddings under a protocol.
 
-    Embeddings are tensors or NumPy arrays, labels these or lists of ints, which go to the device of the embeddings.
+    Embeddings are tensors or NumPy arrays, labels these or lists, which go to the device of the embeddings. Labels are
+    integers, whole numbers as floats, or names on both sides: these are numbered by `data.number_identities`, where
+    "-1" stays -1, and are numbers in the results.
 
     Args:
         query: embeddings of the queries.
@@ -102,7 +104,7 @@ def evaluate(
     query = _checks.embeddings("query", query)
     named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
-    labels = Labels.of_sides(named, self_index, query.device, **others)
+    labels = Labels.of_sides(named, self_index, protocol, query.device, **others)
     # The images of a query become one, before anything is compared.
     if multi_query:
         query, labels = _pooled(query, labels, gallery)
@@ -120,12 +122,13 @@ def evaluate(
 @takes(EvaluateOptions)
 @torch.no_grad()
 def evaluate_scores(
-    scores: Float[Tensor, "queries gallery"] | _checks.Array,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    scores: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
+    distances: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
     protocol: str | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
     junk_pairs: JunkPairs | None = None,
@@ -135,19 +138,25 @@ def evaluate_scores(
     max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> RetrievalResults:
-    """Evaluate given scores, higher is closer; a distance matrix enters as `-distances`.
+    """Evaluate given scores, higher is closer, or given distances, lower is closer.
 
-    The other arguments, the results and the errors are as in `evaluate`.
+    One of both is given; lists of neighbors hold minus the distance. A warning says once if right answers come last,
+    as if the one was taken for the other. The other arguments, the results and the errors are as in `evaluate`.
     """
-    scores = _checks.floating_matrix("scores", scores, "G")
+    if (scores is None) == (distances is None):
+        came = "neither" if scores is None else "both"
+        raise ValueError(f"`scores` or `distances` must be given, and not both; got {came}.")
+    argument, given = ("scores", scores) if distances is None else ("distances", distances)
+    matrix = _checks.floating_matrix(argument, given, "G")
     further, chosen = _chosen(evaluate_scores, protocol, options, ground_truth)
     named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
-    labels = Labels.of_sides(named, self_index, scores.device, **others)
-    problem = RetrievalProblem(Matrix(scores, max_bytes), labels).grouped(chosen)
+    labels = Labels.of_sides(named, self_index, chosen, matrix.device, **others)
+    source = Matrix(matrix, max_bytes, argument, are_distances=distances is not None)
+    problem = RetrievalProblem(source, labels).grouped(chosen)
     # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:
-        check_own_places(chosen, labels.self_index, len(scores))
+        check_own_places(chosen, labels.self_index, len(matrix))
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
@@ -184,13 +193,13 @@ def _chosen(
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
     _checks.positive_int("max_rank", max_rank)
 
-    def rank(*, of_cmc: bool) -> Ranking:
-        options = problem.ranking_options(protocol, ties=setup.ties, of_cmc=of_cmc, longest=max_rank)
-        return rank_problem(problem, options)
+    def options(*, of_cmc: bool) -> RankingOptions:
+        return problem.ranking_options(protocol, ties=setup.ties, of_cmc=of_cmc, longest=max_rank)
 
     # Once, or twice where the CMC has a camera rule of its own.
-    of_cmc = rank(of_cmc=True)
-    ranking = of_cmc if protocol.for_cmc is protocol else rank(of_cmc=False)
+    of_cmc = rank_problem(problem, options(of_cmc=True))
+    ranking = of_cmc if protocol.for_cmc is protocol else rank_problem(problem, options(of_cmc=False))
+    warn_if_backwards(of_cmc, problem, options(of_cmc=True), to=ALONE)
     if not ranking.counts.valid:
         _warn_of_search_cameras(problem.labels.gallery.get("cameras"), protocol.search_cameras)
     return replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer
+from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -216,10 +216,10 @@ def _num_at(scores: Tensor, thresholds: Tensor) -> Tensor:
 def identify(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     **options: Any,
 ) -> Identification:
     """Identify queries in an open set: some have no item of their identity in the gallery.
@@ -250,16 +250,17 @@ def identify(
 
 
 def identify_scores(
-    scores: Float[Tensor, "queries gallery"] | _checks.Array,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    scores: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     **options: Any,
 ) -> Identification:
-    """Identify by given scores, higher is closer, the same for every query; distances enter as `-distances`.
+    """Identify by given scores, higher is closer, that mean the same for every query.
 
-    The other arguments, the result and the errors are as in `identify`; options are those of `evaluate_scores`.
+    The other arguments, the result and the errors are as in `identify`; options are those of `evaluate_scores`, of
+    which `distances` may come in the place of `scores`: thresholds are then minus distances.
     """
     sides = query_identities, gallery_identities, query_cameras, gallery_cameras
     return _identified(evaluate_scores(scores, *sides, **options))

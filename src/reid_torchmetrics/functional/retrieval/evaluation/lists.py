@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer
+from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -21,7 +21,7 @@ from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance, number_names
 
 from .list_forms import (
     MISSING_QUERIES,
@@ -51,8 +51,8 @@ def evaluate_lists(
     retrieved: Lists,
     positives: Lists | None = None,
     *,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     gains: Lists | None = None,
     num_positives: int | Tensor | _checks.Integers | Mapping[Any, int] | None = None,
@@ -77,7 +77,7 @@ def evaluate_lists(
             mappings of items to grades: above 0, 0 for a judged negative, or below 0 for one that is not judged, as in
             trec_eval. Mappings of names to lists ("easy", "junk") need a protocol that says which are positives and
             which junk.
-        query_identities: identities of the queries, in the place of `positives`.
+        query_identities: identities of the queries, in the place of `positives`; as in `evaluate`.
         gallery_identities: identities of the gallery; items are positions in it.
         self_index: for every query its own position in the gallery, or -1: it is taken out of the list.
         gains: grades of `positives`, where these are a matrix or lists, in the same form.
@@ -110,7 +110,10 @@ def evaluate_lists(
     if positives is None:
         # Items are positions in the gallery.
         joined, device = Joined(retrieved, None), getattr(retrieved, "device", None)
+        labels = number_names(labels, chosen.relevance_options)
         query, gallery, self_index = _arrays.as_tensors(*labels.values(), device=device)
+        query = _checks.whole_labels("query_identities", query)
+        gallery = _checks.whole_labels("gallery_identities", gallery)
         if chosen.needs_groups:
             raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
         items = read_retrieved(retrieved, reader, len(query))

@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer
+from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
+from reid_torchmetrics.functional.retrieval.relevance import number_names
 
 from .lists import list_items, summarize_lists
 from .protocol import Protocol
@@ -35,15 +36,15 @@ def person_search(
     embeddings: Float[Tensor, "boxes dim"] | _checks.Array,
     boxes: Float[Tensor, "boxes 4"] | _checks.Array,
     *,
-    images: Integer[Tensor, " boxes"] | _checks.Integers,
-    query_images: Integer[Tensor, " queries"] | _checks.Integers,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
+    images: Real[Tensor, " boxes"] | _checks.Integers,
+    query_images: Real[Tensor, " queries"] | _checks.Integers,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames,
     true_boxes: Float[Tensor, "persons 4"] | _checks.Array,
-    true_images: Integer[Tensor, " persons"] | _checks.Integers,
-    true_identities: Integer[Tensor, " persons"] | _checks.Integers,
+    true_images: Real[Tensor, " persons"] | _checks.Integers,
+    true_identities: Real[Tensor, " persons"] | _checks.IntegersOrNames,
     galleries: Sequence[Any] | None = None,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    image_cameras: Integer[Tensor, " images"] | _checks.Integers | None = None,
+    query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
+    image_cameras: Real[Tensor, " images"] | _checks.Integers | None = None,
     listed_twice: bool = False,
     similarity: str = "cosine",
     protocol: str | Protocol = "cuhk_sysu",
@@ -64,7 +65,7 @@ def person_search(
         boxes: the detected boxes x1 y1 x2 y2.
         images: the image of each detected box, by its number.
         query_images: the image of each query.
-        query_identities: the person of each query.
+        query_identities: the person of each query; integers, or names here and in `true_identities`.
         true_boxes: the true boxes x1 y1 x2 y2. Of one person in one image the first counts.
         true_images: the image of each true box.
         true_identities: the person in each true box.
@@ -100,23 +101,25 @@ def person_search(
     _checks.length("boxes", len(boxes), len(embeddings))
 
     def labels(argument: str, values: Any, length: int | None = None) -> Tensor:
-        return _checks.integer_labels(argument, values, length).long().to(device)
+        return _checks.whole_labels(argument, values, length).long().to(device)
 
     true_images = labels("true_images", true_images, len(true_boxes))
     images = labels("images", images, len(boxes))
     if galleries is not None:
         _checks.length("galleries", len(galleries), len(query))
         galleries = [labels(f"galleries[{place}]", each) for place, each in enumerate(galleries)]
+    identities = {"query_identities": query_identities, "true_identities": true_identities}
+    identities = number_names(identities, {}, sides=("query", "true"))
     cameras = None
     if chosen.same_camera == "all":
         cameras = labels("query_cameras", query_cameras, len(query)), labels("image_cameras", image_cameras)
         _checks.in_range("images", torch.cat([images, true_images]), 0, len(cameras[1]))
     scene = _Scene(
         labels("query_images", query_images, len(query)),
-        labels("query_identities", query_identities, len(query)),
+        labels("query_identities", identities["query_identities"], len(query)),
         images,
         true_images,
-        labels("true_identities", true_identities, len(true_boxes)),
+        labels("true_identities", identities["true_identities"], len(true_boxes)),
         *_overlapping(boxes, images, true_boxes, true_images),
         galleries,
         cameras,

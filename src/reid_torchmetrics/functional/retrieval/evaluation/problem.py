@@ -24,6 +24,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     at,
     find_listed_relevance,
     find_relevance,
+    number_names,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
 from reid_torchmetrics.functional.retrieval.scores import (
@@ -34,7 +35,6 @@ from reid_torchmetrics.functional.retrieval.scores import (
     RowsInBlocks,
     Scores,
     bytes_within,
-    given_scores,
     score_rows,
 )
 from reid_torchmetrics.functional.world import ALONE, World, warn_once
@@ -55,6 +55,10 @@ class Embeddings:
     rerank: Rerank | None
     max_bytes: int | None
     argument = "query"
+    backwards = (
+        "`similarity` seems to return distances: right answers come last, and first in the opposite order. Higher must"
+        " be closer, so return minus the distance."
+    )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,16 +90,33 @@ class Embeddings:
         gallery, max_bytes = self.gallery.select(items), bytes_within(self.max_bytes, self.device)
         return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=max_bytes)
 
+    def opposite(self) -> Embeddings | None:
+        """The same with the last candidates first, by one's own similarity; None by a named one, which is right."""
+        similarity = self.similarity
+        if isinstance(similarity, str):
+            return None
+        return replace(self, similarity=lambda query, gallery: -similarity(query, gallery))
+
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Scores are given."""
+    """Scores are given, or distances."""
 
     matrix: Tensor
     max_bytes: int | None
+    argument: str = "scores"
+    are_distances: bool = False
     similarity = "given scores"
     rerank = None
-    argument = "scores"
+
+    @property
+    def backwards(self) -> str:
+        """What to warn of where right answers come last."""
+        other = "scores" if self.are_distances else "distances"
+        return (
+            f"`{self.argument}` seem to be {other}: right answers come last, and first in the opposite order. Pass them"
+            f" as `{other}`."
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -109,11 +130,18 @@ class Matrix:
 
     def scores(self, relevance: Relevance, world: World) -> Scores:
         """The scores of the gallery items that `relevance` keeps."""
-        return given_scores(self.matrix, relevance, max_bytes=self.max_bytes)
+        _checks.length(self.argument, len(self.matrix), relevance.num_queries)
+        _checks.length(f"{self.argument}.T", self.matrix.shape[1], relevance.num_gallery)
+        return self.scores_of(relevance.kept, world)
 
     def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
         """Scores against gallery items at some positions, in any order; None for all."""
-        return GivenScores(self.matrix, kept=items, max_bytes=bytes_within(self.max_bytes, self.device))
+        options = {"argument": self.argument, "are_distances": self.are_distances}
+        return GivenScores(self.matrix, kept=items, max_bytes=bytes_within(self.max_bytes, self.device), **options)
+
+    def opposite(self) -> Matrix:
+        """The same numbers, with the last candidates first."""
+        return replace(self, are_distances=not self.are_distances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,17 +155,24 @@ class Labels:
     ground_truth: GroundTruth | None = None
 
     @classmethod
-    def of_sides(cls, given: Mapping[str, Any], self_index: Any, device: torch.device, **others: Any) -> Labels:
-        """Take apart labels that are named `query_...` and `gallery_...`; arrays and lists become tensors.
+    def of_sides(
+        cls, given: Mapping[str, Any], self_index: Any, protocol: Protocol, device: torch.device, **others: Any
+    ) -> Labels:
+        """Take apart labels that are named `query_...` and `gallery_...`; names, arrays and lists become tensors.
 
         Raises:
-            ValueError: labels beside lists.
+            TypeError: names beside something else.
+            ValueError: labels beside lists, or names that a rule of `protocol` cannot mean.
         """
+        given = number_names(given, protocol.relevance_options)
         self_index, *values = _arrays.as_tensors(self_index, *given.values(), device=device)
         labels = {name: value for name, value in zip(given, values, strict=True) if value is not None}
-        sides = [{name: labels[f"{side}_{name}"] for name in DECIDING if f"{side}_{name}" in labels} for side in SIDES]
-        if labels and others["ground_truth"] is not None:
-            raise ValueError(f"`ground_truth` must come without labels; got `{next(iter(labels))}` too.")
+        for argument in labels if others["ground_truth"] is not None else ():
+            raise ValueError(f"`ground_truth` must come without labels; got `{argument}` too.")
+        sides: list[dict[str, Tensor]] = [{}, {}]
+        for labels_of_side, side in zip(sides, SIDES, strict=True):
+            for name in (name for name in DECIDING if f"{side}_{name}" in labels):
+                labels_of_side[name] = LABELS[name].check(f"{side}_{name}", labels[f"{side}_{name}"])
         return cls(sides[0], sides[1], self_index=self_index, **others)
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int, Integer
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -48,8 +48,8 @@ class PooledQueries:
 @torch.no_grad()
 def pool_queries(
     query: Float[Tensor, "queries dim"] | _checks.Array,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.Integers,
+    query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
     *,
     normalize: bool = True,
 ) -> PooledQueries:
@@ -74,9 +74,9 @@ def pool_queries(
     """
     query = _checks.embeddings("query", query)
     _checks.finite("query", non_finite_rows(query))
-    query_identities = _checks.integer_labels("query_identities", query_identities, len(query), query.device)
+    query_identities = _checks.whole_labels("query_identities", query_identities, len(query), query.device)
     if query_cameras is not None:
-        query_cameras = _checks.integer_labels("query_cameras", query_cameras, len(query), query.device)
+        query_cameras = _checks.whole_labels("query_cameras", query_cameras, len(query), query.device)
     columns = [labels.long() for labels in (query_identities, query_cameras) if labels is not None]
     # One query for each distinct row of labels.
     labels, members = _in_order_of_appearance(torch.stack(columns, dim=1))

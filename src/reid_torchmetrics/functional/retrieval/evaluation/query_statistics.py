@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer
+from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -41,8 +41,8 @@ class Breakdown:
 
 def mean_by(
     values: Float[Tensor, " queries"],
-    label: Integer[Tensor, " queries"] | _checks.Integers,
-    *labels: Integer[Tensor, " queries"] | _checks.Integers,
+    label: Real[Tensor, " queries"] | _checks.Integers,
+    *labels: Real[Tensor, " queries"] | _checks.Integers,
 ) -> Breakdown:
     """Mean of one value per query over the queries that share a label, or several; NaN stands for no value.
 
@@ -61,7 +61,7 @@ def mean_by(
     values = at_work(values)
     names = ["label", *map("labels[{}]".format, range(len(labels)))]
     named = zip(names, (label, *labels), strict=True)
-    columns = [_checks.integer_labels(name, column, len(values), values.device) for name, column in named]
+    columns = [_checks.whole_labels(name, column, len(values), values.device) for name, column in named]
     # A group is a distinct row of labels.
     rows = torch.stack([column.long() for column in columns], dim=1)
     distinct, group = rows.unique(dim=0, return_inverse=True)
@@ -98,7 +98,7 @@ def bootstrap_interval(
     generator: torch.Generator,
     level: float = 0.95,
     repeats: int = 1000,
-    identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    identities: Real[Tensor, " queries"] | _checks.Integers | None = None,
     empty_target_action: str = "skip",
     weight: Tensor | _checks.Numbers | None = None,
 ) -> Interval:
@@ -129,7 +129,7 @@ def bootstrap_interval(
     check_resampling(generator, level, repeats)
     values = at_work(values)
     if identities is not None:
-        identities = _checks.integer_labels("identities", identities, len(values), values.device)
+        identities = _checks.whole_labels("identities", identities, len(values), values.device)
     weight = None if weight is None else _checks.weights("weight", weight, len(values), values.device)
     # A query without positives is drawn only where it counts something: `terms` leaves the others out.
     mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)

@@ -29,8 +29,9 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, at, deciding, deciding_of
 from reid_torchmetrics.functional.retrieval.scores import Rows, Scores
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
-from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
+from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows, warn_once
 
+from .backwards import is_good, seems_backwards
 from .ground_truth import GroundTruth
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
@@ -74,6 +75,21 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     )
 
 
+def warn_if_backwards(
+    ranking: Ranking, problem: RetrievalProblem, options: RankingOptions, world: World = ALONE, *, to: World
+) -> None:
+    """Warn if scores of one's own seem to be distances, which takes a second ranking where right answers come last."""
+    opposite = problem.source.opposite()
+    if opposite is None:
+        return
+    # The first process decides for all: rounding could differ on another machine.
+    identities = ranking.query_identities
+    _, table = world.guarded_all_gather(lambda: (None, [int(seems_backwards(ranking.ranks, identities))]))
+    if table[0][0]:
+        ranks = rank_problem(replace(problem, source=opposite), options, world).ranks
+        warn_once(to, "backwards", problem.source.backwards, lambda: is_good(ranks, identities))
+
+
 def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:
     """Expectations over drawn galleries; a process that needs them has the whole gallery."""
     protocol = options.protocol
@@ -107,6 +123,7 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
         return _unranked(shared)
     ranking = rank_problem(shared.problem, options, shared.world)
     if ranking.counts.valid:
+        warn_if_backwards(ranking, shared.problem, options, shared.world, to=world)
         return ranking
     return replace(ranking, undefined=no_query_reason(ranking.counts, shared.num_gallery, options))
 
@@ -144,7 +161,8 @@ def find_camera_pairs(
         DistributedMetricError: as `rank_samples`.
         ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
     """
-    shared = _share(samples, next(iter(names.values())), world, max_bytes=max_bytes, in_order=True)
+    options, *_ = names.values()
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
     return mean_by_camera_pair(_defined(shared), names, protocol, world=shared.world)
 
 

@@ -316,10 +316,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _name(self, name: str | None) -> str:
         """A reported number that is a mean over queries, the first if none is named."""
-        averaged = self.averaged
+        first, *others = self.averaged
         if name is None:
-            return next(iter(averaged))
-        _checks.one_of("name", name, averaged)
+            return first
+        _checks.one_of("name", name, (first, *others))
         return name
 
     def _problem(self, method: str, instead: str) -> RetrievalProblem:

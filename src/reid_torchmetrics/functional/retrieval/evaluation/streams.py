@@ -44,10 +44,10 @@ def evaluate_stream(
         "ranks groups": protocol.needs_groups,
         "has two": protocol.for_cmc is not protocol,
     }
-    if any(unlike.values()):
+    for what in (what for what in unlike if unlike[what]):
         raise ValueError(
             "`protocol` must rank one whole gallery of items by one camera rule, as a counter does; got"
-            f" {protocol.name!r}, which {next(what for what in unlike if unlike[what])}."
+            f" {protocol.name!r}, which {what}."
         )
     if protocol.leave_one_out:
         check_own_places(protocol, counter.relevance.self_index, counter.relevance.num_queries)

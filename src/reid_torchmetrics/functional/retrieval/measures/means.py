@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -62,7 +62,7 @@ def mean_of_total(
 
 def mean_over_identities(
     values: Float[Tensor, " queries"],
-    identities: Integer[Tensor, " queries"] | _checks.Integers,
+    identities: Real[Tensor, " queries"] | _checks.Integers,
     *,
     empty_target_action: str = "skip",
 ) -> Float[Tensor, ""]:
@@ -75,7 +75,7 @@ def mean_over_identities(
         TypeError: `identities` is not an integer tensor.
         ValueError: `identities` of another length than `values`, or as `mean_over_queries`.
     """
-    identities = _checks.integer_labels("identities", identities, len(values), values.device)
+    identities = _checks.whole_labels("identities", identities, len(values), values.device)
     _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
     valid = ~values.isnan()
     _refuse_empty(empty_target_action, int(valid.sum()), len(values))

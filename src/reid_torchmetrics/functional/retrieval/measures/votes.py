@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Float, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -19,9 +19,9 @@ VOTES: dict[str, Callable[[Tensor, float], Tensor]] = {
 
 
 def knn_accuracy(
-    labels: Integer[Tensor, "queries k"],
+    labels: Real[Tensor, "queries k"],
     scores: Float[Tensor, "queries k"],
-    query_labels: Integer[Tensor, " queries"] | _checks.Integers,
+    query_labels: Real[Tensor, " queries"] | _checks.Integers,
     *,
     vote: str = "weighted",
     temperature: float = 0.07,
@@ -58,8 +58,8 @@ def knn_accuracy(
     if not temperature > 0:
         raise ValueError(f"`temperature` must be above 0; got {temperature}.")
     scores = _checks.floating_matrix("scores", scores, "k").double()
-    query_labels = _checks.integer_labels("query_labels", query_labels, len(scores), scores.device)
-    labels = _checks.integer_labels("labels", labels.flatten(), device=scores.device).view(labels.shape)
+    query_labels = _checks.whole_labels("query_labels", query_labels, len(scores), scores.device)
+    labels = _checks.whole_labels("labels", labels.flatten(), device=scores.device).view(labels.shape)
     if labels.shape != scores.shape:
         raise ValueError(f"`labels` must have the shape of `scores`, {list(scores.shape)}; got {list(labels.shape)}.")
     listed = ~scores.isnan()

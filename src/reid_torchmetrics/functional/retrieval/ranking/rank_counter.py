@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import torch
-from jaxtyping import Float, Int, Integer
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -131,10 +131,10 @@ class RankCounter:
         self,
         query: Float[Tensor, "queries dim"] | _checks.Array,
         positives: Float[Tensor, "positives dim"] | _checks.Array,
-        query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-        positive_identities: Integer[Tensor, " positives"] | _checks.Integers | None = None,
-        query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-        positive_cameras: Integer[Tensor, " positives"] | _checks.Integers | None = None,
+        query_identities: Real[Tensor, " queries"] | _checks.Integers | None = None,
+        positive_identities: Real[Tensor, " positives"] | _checks.Integers | None = None,
+        query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
+        positive_cameras: Real[Tensor, " positives"] | _checks.Integers | None = None,
         *,
         similarity: str | CustomSimilarity = "cosine",
         ties: str = "pessimistic",
@@ -176,8 +176,8 @@ class RankCounter:
     def survey(
         self,
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
-        identities: Integer[Tensor, " items"] | _checks.Integers | None = None,
-        cameras: Integer[Tensor, " items"] | _checks.Integers | None = None,
+        identities: Real[Tensor, " items"] | _checks.Integers | None = None,
+        cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         **labels: Unpack[StreamLabels],
     ) -> None:
         """Look at a block of gallery items before any is counted: for the dtype of scores, and the gallery's mean.
@@ -199,8 +199,8 @@ class RankCounter:
     def update(
         self,
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
-        identities: Integer[Tensor, " items"] | _checks.Integers | None = None,
-        cameras: Integer[Tensor, " items"] | _checks.Integers | None = None,
+        identities: Real[Tensor, " items"] | _checks.Integers | None = None,
+        cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         **labels: Unpack[StreamLabels],
     ) -> None:
         """Count a block of gallery items that are not among `positives`; after an error nothing of it is counted.

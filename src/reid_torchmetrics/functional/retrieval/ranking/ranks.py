@@ -11,12 +11,12 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, Integer
+from jaxtyping import Float, Int, Integer, Real
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _progress
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance, number_names
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
     Scores,
@@ -29,15 +29,17 @@ from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy
 from .tiles import GalleryPart, Tiles
 
+_LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
+
 
 @torch.no_grad()
 def rank_positives(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames,
+    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     similarity: str | CustomSimilarity = "cosine",
     same_camera: str = "same_identity",
@@ -87,10 +89,10 @@ def rank_positives(
 @torch.no_grad()
 def rank_positives_from_scores(
     scores: Float[Tensor, "queries gallery"] | _checks.Array,
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames,
+    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     same_camera: str = "same_identity",
     junk_identities: Collection[int] = (-1,),
@@ -111,10 +113,11 @@ def rank_positives_from_scores(
 
 
 def _find_relevance(sizes: Sequence[int], labels: Sequence[Any], options: Any, device: torch.device) -> Relevance:
-    labels = _arrays.as_tensors(*labels, device=device)
-    _checks.integer_labels("query_identities", labels[0], sizes[0])
-    _checks.integer_labels("gallery_identities", labels[1], sizes[1])
-    return workers.run(lambda: find_relevance(*labels, **options), labels[0].device)
+    named = number_names(dict(zip(_LABELS, labels, strict=True)), options)
+    given: dict[str, Any] = dict(zip(_LABELS, _arrays.as_tensors(*named.values(), device=device), strict=True))
+    for name, size in zip(_LABELS[:2], sizes, strict=True):  # cameras may be left out
+        given[name] = _checks.whole_labels(name, given[name], size)
+    return workers.run(lambda: find_relevance(**given, **options), given["query_identities"].device)
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from .labels import (
     SIDES,
     BatchLabels,
     Integers,
+    IntegersOrNames,
     LabelValues,
     SideLabels,
     at,
@@ -23,4 +24,5 @@ from .labels import (
     why_needed,
     width_of,
 )
+from .names import number_names
 from .relevance import JunkPairs, QueryCounts, Relevance, TileRelevance

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer
+from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -31,6 +31,7 @@ from .labels import (
     packed,
     why_needed,
 )
+from .names import number_names
 from .relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
@@ -49,10 +50,10 @@ _FEW_LABELS = 8  # up to here a pass over the samples for each label costs less 
 
 @takes(SideLabels)
 def find_relevance(
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
-    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     same_camera: str = "same_identity",
     camera_map: Mapping[int, int] | None = None,
@@ -66,7 +67,8 @@ def find_relevance(
 ) -> Relevance:
     """Prepare labels for ranking: find the positives, negatives and junk of every query.
 
-    A positive has the query's identity; identity 0 is an ordinary identity (a distractor). With a `radius` a positive
+    A positive has the query's identity; identity 0 is an ordinary identity (a distractor). Labels are integers, or
+    names on both sides, which become the numbers of `number_identities`: "-1" is -1. With a `radius` a positive
     is an item within that distance of the query's position: |p - q| <= radius in float64, by differences and not by
     the expanded square, which is wrong for coordinates of maps.
 
@@ -103,6 +105,8 @@ def find_relevance(
         "gallery_cameras": gallery_cameras,
         **labels,
     }
+    by_number = {"junk_identities": junk_identities, "camera_map": camera_map, "search_cameras": search_cameras}
+    named = number_names(named, by_number)
     self_index, *tensors = _arrays.as_tensors(self_index, *named.values())
     named = dict(zip(named, tensors, strict=True))
     chosen = {"clothes": clothes}
@@ -184,7 +188,7 @@ def _kept(is_junk: Bool[Tensor, " gallery"], is_elsewhere: Tensor | None) -> Int
 
 def check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The labels of queries and of gallery items, in the dtypes of the table; raise unless they fit."""
-    device = next(value.device for name, value in given.items() if isinstance(value, Tensor))
+    device = next((value.device for value in given.values() if isinstance(value, Tensor)), None)
     sides: dict[str, dict[str, Tensor]] = {side: {} for side in SIDES}
     lengths: dict[str, int] = {}
     for name in DECIDING:
@@ -338,7 +342,8 @@ def _of_identities(labels: LabelValues, chosen: Collection[int]) -> Bool[Tensor,
     """Mark the samples of some identities; none where there are no identities."""
     if "identities" in labels:
         return _is_one_of(labels["identities"], chosen)
-    return torch.zeros(length_of(labels), dtype=torch.bool, device=next(iter(labels.values())).device)
+    values, *_ = labels.values()
+    return torch.zeros(len(values), dtype=torch.bool, device=values.device)
 
 
 def _is_one_of(labels: Int[Tensor, " samples"], chosen: Collection[int]) -> Bool[Tensor, " samples"]:

@@ -17,6 +17,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 
 Integers: TypeAlias = Tensor | _arrays.Integers
+IntegersOrNames: TypeAlias = Tensor | _arrays.IntegersOrNames
 Numbers: TypeAlias = Tensor | _arrays.Numbers
 SIDES = ("query", "gallery")
 LabelValues: TypeAlias = Mapping[str, Tensor]
@@ -35,10 +36,10 @@ class BatchLabels(TypedDict, total=False):
 class SideLabels(TypedDict, total=False):
     """The labels of queries and of gallery items besides identities and cameras."""
 
-    query_sequences: Integers | None
-    gallery_sequences: Integers | None
-    query_clothes: Integers | None
-    gallery_clothes: Integers | None
+    query_sequences: IntegersOrNames | None
+    gallery_sequences: IntegersOrNames | None
+    query_clothes: IntegersOrNames | None
+    gallery_clothes: IntegersOrNames | None
     query_positions: Numbers | None
     gallery_positions: Numbers | None
 
@@ -72,7 +73,7 @@ class Label:
         """Raise unless `value` is such a label, of `length` samples and on `device` where they are given."""
         if self.dtype.is_floating_point:
             return _checks.positions(argument, value, length, device)
-        return _checks.integer_labels(argument, value, length, device)
+        return _checks.whole_labels(argument, value, length, device)
 
     def why_needed(self, options: Any) -> str | None:
         """Why options cannot do without it, as `needed`, also by the option of its name; None where they can."""
@@ -168,4 +169,5 @@ def deciding_of(labels: LabelValues, side: str) -> dict[str, Tensor]:
 
 def length_of(labels: LabelValues) -> int:
     """The number of samples that have these labels."""
-    return len(next(iter(labels.values())))
+    values, *_ = labels.values()
+    return len(values)

@@ -169,16 +169,22 @@ class EmbeddingScores:
 
 
 class GivenScores:
-    """Scores that the user computed; read tile by tile and never written to."""
+    """Scores that the user computed, or minus distances; read tile by tile and never written to."""
 
-    argument = "scores"
     sent = None
 
     def __init__(
-        self, scores: Float[Tensor, "queries gallery"], *, kept: Int[Tensor, " kept"] | None, max_bytes: int
+        self,
+        scores: Float[Tensor, "queries gallery"],
+        *,
+        kept: Int[Tensor, " kept"] | None,
+        max_bytes: int,
+        argument: str = "scores",
+        are_distances: bool = False,
     ) -> None:
         """Take the columns `kept` of `scores`, all of them if None."""
         self.max_bytes, self.num_tiles = max_bytes, 1
+        self.argument, self._are_distances = argument, are_distances
         self._scores = scores.detach()
         self._kept = kept
         self.num_queries = len(scores)
@@ -193,10 +199,13 @@ class GivenScores:
             out.copy_(self._scores[rows, columns])
         else:
             out.copy_(self._scores[rows][:, self._kept[columns]])
+        if self._are_distances:
+            out.neg_()
 
     def at(self, rows: slice, columns: Int[Tensor, "queries listed"]) -> Float[Tensor, "queries listed"]:
         """Look them up."""
-        return self._scores[rows].gather(1, columns if self._kept is None else self._kept[columns]).to(self.dtype)
+        scores = self._scores[rows].gather(1, columns if self._kept is None else self._kept[columns]).to(self.dtype)
+        return -scores if self._are_distances else scores
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """Do nothing: the user's scores are taken to be comparable."""

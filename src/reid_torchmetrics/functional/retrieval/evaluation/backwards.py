@@ -1,0 +1,65 @@
+"""Rankings that seem to be the wrong way round: distances that were taken for scores, or scores for distances.
+
+Right answers then come last. They may come late by a poor model as well, say one that sees cameras in the place of
+persons; but only a ranking that is backwards has an opposite that is good.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval.measures import average_precision, hit_rate_at, mean_over_identities
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+
+_LEAST_IDENTITIES = 20  # of queries: those of one identity are right, or wrong, together
+_LEAST_QUERIES = 100  # where identities are not known
+_FEW_HITS, _LITTLE_PRECISION = 0.5, 0.9  # as parts of what a random order has
+_GOOD = 0.25  # Rank-1
+_ODDS = 20  # of Rank-1, as a multiple of those of a random order
+_EULER = 0.5772156649015329
+
+
+def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
+    """Whether Rank-1 and mean average precision, as means over identities, are clearly below those of a random order.
+
+    Without identities they are means over queries. Few queries tell nothing.
+    """
+    valid = ranks.num_positives > 0
+    asked = valid.nonzero() if identities is None else identities[valid].unique()
+    if len(asked) < (_LEAST_QUERIES if identities is None else _LEAST_IDENTITIES):
+        return False
+    if _rank_1(ranks, identities) >= _FEW_HITS * _rank_1_by_chance(ranks, identities):
+        return False
+    by_chance = _mean(_precision_by_chance(ranks), ranks, identities)
+    return _mean(average_precision(ranks), ranks, identities) < _LITTLE_PRECISION * by_chance
+
+
+def is_good(opposite: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
+    """Whether the opposite of what `seems_backwards` is a ranking that only a model that has learned gives."""
+    # A model that sees cameras alone has at most as many times the odds of a random order as there are cameras.
+    rank_1, by_chance = _rank_1(opposite, identities), _rank_1_by_chance(opposite, identities)
+    return rank_1 >= _GOOD and rank_1 * (1 - by_chance) >= _ODDS * by_chance * (1 - rank_1)
+
+
+def _rank_1(ranks: PositiveRanks, identities: Tensor | None) -> float:
+    return _mean(hit_rate_at(ranks, 1), ranks, identities)
+
+
+def _rank_1_by_chance(ranks: PositiveRanks, identities: Tensor | None) -> float:
+    return _mean(ranks.num_positives / ranks.num_candidates.double(), ranks, identities)
+
+
+def _precision_by_chance(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
+    """E[AP] = (H + (P - 1) (N - H) / (N - 1)) / N of P positives among N candidates, with H = 1 + 1/2 + ... + 1/N."""
+    positives, candidates = ranks.num_positives.double(), ranks.num_candidates.double()
+    harmonic = torch.digamma(candidates + 1) + _EULER
+    others = (positives - 1) / (candidates - 1).clamp(min=1)
+    return (harmonic + others * (candidates - harmonic)) / candidates
+
+
+def _mean(values: Float[Tensor, " queries"], ranks: PositiveRanks, identities: Tensor | None) -> float:
+    """Mean over the queries with a positive, or over their identities."""
+    values = values.where(ranks.num_positives > 0, torch.nan)
+    return float(values.nanmean() if identities is None else mean_over_identities(values, identities))
