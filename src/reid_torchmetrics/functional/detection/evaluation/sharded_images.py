@@ -43,6 +43,8 @@ class _ProcessImages(NamedTuple):
     kind_of_ids: int
     """place in `_KINDS`"""
     num_name_bytes: int
+    num_listed: int
+    """entries of lists of classes"""
     first: int = 0
     """fingerprint of the first image; 0 with ids and without images"""
     total: int = 0
@@ -51,8 +53,8 @@ class _ProcessImages(NamedTuple):
     @classmethod
     def of(cls, images: Images, world: World) -> _ProcessImages:
         """Count the images of a process."""
-        names = images.image_name_bytes
-        counts = len(images), _KINDS.index(images.kind_of_ids), 0 if names is None else len(names)
+        sizes = (0 if each is None else len(each) for each in (images.image_name_bytes, images.listed_labels))
+        counts = len(images), _KINDS.index(images.kind_of_ids), *sizes
         if world.size == 1 or images.kind_of_ids is not None or not len(images):
             return cls(*counts)
         prints = images.fingerprints()
@@ -111,6 +113,8 @@ class ShardedImages:
             received = self._exchange(parts[0].to_tensors(), images.device)
             parts = [ImageMatches.from_tensors(tensors, request) for tensors in received]
         matches = merge_image_matches(parts)
+        if request.evaluator.is_federated and not any(each.num_listed for each in of_processes):
+            matches = replace(matches, num_without_lists=sum(each.num_images for each in of_processes))
         if not request.is_plain:
             return replace(matches, numbering=numbering)
         if members or self.states["detection_counts"]:  # only newer images end the others

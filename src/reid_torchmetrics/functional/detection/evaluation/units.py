@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -21,12 +22,14 @@ from reid_torchmetrics.functional.world import Said
 from .image_matches import ImageMatches, MatchRequest
 
 _LEAST_OBJECTS = 10  # on each side: fewer say nothing
+_LEAST_IMAGES = 10  # without lists of classes: those of a few images may be empty
 _MOST_BATCHES, _MOST_ROWS = 32, 1 << 12  # that are looked at, and of each
 _ROUNDING = 0.01  # that shares may be beyond an image
 _PIXELS, _MOST = 2, 0.9  # sides of boxes in pixels are longer, in most boxes
 _LEAST_CORNERS, _CLOSE = 20, 0.8  # different boxes, and ratios of two corners that are close to each other
 _MOST_IMAGES, _MOST_FOUND = 256, 300  # that labels are compared in, and detections of each
 _FEW, _FEW_RIGHT, _SAME = 0.3, 0.1, 0.8  # recall, shares of pairs with equal labels, and of pairs with the usual ones
+_MOST_SHOWN = 3  # labels in a text
 _LEAST_SHARE = 1e-9  # an area that is less stands for 0
 
 _TEXTS = {
@@ -46,6 +49,11 @@ _TEXTS = {
     ' corners that are read as sizes. Give `box_format="xyxy"`; files of COCO must hold x, y, width and height.',
     "labels": "Only {0} of {1} ground truths that are found have the label of their detection; most frequent are {2}."
     " Give `labels` by the same list on both sides; one may begin at 0, and the other at 1.",
+    "lists": "None of {0} images has `neg_category_ids` or `not_exhaustive_category_ids`: detections of classes without"
+    " ground truths in their image do not count. Give the lists in `target`; `DetectionMAP` is for images that are"
+    " annotated in full.",
+    "groups": "No ground truth has a label of {0}: these are of the labels {1}, and ground truths have {2}. Give both by"
+    " the same list.",
 }
 
 
@@ -93,6 +101,10 @@ class Units:
             said: what the metric was warned of.
             reported: the name of the number that is asked for; None for all of them.
         """
+        if matches.num_without_lists >= _LEAST_IMAGES:
+            _warn(said, "lists", matches.num_without_lists)
+        if matches.request.grid.class_groups and (values := matches.once(_groups_without_ground_truths)):
+            _warn(said, "groups", *values)
         if not self._has_told_labels and not matches.request.micro[0] and matches.once(_has_few_right):
             own = images()
             numbered, iou_type = ImageNumbering.alone(own).number(own, 0), matches.request.iou_type
@@ -203,6 +215,17 @@ def _has_sizes(request: MatchRequest, reported: Collection[str] | None) -> bool:
     """Whether a number of an area range is asked for."""
     names = [*request.grid.area_ranges][1:]
     return bool(names) if reported is None else any(f"_{each}" in text for text in reported for each in names)
+
+
+def _groups_without_ground_truths(images: ImageMatches) -> tuple[str, str, str] | None:
+    """Names, labels, and labels of ground truths, if these are many and none of them is in a group of classes."""
+    matches, groups = images.matches[0], images.request.grid.class_groups
+    num, labels = matches.num_positives[0], [*chain(*groups.values())]
+    true = matches.classes[num > 0].tolist()
+    if int(num.sum()) < _LEAST_OBJECTS or not labels or not {*labels}.isdisjoint(true):
+        return None
+    names = (f"`map_{name}`" for name, of_group in groups.items() if of_group)
+    return ", ".join(names), *(", ".join(map(str, each[:_MOST_SHOWN])) for each in (sorted(labels), true))
 
 
 def _has_few_right(images: ImageMatches) -> bool:
