@@ -168,7 +168,9 @@ def of_processes(process: int, size: int, name: str) -> list[int]:
     return runs(*CASES[name])
 
 
-@pytest.mark.parametrize("name", ["undefined", "other embeddings", "lists", "shares", "labels", "repeated images", "no lists", "no groups"])
+@pytest.mark.parametrize(
+    "name", ["undefined", "other embeddings", "lists", "shares", "labels", "repeated images", "no lists", "no groups"]
+)
 def test_process_0_hears_it_so_for_all(name, processes):
     assert processes.run(2, of_processes, name)[0] == [1, 0, 1] * 2
 

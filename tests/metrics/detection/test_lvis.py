@@ -370,7 +370,9 @@ GROUPS = [
 @pytest.mark.parametrize(("frequencies", "text"), GROUPS)
 def test_groups_without_a_label_of_ground_truths_get_a_warning(frequencies, text):
     given = on_ten_images(([3], []))
-    groups = {name: [k for k, each in frequencies.items() if each == name[0]] for name in ("rare", "common", "frequent")}
+    groups = {
+        name: [k for k, each in frequencies.items() if each == name[0]] for name in ("rare", "common", "frequent")
+    }
     for work in (
         lambda: fed(LvisMAP("xywh", frequencies=frequencies), *given).compute(),
         lambda: fed(LvisMAP("xywh", frequencies=frequencies, metric="map"), *given).compute(),

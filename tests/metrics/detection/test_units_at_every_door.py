@@ -151,10 +151,33 @@ def test_shares_but_for_one_box_get_a_warning_at_every_door(door):
 def test_corners_that_are_read_as_sizes_get_a_warning_at_every_door(door):
     preds, target = detector()
     with pytest.warns(
-        UserWarning, match=r"No width .* in 240 checked boxes of `preds` and `target`: they seem to be two"
+        UserWarning, match=r"Almost no width .* in 240 checked boxes of `preds` and `target`: they seem to be two"
     ):
         DOORS[door](preds, target, "xywh")
     DOORS[door](*map(sized, (preds, target)), "xywh")
+
+
+def test_shares_of_a_network_that_does_not_clip_get_a_warning():
+    """Objects end at the edges of images, and noise of a tenth of a side lets some boxes reach beyond."""
+    generator = torch.Generator().manual_seed(0)
+    center, sides = (torch.rand(200, 2, generator=generator) for _ in range(2))
+    true = torch.cat([center - sides / 3, center + sides / 3], 1).clamp(0, 1)
+    shares = true + 0.1 * (true[:, 2:] - true[:, :2]).repeat(1, 2) * torch.randn(200, 4, generator=generator)
+    assert float(((shares < -0.01) | (shares > 1.01)).any(1).double().mean()) > 0.1
+    labels = torch.ones(200, dtype=torch.int64)
+    preds = [
+        {"boxes": shares[k::2], "scores": torch.rand(100, generator=generator), "labels": labels[k::2]} for k in (0, 1)
+    ]
+    target = [{"boxes": 640 * true[k::2], "labels": labels[k::2]} for k in (0, 1)]
+    with pytest.warns(UserWarning, match=r"200 checked boxes of `preds` lie within \[0, 1\], boxes of `target` do not"):
+        fed(DetectionMAP(), preds, target).compute()
+
+
+def test_one_inverted_box_among_corners_does_not_end_the_warning():
+    preds, target = detector()
+    preds[3]["boxes"][0] = preds[3]["boxes"][0][[2, 3, 0, 1]]
+    with pytest.warns(UserWarning, match=r"Almost no width .* of `preds` and `target`: they seem to be two corners"):
+        fed(DetectionMAP("xywh"), preds, target).compute()
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])
