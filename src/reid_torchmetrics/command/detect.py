@@ -11,6 +11,7 @@ from typing import Any
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP
 
+from . import say
 from .options import add_options, chosen, new_parser
 from .outputs import Outputs, add_outputs
 from .processes import joined
@@ -39,7 +40,11 @@ def run(words: Sequence[str]) -> int:
         raise ValueError(f"`{min(others)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")
     kinds = tuple(options.pop("iou_type", ("bbox",)))
     # All processes read the files, so that all know of an error, and each evaluates some images.
-    detections, ground_truths = chosen_metric.coco_to_tm(arguments.detections, arguments.ground_truths, kinds)
+    guesses: list[str] = []
+    paths = arguments.detections, arguments.ground_truths
+    detections, ground_truths = chosen_metric.coco_to_tm(*paths, kinds, guesses=guesses)
+    for guess in guesses:
+        say(guess)
     if chosen_metric is LvisMAP:
         options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
     options.setdefault("class_names", _class_names(arguments.ground_truths))

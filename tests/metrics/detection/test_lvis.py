@@ -337,6 +337,8 @@ def test_images_without_any_list_get_a_warning_at_every_door(door):
         preds, target = on_ten_images((None, None))
         DOORS[door](preds, [*target[1:], on_ten_images(lists)[1][0]])
     DOORS[door](*(side[:9] for side in on_ten_images(([], []))))  # a few images may have none
+    preds, target = on_ten_images(([], []))
+    DOORS[door]([{name: each[:1] for name, each in item.items()} for item in preds], target)  # and need none
 
 
 def test_a_batch_of_forward_without_lists_says_nothing():
@@ -363,7 +365,7 @@ def test_lists_and_classes_of_one_process_are_enough(processes):
 GROUPS = [
     ({1: "r", 3: "f"}, None),
     ({3: "r", 2: "c"}, "`map_rare`, `map_common`: these are of the labels 2, 3, and ground truths have 1"),
-    ({label: "f" for label in range(9, 4, -1)}, "`map_frequent`: these are of the labels 5, 6, 7, and ground tr"),
+    (dict.fromkeys(range(9, 4, -1), "f"), "`map_frequent`: these are of the labels 5, 6, 7, and ground tr"),
 ]
 
 

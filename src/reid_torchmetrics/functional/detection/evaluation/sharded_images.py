@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
 from reid_torchmetrics.functional.detection.inputs import as_words, num_words, number_names, unpack_names
 from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, SameItems
@@ -30,6 +31,7 @@ from .image_boxes import Asked, ImageBoxes, check_asked, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
 from .tensor_exchange import exchange_tensors
 
+_MOST_IMAGES = 256  # in which detections are looked at
 _KINDS = (None, "int", "str")  # of `Images.kind_of_ids`
 _SAME_IMAGES = SameItems(
     "images", "images with the same ground truths", "have the ground truths of", "Give `image_id` in `target`"
@@ -45,6 +47,8 @@ class _ProcessImages(NamedTuple):
     num_name_bytes: int
     num_listed: int
     """entries of lists of classes"""
+    num_unlisted: int
+    """detections that need such lists, where there are none"""
     first: int = 0
     """fingerprint of the first image; 0 with ids and without images"""
     total: int = 0
@@ -53,8 +57,10 @@ class _ProcessImages(NamedTuple):
     @classmethod
     def of(cls, images: Images, world: World) -> _ProcessImages:
         """Count the images of a process."""
-        sizes = (0 if each is None else len(each) for each in (images.image_name_bytes, images.listed_labels))
-        counts = len(images), _KINDS.index(images.kind_of_ids), *sizes
+        names, listed = images.image_name_bytes, images.listed_labels
+        sizes = (0 if each is None else len(each) for each in (names, listed))
+        num_unlisted = 0 if listed is None or len(listed) else _num_unlisted(images)
+        counts = len(images), _KINDS.index(images.kind_of_ids), *sizes, num_unlisted
         if world.size == 1 or images.kind_of_ids is not None or not len(images):
             return cls(*counts)
         prints = images.fingerprints()
@@ -113,7 +119,7 @@ class ShardedImages:
             received = self._exchange(parts[0].to_tensors(), images.device)
             parts = [ImageMatches.from_tensors(tensors, request) for tensors in received]
         matches = merge_image_matches(parts)
-        if request.evaluator.is_federated and not any(each.num_listed for each in of_processes):
+        if any(each.num_unlisted for each in of_processes) and not any(each.num_listed for each in of_processes):
             matches = replace(matches, num_without_lists=sum(each.num_images for each in of_processes))
         if not request.is_plain:
             return replace(matches, numbering=numbering)
@@ -170,6 +176,17 @@ class ShardedImages:
         """The tensors of all processes, on a device."""
         sent = [tensor.to(self.world.device).contiguous() for tensor in tensors]
         return [[tensor.to(device) for tensor in received] for received in exchange_tensors(self.world, sent)]
+
+
+def _num_unlisted(images: Images) -> int:
+    """Number of the detections of the first images whose class has no ground truth in their image."""
+    sides = []
+    for side in ("detection", "ground_truth"):
+        counts, labels = getattr(images, f"{side}_counts")[:_MOST_IMAGES], getattr(images, f"{side}_labels")
+        numbers = segments.numbers(counts)
+        sides.append(torch.stack([numbers, labels[: len(numbers)].long()]))
+    groups = torch.cat(sides, 1).unique(dim=1, return_inverse=True)[1]
+    return int((~torch.isin(*groups.split([each.shape[1] for each in sides]))).sum())
 
 
 def _number(world: World, images: Images, of_processes: Sequence[_ProcessImages]) -> ImageNumbering:

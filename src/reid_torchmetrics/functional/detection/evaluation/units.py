@@ -46,15 +46,15 @@ _TEXTS = {
     " instance by `torch.deg2rad`.",
     "segm": "The masks of {0} of {1} images have several values and no 0, but all that is not 0 belongs to a mask. Give"
     " bool masks, such as `masks > 0.5` of soft ones.",
-    "corners": "Almost no width is below its x, and no height below its y, in {0} checked boxes of {1}: they seem to be two"
-    ' corners that are read as sizes. Give `box_format="xyxy"`; files of COCO must hold x, y, width and height.',
+    "corners": "Almost no width is below its x, and no height below its y, in {0} checked boxes of {1}: they seem to be"
+    ' two corners that are read as sizes. Give `box_format="xyxy"`; files of COCO must hold x, y, width and height.',
     "labels": "Only {0} of {1} ground truths that are found have the label of their detection; most frequent are {2}."
     " Give `labels` by the same list on both sides; one may begin at 0, and the other at 1.",
     "lists": "None of {0} images has `neg_category_ids` or `not_exhaustive_category_ids`: detections of classes without"
     " ground truths in their image do not count. Give the lists in `target`; `DetectionMAP` is for images that are"
     " annotated in full.",
-    "groups": "No ground truth has a label of {0}: these are of the labels {1}, and ground truths have {2}. Give both by"
-    " the same list.",
+    "groups": "No ground truth has a label of {0}: these are of the labels {1}, and ground truths have {2}. Give both"
+    " by the same list.",
 }
 
 
@@ -191,7 +191,7 @@ def _warn_of_corners(said: Said, sides: Sequence[Tensor], box_format: str) -> No
 
 
 def _are_corners(boxes: Tensor) -> bool:
-    """Whether the sizes of boxes are almost never below their positions, are often close to them, and grow with them."""
+    """Whether sizes of boxes are almost never below their positions, are often close to them, and grow with them."""
     if float((boxes[:, 2:] < boxes[:, :2]).any(1).double().mean()) > _FEW_SMALL:  # as a rule
         return False
     boxes = boxes.double().unique(dim=0)
