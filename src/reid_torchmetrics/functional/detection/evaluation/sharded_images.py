@@ -57,10 +57,11 @@ class _ProcessImages(NamedTuple):
     @classmethod
     def of(cls, images: Images, world: World) -> _ProcessImages:
         """Count the images of a process."""
-        names, listed = images.image_name_bytes, images.listed_labels
-        sizes = (0 if each is None else len(each) for each in (names, listed))
-        num_unlisted = 0 if listed is None or len(listed) else _num_unlisted(images)
-        counts = len(images), _KINDS.index(images.kind_of_ids), *sizes, num_unlisted
+        num_bytes, num_listed = (
+            0 if each is None else len(each) for each in (images.image_name_bytes, images.listed_labels)
+        )
+        num_unlisted = 0 if images.listed_labels is None or num_listed else _num_unlisted(images)
+        counts = len(images), _KINDS.index(images.kind_of_ids), num_bytes, num_listed, num_unlisted
         if world.size == 1 or images.kind_of_ids is not None or not len(images):
             return cls(*counts)
         prints = images.fingerprints()

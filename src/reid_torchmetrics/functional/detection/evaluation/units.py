@@ -225,8 +225,9 @@ def _groups_without_ground_truths(images: ImageMatches) -> tuple[str, str, str] 
     true = matches.classes[num > 0].tolist()
     if int(num.sum()) < _LEAST_OBJECTS or not labels or not {*labels}.isdisjoint(true):
         return None
-    names = (f"`map_{name}`" for name, of_group in groups.items() if of_group)
-    return ", ".join(names), *(", ".join(map(str, each[:_MOST_SHOWN])) for each in (sorted(labels), true))
+    names = ", ".join(f"`map_{name}`" for name, of_group in groups.items() if of_group)
+    of_groups, of_true = (", ".join(map(str, each[:_MOST_SHOWN])) for each in (sorted(labels), true))
+    return names, of_groups, of_true
 
 
 def _has_few_right(images: ImageMatches) -> bool:
