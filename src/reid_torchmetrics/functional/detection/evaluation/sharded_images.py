@@ -180,7 +180,7 @@ class ShardedImages:
 
 
 def _num_unlisted(images: Images) -> int:
-    """Number of the detections of the first images whose class has no ground truth in their image."""
+    """Number of detections, in the first images, of classes without ground truths in their image."""
     sides = []
     for side in ("detection", "ground_truth"):
         counts, labels = getattr(images, f"{side}_counts")[:_MOST_IMAGES], getattr(images, f"{side}_labels")
