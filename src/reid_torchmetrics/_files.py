@@ -1,4 +1,4 @@
-"""Files: listed by suffix, and written as a whole."""
+"""Files: listed by suffix, found to be readable, and written as a whole."""
 
 from __future__ import annotations
 
@@ -17,6 +17,24 @@ def files_in(folder: str | os.PathLike[str], suffix: str) -> list[Path]:
     if not Path(folder).is_dir():
         raise FileNotFoundError(f"There is no folder {str(folder)!r}.")
     return [path for path in Path(folder).iterdir() if path.suffix == suffix]
+
+
+def readable(path: str | os.PathLike[str]) -> Path:
+    """The path of a file that can be read.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        IsADirectoryError: it is a folder.
+        PermissionError: it may not be read.
+    """
+    whole, name = Path(path), os.fspath(path)
+    if whole.is_dir():
+        raise IsADirectoryError(f"{name!r} must be a file; got a folder.")
+    if not whole.exists():
+        raise FileNotFoundError(f"There is no file {name!r}.")
+    if not os.access(whole, os.R_OK):
+        raise PermissionError(f"{name!r} must be a file that may be read; got one that may not.")
+    return whole
 
 
 def write_whole(path: Path, contents: bytes) -> None:

@@ -1,6 +1,7 @@
 """Every evaluator gives all that results are asked for: by metric and by function, on any number of processes."""
 
 import json
+import re
 from unittest import mock
 
 import numpy as np
@@ -97,12 +98,29 @@ def test_what_every_evaluator_says_has_its_own_words():
         assert any(map(any, each["difficult"])) == (name == "voc")
 
 
-def test_evaluators_whose_detections_have_no_second_choice_have_no_breakdown_of_errors():
-    metric = fed(METRICS["voc"](), *problem())
-    with pytest.raises(
-        ValueError, match="`error_breakdown` must be called on results of an evaluator that matches greedily"
-    ):
-        metric.results(across_classes=True).error_breakdown()
+BEST_OF_ALL = "a detection takes the best ground truth of all, whether it is left or not"
+WITHOUT_KINDS = {
+    "lvis": "LVIS: images are annotated for some classes only",
+    "lvis_fixed": "LVIS, fixed AP: images are annotated for some classes only",
+    "voc": f"Pascal VOC: {BEST_OF_ALL}",
+    "scaled_yolov4": f"ScaledYOLOv4: {BEST_OF_ALL}",
+    "yolov4": f"YOLOv4: {BEST_OF_ALL}",
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("across_classes", [True, False])
+def test_a_breakdown_of_errors_that_there_is_not_has_its_reason(name, across_classes):
+    results = fed(METRICS[name](), *problem()).results(across_classes=across_classes)
+    if name in WITHOUT_KINDS:
+        message = "an evaluator that matches greedily and knows all classes of each image, such as COCO; got {}."
+        with pytest.raises(ValueError, match=re.escape(message.format(WITHOUT_KINDS[name]))):
+            results.error_breakdown()
+    elif across_classes:
+        assert results.error_breakdown().counts
+    else:
+        with pytest.raises(ValueError, match=r"^`across_classes` must be True in `results\(...\)` for a breakdown"):
+            results.error_breakdown()
 
 
 @pytest.mark.parametrize(

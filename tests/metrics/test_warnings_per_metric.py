@@ -10,7 +10,16 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDCMC, ReIDMeanAP, ReIDMetrics, ReIDMINP, ReIDOpenSet
+from reid_torchmetrics import (
+    DetectionMAP,
+    DetectionMetrics,
+    LvisMAP,
+    ReIDCMC,
+    ReIDMeanAP,
+    ReIDMetrics,
+    ReIDMINP,
+    ReIDOpenSet,
+)
 from reid_torchmetrics.functional.retrieval import evaluate
 
 pytestmark = pytest.mark.usefixtures("without_shapes")
@@ -87,6 +96,17 @@ def images_again(metric: Any) -> None:
     metric.update(*sides)
 
 
+def images_without_lists(metric: Any) -> None:
+    preds, target = image()
+    preds[0]["labels"][-1] = 2
+    metric.update(preds * 10, target * 10)
+
+
+def images_of_no_group(metric: Any) -> None:
+    preds, target = image()
+    metric.update(preds, [target[0] | {"neg_category_ids": [5]}])
+
+
 LISTS = [[1, 99]] + [[place - 1] for place in range(1, 16)]
 CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], None], str]] = {
     "undefined": (ReIDMeanAP, undefined, "No query"),
@@ -100,6 +120,8 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], None], str]] = {
     "repeated images": (DetectionMAP, repeated_images, "with other detections"),
     "many": (lambda: DetectionMAP(max_detection_thresholds=[1, 2, 3]), many, "more than"),
     "infinite": (DetectionMAP, infinite, "not finite"),
+    "no lists": (LvisMAP, images_without_lists, "images has `neg_category_ids` or `not_exhaustive"),
+    "no groups": (lambda: LvisMAP(frequencies={0: "r", 9: "f"}), images_of_no_group, "No ground truth has a label of"),
     "images again": (DetectionMAP, images_again, "forgotten"),
 }
 
@@ -147,7 +169,9 @@ def of_processes(process: int, size: int, name: str) -> list[int]:
     return runs(*CASES[name])
 
 
-@pytest.mark.parametrize("name", ["undefined", "other embeddings", "lists", "shares", "labels", "repeated images"])
+@pytest.mark.parametrize(
+    "name", ["undefined", "other embeddings", "lists", "shares", "labels", "repeated images", "no lists", "no groups"]
+)
 def test_process_0_hears_it_so_for_all(name, processes):
     assert processes.run(2, of_processes, name)[0] == [1, 0, 1] * 2
 

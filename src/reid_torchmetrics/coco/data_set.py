@@ -7,17 +7,20 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reid_torchmetrics._files import readable
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
 
 Row: TypeAlias = dict[str, Any]
 Ids: TypeAlias = Any
 """an id, or a sequence of ids"""
+
+_MOST_SHOWN = 3  # ids in a message
 
 
 class COCO:
@@ -30,6 +33,7 @@ class COCO:
         annotation_file: path of a file in COCO's format, or what such a file holds; None for a data set without images.
 
     Raises:
+        OSError: there is no such file, or it cannot be read.
         ValueError: a file that holds no dict, or rows without an `id`, or annotations without an `image_id`.
     """
 
@@ -38,10 +42,11 @@ class COCO:
         if isinstance(annotation_file, Mapping):
             self.dataset = annotation_file
         elif annotation_file is not None:
-            self.dataset = json.loads(Path(annotation_file).read_text(encoding="utf-8"))
+            self.dataset = json.loads(readable(annotation_file).read_text(encoding="utf-8"))
         if not isinstance(self.dataset, Mapping):
             came = type(self.dataset).__name__
-            raise ValueError(f"`annotation_file` must hold a data set of COCO, an object; got a {came}.")  # noqa: TRY004
+            also = "; `loadRes` reads results" if isinstance(self.dataset, list) else ""
+            raise ValueError(f"`annotation_file` must hold a data set of COCO, an object; got a {came}{also}.")  # noqa: TRY004
         self.createIndex()
 
     def createIndex(self) -> None:
@@ -117,21 +122,25 @@ class COCO:
                 the path of such a file; or an array [results, 7] of image, x, y, width, height, score and category.
 
         Raises:
+            OSError: there is no such file, or it cannot be read.
             IndexError: no results, as in pycocotools; what calls it catches that.
             ValueError: no list, or a result of an image that the data set does not have.
         """
         rows: Any = resFile
         if isinstance(resFile, (str, os.PathLike)):
-            rows = json.loads(Path(resFile).read_text(encoding="utf-8"))
+            rows = json.loads(readable(resFile).read_text(encoding="utf-8"))
         elif isinstance(resFile, np.ndarray):
             rows = self.loadNumpyAnnotations(resFile)
         if not isinstance(rows, list):
-            raise ValueError(f"`resFile` must hold a list of results; got a {type(rows).__name__}.")  # noqa: TRY004
+            also = ": is it the data set?" if isinstance(rows, Mapping) else "."
+            raise ValueError(f"`resFile` must hold a list of results; got a {type(rows).__name__}{also}")  # noqa: TRY004
         if not rows:
             raise IndexError("`resFile` must hold at least one result; got an empty list.")
         for row in rows:
             if row.get("image_id") not in self.imgs:
-                raise ValueError(f"`resFile` must hold results of images of the data set; got {row.get('image_id')!r}.")
+                first = ", ".join(map(repr, islice(self.imgs, _MOST_SHOWN))) or "none"
+                came = f"{row.get('image_id')!r}; ids of the data set begin with {first}"
+                raise ValueError(f"`resFile` must hold results of images of the data set; got {came}.")
         results, numbered = COCO(), [row | {"id": number} for number, row in enumerate(rows, start=1)]
         kind = next((each for each in _FILLED if len(rows[0].get(each, ()))), None)
         if kind is not None:

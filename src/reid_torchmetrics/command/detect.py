@@ -11,6 +11,7 @@ from typing import Any
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP
 
+from . import say
 from .options import add_options, chosen, new_parser
 from .outputs import Outputs, add_outputs
 from .processes import joined
@@ -41,7 +42,11 @@ def run(words: Sequence[str]) -> int:
     prefixes = [f"{kind}_" for kind in kinds] if len(kinds) > 1 else [""]
     outputs = Outputs(arguments, (arguments.ground_truths, arguments.detections), prefixes)
     # All processes read the files, so that all know of an error, and each evaluates some images.
-    detections, ground_truths = chosen_metric.coco_to_tm(arguments.detections, arguments.ground_truths, kinds)
+    guesses: list[str] = []
+    paths = arguments.detections, arguments.ground_truths
+    detections, ground_truths = chosen_metric.coco_to_tm(*paths, kinds, guesses=guesses)
+    for guess in guesses:
+        say(guess)
     if chosen_metric is LvisMAP:
         options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
     options.setdefault("class_names", _class_names(arguments.ground_truths))

@@ -26,10 +26,15 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from reid_torchmetrics._files import readable
+
 from .mat_files import read_mat
 
 UNNAMED = ""
 """the name of an array that is alone in its file"""
+
+AS_JSON = "save lists of items as JSON, by `json.dump([each.tolist() for each in lists], file)`"
+"""instead of objects"""
 
 Format: TypeAlias = tuple[Callable[[Path], dict[str, Any]], str]
 """what reads a file, and what it must be"""
@@ -45,10 +50,16 @@ def refused(where: object, rule: str, came: object) -> ValueError:
 
 @contextmanager
 def reading(path: Path, what: str) -> Iterator[None]:
-    """Let a reader that fails, in any way, say that the file must be `what`."""
+    """Let a reader that fails, in any way, say that the file must be `what`.
+
+    Raises:
+        OSError: there is no such file, or it may not be read.
+        ValueError: the reader failed.
+    """
+    readable(path)
     try:
         yield
-    except (FileNotFoundError, ModuleNotFoundError):
+    except ModuleNotFoundError:
         raise
     except Exception as error:  # damaged files make libraries raise anything
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
@@ -72,7 +83,7 @@ def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict
     """The arrays, tensors or lists of a file by name; None stands for `FORMATS`.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        OSError: there is no such file, or it may not be read.
         ModuleNotFoundError: the package that reads it is not installed.
         ValueError: an unknown suffix, or a file that cannot be read without pickle.
     """
@@ -117,7 +128,7 @@ def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
         raise ValueError(f"{name} in version {version[0]}.{version[1]} of the format")
     shape, is_fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject:
-        raise ValueError(f"{name} with Python objects, which only pickle reads")
+        raise ValueError(f"{name} with Python objects, which only pickle reads: {AS_JSON}")
     offset = file.tell()
     if offset - start + math.prod(shape) * dtype.itemsize != size:
         raise ValueError(f"{name} of shape {[*shape]} and dtype {dtype} in {size} bytes")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._files import readable
 from reid_torchmetrics.functional.detection.batches import Images, NumberedImages
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks, to_xywh
 
@@ -20,7 +22,11 @@ KeptRows: TypeAlias = Sequence[Sequence[Mapping[str, Any]]]
 _LEAST_AREA = torch.finfo(torch.float32).tiny
 """stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
 _LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
-_MOST_SHOWN = 60  # characters of a value in a message
+_MOST_SHOWN, _MOST_IDS = 60, 5  # characters of a value, and ids, in a message
+_SWAPPED = (
+    "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other way"
+    " round."
+)
 
 
 def write(numbered: NumberedImages, name: str, kept: Sequence[KeptRows] = (), *, has_boxes: bool = True) -> None:
@@ -76,13 +82,20 @@ def _repeated(ids: Sequence[int], counts: Tensor) -> list[int]:
 
 
 def read(
-    results_path: str, data_set_path: str, iou_type: Sequence[str] = ("bbox",), *, is_federated: bool = False
+    results_path: str,
+    data_set_path: str,
+    iou_type: Sequence[str] = ("bbox",),
+    *,
+    is_federated: bool = False,
+    guesses: list[str] | None = None,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
 
-    With `is_federated` images have LVIS' lists of classes, and annotations without area are left out.
+    With `is_federated` images have LVIS' lists of classes, and annotations without area are left out. Where
+    results have the `file_name` of images without suffix as `image_id`, they get the ids, and `guesses` a line.
 
     Raises:
+        OSError: there is no such file, or it may not be read.
         ValueError: a result in an image that the data set does not have, a row without a box where boxes are read, an
             id that is neither an int nor, of an image, a str, a negative area, or polygons in an image without size.
     """
@@ -92,7 +105,8 @@ def read(
         rows = [row for row in data_set["annotations"] if row.get("area", 1) != 0]
         data_set["annotations"] = [row | {"iscrowd": row.get("ignore", 0)} for row in rows]
     ids = [image["id"] for image in data_set["images"]]
-    categories = {each["id"] for each in data_set.get("categories", [])}
+    categories = dict.fromkeys(each["id"] for each in data_set.get("categories", []))
+    _find_images(results, results_path, data_set["images"], guesses)
     detected: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
     true: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
     _checks.one_of("iou_type", iou_type[0], ("bbox", *SHAPE_READERS))
@@ -101,14 +115,8 @@ def read(
     for (rows, images, path), has_box in zip(sides, has_boxes, strict=True):
         for row in rows:
             _check_row(row, path, has_box=has_box and not (rows is results and row.get("segmentation")))
-            image = row["image_id"]
-            if image not in images:
-                came = f"one of image {image!r}"
-                raise ValueError(f"`{path}` must have boxes of images of the data set only; got {came}.")
-            if categories and row.get("category_id", 0) not in categories:
-                came = f"{row.get('category_id')!r} in image {image!r}"
-                raise ValueError(f"`{path}` must have a `category_id` of the data set's `categories`; got {came}.")
-            images[image].append(row)
+            _check_ids(row, path, images, categories)
+            images[row["image_id"]].append(row)
     if has_boxes[0]:
         _add_boxes(results, {image["id"]: image for image in data_set["images"]})
     shapes = {name: SHAPE_READERS[name] for name in iou_type if name in SHAPE_READERS}
@@ -128,9 +136,52 @@ def read(
     return preds, target
 
 
+def _find_images(
+    results: Sequence[dict[str, Any]], path: str, images: Sequence[Mapping[str, Any]], guesses: list[str] | None
+) -> None:
+    """Give results the ids of their images where all have names of files without suffix, as Ultralytics writes them.
+
+    Raises:
+        ValueError: a name of several images.
+    """
+    named, ids = [row.get("image_id") for row in results], {image["id"] for image in images}
+    if not all(isinstance(each, str) and each not in ids for each in named):
+        return
+    by_name: dict[str, list[Any]] = {}
+    for image in images:
+        if "file_name" in image:
+            by_name.setdefault(PurePath(str(image["file_name"])).stem, []).append(image["id"])
+    for row in results:
+        fitting = by_name.get(row["image_id"], [row["image_id"]])
+        if len(fitting) > 1:
+            came = f"{row['image_id']!r}, the `file_name` without suffix of images {_listed(fitting)}"
+            raise ValueError(f"`{path}` must have an `image_id` of one image; got {came}.")
+        (row["image_id"],) = fitting
+    if guesses is not None and named:
+        guesses.append(f"{path}: `image_id` as `file_name` without suffix")
+
+
+def _check_ids(row: Mapping[str, Any], path: str, images: Collection[Any], categories: Collection[Any]) -> None:
+    """Raise unless a row is of an image and, if there are any, of a category of the data set."""
+    image, label = row["image_id"], row.get("category_id", 0)
+    if image not in images:
+        came = f"one of image {image!r}; ids of the data set: {_listed(images)}"
+        raise ValueError(f"`{path}` must have boxes of images of the data set only; got {came}.")
+    if categories and label not in categories:
+        came = f"{row.get('category_id')!r} in image {image!r}; ids of the data set: {_listed(categories)}"
+        also = "." if label else "; are yours counted from 0?"
+        raise ValueError(f"`{path}` must have a `category_id` of the data set's `categories`; got {came}{also}")
+
+
+def _listed(ids: Iterable[object]) -> str:
+    """The first ids, for a message."""
+    first = [*map(repr, islice(ids, _MOST_IDS + 1))]
+    return ", ".join(first[:_MOST_IDS] + ["..."] * (len(first) > _MOST_IDS)) or "none"
+
+
 def _parsed(path: str) -> Any:
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(readable(path).read_text(encoding="utf-8"))
     except ValueError as error:  # of the text, or of its encoding
         raise ValueError(f"`{path}` must be a file of JSON; got {error}.") from error
 
@@ -140,7 +191,7 @@ def _check_files(
 ) -> None:
     """Raise unless there are a list of results, and a data set that COCO's rules are for."""
     if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
-        raise ValueError(f"`{results_path}` must hold a list of objects; got {_shortened(results)}.")
+        raise ValueError(f"`{results_path}` must hold a list of objects; got {_shortened(results)}{_SWAPPED}")
     for name in ("images", "annotations"):
         rows = data_set.get(name) if isinstance(data_set, dict) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

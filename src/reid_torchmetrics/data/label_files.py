@@ -51,7 +51,7 @@ def read_labels(
         files.
 
     Raises:
-        FileNotFoundError: no such file.
+        OSError: there is no such file, or it may not be read.
         ModuleNotFoundError: PyArrow is not installed.
         ValueError: `names` unknown; a file that is damaged, empty, without any label, or with several columns that may
             be the same; rows of unequal length; values that are neither whole numbers nor names, or other roles. The

@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from .array_files import UNNAMED, read_arrays, reading, refused
+from reid_torchmetrics._files import readable
+
+from .array_files import AS_JSON, UNNAMED, read_arrays, reading, refused
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RUN = ("query Q0 item rank score name", re.compile(rf"(\S+)\s+\S+\s+(\S+)\s+\S+\s+({_NUMBER})\s+\S+"), float)
@@ -91,6 +93,8 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
         return _read_folder(path)
     if path.suffix.lower() == ".json":
         return _read_json(path)
+    if path.suffix.lower() == ".npy":
+        raise refused(readable(path), AS_JSON, "an array")
     if path.suffix.lower() == ".pkl":
         with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
             return _read_revisited(_unpickled(path.read_bytes()), by_name=by_name)

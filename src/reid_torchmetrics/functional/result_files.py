@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reid_torchmetrics._files import write_whole
+from reid_torchmetrics._files import readable, write_whole
 from reid_torchmetrics._version import __version__
 
 from .stored_arrays import Part, StoredArray, annotations_of, made, sizes_of, stored_arrays
@@ -90,11 +90,11 @@ class SavedResults:
         """Read results from a file of `save`, of this version or of an earlier one, with tensors on the CPU.
 
         Raises:
-            OSError: the file cannot be read.
+            OSError: there is no such file, or it cannot be read.
             ValueError: a truncated or damaged file, a file that is no results, results of another kind, or of a later
                 version.
         """
-        contents, said = Path(path).read_bytes(), f"`path` must be that of a file of `{cls.__name__}.save`; got"
+        contents, said = readable(path).read_bytes(), f"`path` must be that of a file of `{cls.__name__}.save`; got"
         try:
             with ZipFile(BytesIO(contents)) as archive:
                 header = _header_of(archive, len(contents))

@@ -45,9 +45,8 @@ def why_no_errors(results: DetectionResults) -> str:
 
 def why_no_kinds_of_errors(results: DetectionResults) -> str:
     """The reason why errors have no kinds; empty if they have."""
-    if results.evaluator.has_breakdown:
-        return why_no_errors(results)
-    return "kinds of errors are defined where a detection matches the best ground truth that is left, as in COCO."
+    why = results.evaluator.why_no_breakdown
+    return f"errors of {results.evaluator.title} have no kinds: {why}." if why else why_no_errors(results)
 
 
 def _at(results: DetectionResults) -> dict[str, Any]:

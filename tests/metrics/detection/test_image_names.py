@@ -28,6 +28,7 @@ NAMES = (
 )
 """empty, prefixes, folders, what sorts otherwise in UTF-16, and a byte of a file's name that is no text"""
 PREDS, TARGET = images(21, len(NAMES), num_levels=3, with_ids=True)
+TARGET[0]["neg_category_ids"] = [3]  # LVIS knows it
 NAMED = named(TARGET, NAMES)
 OPTIONS = {"class_metrics": True, "extended_summary": True, "average": "micro"}
 

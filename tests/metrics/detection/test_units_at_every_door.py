@@ -42,7 +42,7 @@ def detector(num_classes=80, num_images=40):
         true = torch.cat([corners, corners + 10 + 90 * torch.rand(6, 2, generator=generator)], 1)
         found, labels = true + torch.randn(6, 4, generator=generator), torch.randint(num_classes, (6,)) + 1
         preds.append({"boxes": found, "scores": torch.rand(6, generator=generator), "labels": labels})
-        target.append({"boxes": true, "labels": labels})
+        target.append({"boxes": true, "labels": labels, "neg_category_ids": [90]})  # LVIS knows these
     return preds, target
 
 
@@ -115,7 +115,7 @@ WITHOUT_SIZES = ("VocMAP", "YoloMAP", "voc", "ultralytics", "scaled_yolov4", "yo
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("shift", ["by one", "of three", "contiguous"])
 def test_shifted_labels_get_a_warning_at_every_door(door, shift):
-    preds, target = detector(3 if shift == "of three" else 80)
+    preds, target = given = detector(3 if shift == "of three" else 80)
     if shift == "contiguous":
         target = changed(target, "labels", lambda labels: IDS_OF_COCO[labels - 1])
     shifted = changed(preds, "labels", lambda labels: labels - 1)
@@ -126,7 +126,7 @@ def test_shifted_labels_get_a_warning_at_every_door(door, shift):
     if shift == "of three":
         found, true = str(told[0].message).split("frequent are ")[1].split(",")[0].split(" for ")
         assert int(found) == int(true) - 1
-    DOORS[door](preds, changed(preds, "labels", lambda labels: labels), "xyxy")
+    DOORS[door](*given, "xyxy")
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -151,10 +151,33 @@ def test_shares_but_for_one_box_get_a_warning_at_every_door(door):
 def test_corners_that_are_read_as_sizes_get_a_warning_at_every_door(door):
     preds, target = detector()
     with pytest.warns(
-        UserWarning, match=r"No width .* in 240 checked boxes of `preds` and `target`: they seem to be two"
+        UserWarning, match=r"Almost no width .* in 240 checked boxes of `preds` and `target`: they seem to be two"
     ):
         DOORS[door](preds, target, "xywh")
     DOORS[door](*map(sized, (preds, target)), "xywh")
+
+
+def test_shares_of_a_network_that_does_not_clip_get_a_warning():
+    """Objects end at the edges of images, and noise of a tenth of a side lets some boxes reach beyond."""
+    generator = torch.Generator().manual_seed(0)
+    center, sides = (torch.rand(200, 2, generator=generator) for _ in range(2))
+    true = torch.cat([center - sides / 3, center + sides / 3], 1).clamp(0, 1)
+    shares = true + 0.1 * (true[:, 2:] - true[:, :2]).repeat(1, 2) * torch.randn(200, 4, generator=generator)
+    assert float(((shares < -0.01) | (shares > 1.01)).any(1).double().mean()) > 0.1
+    labels = torch.ones(200, dtype=torch.int64)
+    preds = [
+        {"boxes": shares[k::2], "scores": torch.rand(100, generator=generator), "labels": labels[k::2]} for k in (0, 1)
+    ]
+    target = [{"boxes": 640 * true[k::2], "labels": labels[k::2]} for k in (0, 1)]
+    with pytest.warns(UserWarning, match=r"200 checked boxes of `preds` lie within \[0, 1\], boxes of `target` do not"):
+        fed(DetectionMAP(), preds, target).compute()
+
+
+def test_one_inverted_box_among_corners_does_not_end_the_warning():
+    preds, target = detector()
+    preds[3]["boxes"][0] = preds[3]["boxes"][0][[2, 3, 0, 1]]
+    with pytest.warns(UserWarning, match=r"Almost no width .* of `preds` and `target`: they seem to be two corners"):
+        fed(DetectionMAP("xywh"), preds, target).compute()
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.5])

@@ -75,7 +75,13 @@ class CocoFiles(ABC):
 
     @classmethod
     def coco_to_tm(
-        cls, coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
+        cls,
+        coco_preds: str,
+        coco_target: str,
+        iou_type: str | Sequence[str] = "bbox",
+        backend: str = "pycocotools",
+        *,
+        guesses: list[str] | None = None,
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Read detections and ground truths from COCO's files, as `update` takes them with `box_format="xywh"`.
 
@@ -93,8 +99,11 @@ class CocoFiles(ABC):
                 images of the data set need `height` and `width`. "keypoints" gives `keypoints`, and "rotated"
                 `rotated_boxes`, from the key `rotated_box`.
             backend: not used, see the class.
+            guesses: gets a line if all results have a `file_name` without suffix as `image_id`, such as Ultralytics
+                writes, in place of the `id` of the image.
 
         Raises:
+            OSError: there is no such file, or it may not be read.
             TypeError: `iou_type` is no name.
             ValueError: an unknown `iou_type`, a result is of an image that the data set does not have, or a row has no
                 `bbox` where boxes are read, a negative area, or an id that is neither an int nor, of an image, a str.
@@ -102,4 +111,4 @@ class CocoFiles(ABC):
         # Both back ends read the same files, and so does this.
         names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)
-        return coco_json.read(coco_preds, coco_target, names, is_federated=cls._is_federated)
+        return coco_json.read(coco_preds, coco_target, names, is_federated=cls._is_federated, guesses=guesses)

@@ -30,6 +30,7 @@ def models(seed: int = 3, num_images: int = NUM, *, with_ids: bool = False) -> t
     preds, target = images(seed, num_images, num_classes=3, with_ids=with_ids)
     for item in target[::2]:
         item["difficult"] = torch.arange(len(item["labels"])) % 3 == 2
+        item["neg_category_ids"] = [0]
     both = []
     for noise in (1.0, 6.0):
         both.append([])

@@ -239,6 +239,8 @@ class ImageMatches:
     """of the detections of the first matches, with their own labels, if they are requested"""
     numbering: ImageNumbering | None = None
     """of the images of all processes; None for a part, and for a plain request: it holds the images"""
+    num_without_lists: int = 0
+    """number of the images of all processes, if no image has the lists of classes that some detections need"""
     _values: dict[Hashable, Any] = field(default_factory=dict)
 
     def to_tensors(self) -> list[Tensor]:

@@ -256,15 +256,16 @@ class DetectionResults(NamedNumbers, SavedResults):
         Raises:
             TypeError: an option of the wrong type.
             ValueError: the results were made without `across_classes`, or by an evaluator whose detections do not take
-                the best ground truth that is left, an unknown `rule`, or a threshold that cannot be asked for.
+                the best ground truth that is left or that knows lists of classes, an unknown `rule`, or a threshold
+                that cannot be asked for.
         """
-        # Pairs of boxes across classes, and an evaluator whose errors have kinds.
-        objects = self._objects("a breakdown of errors")
-        if not self.evaluator.has_breakdown:
+        # An evaluator whose errors have kinds, and pairs of boxes across classes.
+        if why := self.evaluator.why_no_breakdown:
             raise ValueError(
                 "`error_breakdown` must be called on results of an evaluator that matches greedily and knows all"
-                f" classes of each image, such as COCO; got {self.evaluator.title}."
+                f" classes of each image, such as COCO; got {self.evaluator.title}: {why}."
             )
+        objects = self._objects("a breakdown of errors")
         return errors.error_breakdown(
             objects.without_classes() if self.is_micro else objects,
             iou_threshold=self._at(iou_threshold),

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
 from reid_torchmetrics.functional.detection.inputs import as_words, num_words, number_names, unpack_names
 from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, SameItems
@@ -30,6 +31,7 @@ from .image_boxes import Asked, ImageBoxes, check_asked, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
 from .tensor_exchange import exchange_tensors
 
+_MOST_IMAGES = 256  # in which detections are looked at
 _KINDS = (None, "int", "str")  # of `Images.kind_of_ids`
 _SAME_IMAGES = SameItems(
     "images", "images with the same ground truths", "have the ground truths of", "Give `image_id` in `target`"
@@ -43,6 +45,10 @@ class _ProcessImages(NamedTuple):
     kind_of_ids: int
     """place in `_KINDS`"""
     num_name_bytes: int
+    num_listed: int
+    """entries of lists of classes"""
+    num_unlisted: int
+    """detections that need such lists, where there are none"""
     first: int = 0
     """fingerprint of the first image; 0 with ids and without images"""
     total: int = 0
@@ -51,8 +57,11 @@ class _ProcessImages(NamedTuple):
     @classmethod
     def of(cls, images: Images, world: World) -> _ProcessImages:
         """Count the images of a process."""
-        names = images.image_name_bytes
-        counts = len(images), _KINDS.index(images.kind_of_ids), 0 if names is None else len(names)
+        num_bytes, num_listed = (
+            0 if each is None else len(each) for each in (images.image_name_bytes, images.listed_labels)
+        )
+        num_unlisted = 0 if images.listed_labels is None or num_listed else _num_unlisted(images)
+        counts = len(images), _KINDS.index(images.kind_of_ids), num_bytes, num_listed, num_unlisted
         if world.size == 1 or images.kind_of_ids is not None or not len(images):
             return cls(*counts)
         prints = images.fingerprints()
@@ -111,6 +120,8 @@ class ShardedImages:
             received = self._exchange(parts[0].to_tensors(), images.device)
             parts = [ImageMatches.from_tensors(tensors, request) for tensors in received]
         matches = merge_image_matches(parts)
+        if any(each.num_unlisted for each in of_processes) and not any(each.num_listed for each in of_processes):
+            matches = replace(matches, num_without_lists=sum(each.num_images for each in of_processes))
         if not request.is_plain:
             return replace(matches, numbering=numbering)
         if members or self.states["detection_counts"]:  # only newer images end the others
@@ -166,6 +177,17 @@ class ShardedImages:
         """The tensors of all processes, on a device."""
         sent = [tensor.to(self.world.device).contiguous() for tensor in tensors]
         return [[tensor.to(device) for tensor in received] for received in exchange_tensors(self.world, sent)]
+
+
+def _num_unlisted(images: Images) -> int:
+    """Number of detections, in the first images, of classes without ground truths in their image."""
+    sides = []
+    for side in ("detection", "ground_truth"):
+        counts, labels = getattr(images, f"{side}_counts")[:_MOST_IMAGES], getattr(images, f"{side}_labels")
+        numbers = segments.numbers(counts)
+        sides.append(torch.stack([numbers, labels[: len(numbers)].long()]))
+    groups = torch.cat(sides, 1).unique(dim=1, return_inverse=True)[1]
+    return int((~torch.isin(*groups.split([each.shape[1] for each in sides]))).sum())
 
 
 def _number(world: World, images: Images, of_processes: Sequence[_ProcessImages]) -> ImageNumbering:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -21,12 +22,15 @@ from reid_torchmetrics.functional.world import Said
 from .image_matches import ImageMatches, MatchRequest
 
 _LEAST_OBJECTS = 10  # on each side: fewer say nothing
+_LEAST_IMAGES = 10  # without lists of classes: those of a few images may be empty
 _MOST_BATCHES, _MOST_ROWS = 32, 1 << 12  # that are looked at, and of each
-_ROUNDING = 0.01  # that shares may be beyond an image
+_ROUNDING, _BEYOND = 0.01, 0.1  # that shares may be beyond an image: points, and boxes of networks that do not clip
 _PIXELS, _MOST = 2, 0.9  # sides of boxes in pixels are longer, in most boxes
+_FEW_SMALL = 0.01  # boxes with a size below the position, where sizes are corners: boxes of negative size
 _LEAST_CORNERS, _CLOSE = 20, 0.8  # different boxes, and ratios of two corners that are close to each other
 _MOST_IMAGES, _MOST_FOUND = 256, 300  # that labels are compared in, and detections of each
 _FEW, _FEW_RIGHT, _SAME = 0.3, 0.1, 0.8  # recall, shares of pairs with equal labels, and of pairs with the usual ones
+_MOST_SHOWN = 3  # labels in a text
 _LEAST_SHARE = 1e-9  # an area that is less stands for 0
 
 _TEXTS = {
@@ -42,10 +46,15 @@ _TEXTS = {
     " instance by `torch.deg2rad`.",
     "segm": "The masks of {0} of {1} images have several values and no 0, but all that is not 0 belongs to a mask. Give"
     " bool masks, such as `masks > 0.5` of soft ones.",
-    "corners": "No width is below its x, and no height below its y, in {0} checked boxes of {1}: they seem to be two"
-    ' corners that are read as sizes. Give `box_format="xyxy"`; files of COCO must hold x, y, width and height.',
+    "corners": "Almost no width is below its x, and no height below its y, in {0} checked boxes of {1}: they seem to be"
+    ' two corners that are read as sizes. Give `box_format="xyxy"`; files of COCO must hold x, y, width and height.',
     "labels": "Only {0} of {1} ground truths that are found have the label of their detection; most frequent are {2}."
     " Give `labels` by the same list on both sides; one may begin at 0, and the other at 1.",
+    "lists": "None of {0} images has `neg_category_ids` or `not_exhaustive_category_ids`: detections of classes without"
+    " ground truths in their image do not count. Give the lists in `target`; `DetectionMAP` is for images that are"
+    " annotated in full.",
+    "groups": "No ground truth has a label of {0}: these are of the labels {1}, and ground truths have {2}. Give both"
+    " by the same list.",
 }
 
 
@@ -60,7 +69,7 @@ class Units:
         """Forget all input."""
         self._noted: dict[str, list[Tensor]] = {}
         self._num_noted = 0
-        self._is_sure = self._has_told_labels = False
+        self._is_sure = False
 
     def note(self, batch: ShapeBatch, states: Mapping[str, Tensor]) -> None:
         """Count what is odd about the shapes of a batch, without waiting for the device; `states` are of its boxes."""
@@ -93,10 +102,14 @@ class Units:
             said: what the metric was warned of.
             reported: the name of the number that is asked for; None for all of them.
         """
-        if not self._has_told_labels and not matches.request.micro[0] and matches.once(_has_few_right):
+        if matches.num_without_lists >= _LEAST_IMAGES:
+            _warn(said, "lists", matches.num_without_lists)
+        if matches.request.grid.class_groups and (values := matches.once(_groups_without_ground_truths)):
+            _warn(said, "groups", *values)
+        if not matches.request.micro[0] and matches.once(_has_few_right):
             own = images()
             numbered, iou_type = ImageNumbering.alone(own).number(own, 0), matches.request.iou_type
-            self._has_told_labels = _warn_of_labels(said, *numbered.boxes(one_class=False, iou_type=iou_type))
+            _warn_of_labels(said, *numbered.boxes(one_class=False, iou_type=iou_type))
         if self._is_sure or not states["detection_counts"]:
             return
         # A look at some boxes of the whole run is enough, and costs the same at any size.
@@ -166,8 +179,8 @@ def _warn_of_boxes(said: Said, sides: Sequence[Tensor], area: float, box_format:
 
 
 def _are_within(boxes: Tensor) -> bool:
-    """Whether all numbers of most boxes are from 0 to 1."""
-    is_share = ((boxes - 0.5).abs() <= 0.5 + _ROUNDING).all(1)
+    """Whether all numbers of most boxes are from 0 to 1, give or take."""
+    is_share = ((boxes - 0.5).abs() <= 0.5 + _BEYOND).all(1)
     return float(is_share.double().mean()) >= _MOST
 
 
@@ -178,8 +191,8 @@ def _warn_of_corners(said: Said, sides: Sequence[Tensor], box_format: str) -> No
 
 
 def _are_corners(boxes: Tensor) -> bool:
-    """Whether the sizes of boxes never are below their positions, are often close to them, and grow with them."""
-    if bool((boxes[:, 2:] < boxes[:, :2]).any()):  # as a rule
+    """Whether sizes of boxes are almost never below their positions, are often close to them, and grow with them."""
+    if float((boxes[:, 2:] < boxes[:, :2]).any(1).double().mean()) > _FEW_SMALL:  # as a rule
         return False
     boxes = boxes.double().unique(dim=0)
     starts, ends = boxes[:, :2], boxes[:, 2:]
@@ -205,6 +218,18 @@ def _has_sizes(request: MatchRequest, reported: Collection[str] | None) -> bool:
     return bool(names) if reported is None else any(f"_{each}" in text for text in reported for each in names)
 
 
+def _groups_without_ground_truths(images: ImageMatches) -> tuple[str, str, str] | None:
+    """Names, labels, and labels of ground truths, if these are many and none of them is in a group of classes."""
+    matches, groups = images.matches[0], images.request.grid.class_groups
+    num, labels = matches.num_positives[0], [*chain(*groups.values())]
+    true = matches.classes[num > 0].tolist()
+    if int(num.sum()) < _LEAST_OBJECTS or not labels or not {*labels}.isdisjoint(true):
+        return None
+    names = ", ".join(f"`map_{name}`" for name, of_group in groups.items() if of_group)
+    of_groups, of_true = (", ".join(map(str, each[:_MOST_SHOWN])) for each in (sorted(labels), true))
+    return names, of_groups, of_true
+
+
 def _has_few_right(images: ImageMatches) -> bool:
     return _are_few_right(images.matches[0])
 
@@ -219,7 +244,7 @@ def _are_few_right(matches: Matches) -> bool:
 
 def _warn_of_labels(
     said: Said, detections: Detections, ground_truths: GroundTruths, labels: Sequence[object] | None = None
-) -> bool:
+) -> None:
     """Warn if most ground truths are found without labels, few of them with, and the pairs of labels seem to be a list.
 
     Labels 0, 1, 2 for 1, 2, 3 are found as 0 for 1, 1 for 2, 2 for 3: each label has one of its own. A classifier that
@@ -238,15 +263,14 @@ def _warn_of_labels(
     pairs = torch.stack([each.labels[row].long() for each, row in zip((detections, ground_truths), rows, strict=True)])
     num, num_right = len(rows[0]), int((pairs[0] == pairs[1]).sum())
     if num < _LEAST_OBJECTS or 2 * num <= int(matches.num_positives.sum()) or num_right >= _FEW_RIGHT * num:
-        return False
+        return
     is_other = not bool(torch.isin(detections.labels, ground_truths.labels).any())
     if not (is_other or _is_list(pairs)):
-        return False
+        return
     kinds, counts = pairs.unique(dim=1, return_counts=True)
     best = kinds[:, counts.argsort(descending=True, stable=True)[:2]].T.tolist()
     named = best if labels is None else [[labels[place] for place in pair] for pair in best]
     _warn(said, "labels", num_right, num, ", ".join(f"{found} for {true}" for found, true in named))
-    return True
 
 
 def _is_list(pairs: Tensor) -> bool:

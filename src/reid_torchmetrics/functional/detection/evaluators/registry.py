@@ -31,6 +31,9 @@ VOC_RULES = ("voc", "voc07")
 """the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
 
 
+_BEST_OF_ALL = "a detection takes the best ground truth of all, whether it is left or not"
+
+
 @dataclass(frozen=True)
 class Evaluator:
     """An evaluator of detections."""
@@ -66,11 +69,19 @@ class Evaluator:
     whole_pixels: bool = False
     """whether a box has width + 1 times height + 1 pixels, both edges inside; in results as the evaluation had it"""
     has_breakdown: bool = True
-    """whether errors have kinds: a detection takes the best unmatched ground truth, and the area is of `AP_RULES`"""
+    """whether errors have kinds: a detection takes the best unmatched ground truth, images are annotated in full, and
+    the area is of `AP_RULES`"""
     lists_all_classes: bool = True
     """whether classes without ground truths have a row"""
     confusion_rule: str = "coco"
     """of the evaluator's confusion matrix, one of `CONFUSION_RULES`"""
+
+    @property
+    def why_no_breakdown(self) -> str:
+        """The reason why errors have no kinds; empty if they have."""
+        if self.has_breakdown:
+            return ""
+        return "images are annotated for some classes only" if self.is_federated else _BEST_OF_ALL
 
     @property
     def extras(self) -> tuple[str, ...]:

@@ -1,0 +1,90 @@
+"""`detect` with COCO's files: what it guesses, and what seems wrong with the boxes and labels, in one line each."""
+
+import json
+
+import pytest
+
+NUM = 60
+
+
+def problem():
+    """Results that are right, and their data set: one object in each image."""
+    rows = [
+        {
+            "id": image,
+            "image_id": image,
+            "category_id": 1 + image % 2,
+            "bbox": [7.5 * image, 7.0 * image, 40.0 + image % 7, 50.0],
+            "area": 2000,
+        }
+        for image in range(1, NUM + 1)
+    ]
+    images = [
+        {"id": row["id"], "file_name": f"{row['id']}.jpg", "neg_category_ids": [], "not_exhaustive_category_ids": []}
+        for row in rows
+    ]
+    categories = [{"id": label, "frequency": "r"} for label in range(3)]
+    return [row | {"score": 0.5} for row in rows], {"images": images, "categories": categories, "annotations": rows}
+
+
+def corners(row):
+    x, y, width, height = row["bbox"]
+    return [x, y, x + width, y + height]
+
+
+WARNING = "reid-torchmetrics: warning: "
+CHANGES = {
+    "nothing": (lambda row: {}, None),
+    "names of files": (
+        lambda row: {"image_id": str(row["image_id"])},
+        "dt.json: `image_id` as `file_name` without suffix",
+    ),
+    "labels from 0": (
+        lambda row: {"category_id": row["category_id"] - 1},
+        f"{WARNING}Only 0 of {NUM} ground truths that are found have the label of their detection; most frequent are 0",
+    ),
+    "shares": (
+        lambda row: {"bbox": [each / 600 for each in row["bbox"]]},
+        f"{WARNING}Most of {NUM} checked boxes of `preds` lie within [0, 1], boxes of `target` do not: the first seem",
+    ),
+    "corners": (
+        lambda row: {"bbox": corners(row)},
+        f"{WARNING}Almost no width is below its x, and no height below its y, in {NUM} checked boxes of `preds`: they",
+    ),
+}
+
+
+def written(tmp_path, results, data_set):
+    for name, content in (("gt.json", data_set), ("dt.json", results)):
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+    return "gt.json", "dt.json"
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("evaluator", ["coco", "lvis"])
+def test_what_seems_wrong_is_one_line(command, tmp_path, change, evaluator):
+    results, data_set = problem()
+    changed, text = CHANGES[change]
+    if evaluator == "lvis":
+        data_set["images"][0]["neg_category_ids"] = [0]
+    said = command(
+        "detect", *written(tmp_path, [row | changed(row) for row in results], data_set), *("--evaluator", evaluator)
+    )
+    assert said.status == 0
+    lines = said.err.splitlines()
+    assert len(lines) == (text is not None)
+    assert all(line.startswith(text) for line in lines)
+
+
+@pytest.mark.filterwarnings("default")
+def test_lists_that_are_all_empty_are_one_line(command, tmp_path):
+    results, data_set = problem()
+    results[0]["category_id"] = 0
+    contents = {"gt.json": data_set, "dt.json": results}
+    for name, content in contents.items():
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+    (line,) = command("detect", *contents, "--evaluator", "lvis").err.splitlines()
+    assert line.startswith(
+        f"reid-torchmetrics: warning: None of {NUM} images has `neg_category_ids` or `not_exhaustive"
+    )

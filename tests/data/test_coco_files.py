@@ -1,0 +1,164 @@
+"""COCO's files that do not fit: the message says what to do; and files that are not there, at every door."""
+
+import json
+import os
+import re
+
+import pytest
+
+from reid_torchmetrics import DetectionMAP, LvisMAP
+from reid_torchmetrics.coco import COCO
+from reid_torchmetrics.data import read_ground_truth, read_labels, read_retrieved, read_samples
+from reid_torchmetrics.functional.detection import DetectionResults
+from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
+
+BOX = [0.0, 0.0, 40.0, 40.0]
+CATEGORIES = [{"id": each, "name": str(each)} for each in (1, 2, 3)]
+NAMES = {1: "000000.jpg", 2: "val/000001.png", 7: "000002.jpg"}
+
+
+def data_set(names=NAMES, **changed):
+    rows = [
+        {"id": k, "image_id": image, "category_id": 2, "bbox": BOX, "area": 1600} for k, image in enumerate(names, 1)
+    ]
+    images = [{"id": image} | ({} if name is None else {"file_name": name}) for image, name in names.items()]
+    return {"images": images, "categories": CATEGORIES, "annotations": rows} | changed
+
+
+def results(*images, label=2):
+    return [{"image_id": image, "category_id": label, "bbox": BOX, "score": 0.5} for image in images]
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Write detections and a data set to `dt.json` and `gt.json`."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(detections, truth):
+        for name, content in (("dt.json", detections), ("gt.json", truth)):
+            (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+        return "dt.json", "gt.json"
+
+    return write
+
+
+def refusal(paths, kind=DetectionMAP):
+    with pytest.raises(ValueError, match=r"^`..\.json` must") as raised:
+        kind.coco_to_tm(*paths)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [DetectionMAP, LvisMAP])
+def test_file_names_without_suffix_stand_for_images_and_a_line_says_it(write, kind):
+    truth = data_set()
+    truth["images"] = [each | {"neg_category_ids": [], "not_exhaustive_category_ids": []} for each in truth["images"]]
+    guesses = []
+    preds, target = kind.coco_to_tm(*write(results("000002", "000000", "000002"), truth), guesses=guesses)
+    assert [item["image_id"] for item in target] == [1, 2, 7]
+    assert [len(item["scores"]) for item in preds] == [1, 0, 2]
+    assert guesses == ["dt.json: `image_id` as `file_name` without suffix"]
+    kind.coco_to_tm(*write(results(1, 7), truth), guesses=guesses)
+    kind.coco_to_tm(*write([], truth), guesses=guesses)
+    assert len(guesses) == 1
+    kind.coco_to_tm(*write(results("000000"), truth))  # nobody asks
+
+
+def test_ids_that_are_strings_are_no_file_names(write):
+    """`a` is an image, and the name of the file of another one."""
+    guesses, truth = [], data_set({"a": "b.jpg", "b": "a.jpg"})
+    preds, _ = DetectionMAP.coco_to_tm(*write(results("a", "a"), truth), guesses=guesses)
+    assert [len(item["scores"]) for item in preds] == [2, 0]
+    assert guesses == []
+
+
+UNKNOWN, IDS = "boxes of images of the data set only; got one of image", "ids of the data set"
+
+
+@pytest.mark.parametrize(
+    ("images", "names", "message"),
+    [
+        (("a", "000000"), NAMES, f"{UNKNOWN} 'a'; {IDS}: 1, 2, 7."),
+        (("000000", 2), NAMES, f"{UNKNOWN} '000000'; {IDS}: 1, 2, 7."),
+        (("None",), {1: None}, f"{UNKNOWN} 'None'; {IDS}: 1."),
+        ((0,), dict.fromkeys(range(1, 9)), f"{UNKNOWN} 0; {IDS}: 1, 2, 3, 4, 5, ...."),
+        (
+            ("a",),
+            {1: "a.jpg", 2: "b.jpg", 3: "val/a.png"},
+            "an `image_id` of one image; got 'a', the `file_name` without suffix of images 1, 3.",
+        ),
+    ],
+)
+def test_images_that_are_unknown_or_several_are_refused(write, images, names, message):
+    assert refusal(write(results(*images), data_set(names))) == f"`dt.json` must have {message}"
+
+
+@pytest.mark.parametrize(("label", "end"), [(0, "; are yours counted from 0?"), (4, "."), (-1, ".")])
+def test_unknown_categories_are_told_with_those_of_the_data_set(write, label, end):
+    said = refusal(write(results(1, label=label), data_set()))
+    assert said == (
+        f"`dt.json` must have a `category_id` of the data set's `categories`; got {label} in image 1; ids of the data"
+        f" set: 1, 2, 3{end}"
+    )
+
+
+def test_swapped_files_are_told(write):
+    said = refusal(write(data_set(), results(1)))
+    assert said.startswith('`dt.json` must hold a list of objects; got {"images": ')
+    assert said.endswith(
+        "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other"
+        " way round."
+    )
+    paths = write(data_set(), results(1))
+    with pytest.raises(ValueError, match=r"an object; got a list; `loadRes` reads results\.$"):
+        COCO("gt.json")
+    with pytest.raises(ValueError, match=r"^`resFile` must hold a list of results; got a dict: is it the data set\?$"):
+        COCO("dt.json").loadRes(paths[0])
+    with pytest.raises(
+        ValueError, match=r"of images of the data set; got '000000'; ids of the data set begin with 1, 2, 7\.$"
+    ):
+        COCO("dt.json").loadRes(results("000000"))
+
+
+READERS = {
+    "read_labels.csv": read_labels,
+    "read_labels.parquet": read_labels,
+    "read_labels.npy": read_labels,
+    "read_samples.npz": read_samples,
+    "read_samples.pt": read_samples,
+    "read_samples.safetensors": read_samples,
+    "read_samples.mat": read_samples,
+    "read_retrieved.run": read_retrieved,
+    "read_retrieved.npy": read_retrieved,
+    "read_retrieved.json": read_retrieved,
+    "read_ground_truth.qrels": read_ground_truth,
+    "read_ground_truth.json": read_ground_truth,
+    "read_ground_truth.npy": read_ground_truth,
+    "read_ground_truth.pkl": read_ground_truth,
+    "coco_to_tm.json": lambda path: DetectionMAP.coco_to_tm(path, path),
+    "frequencies_of.json": LvisMAP.frequencies_of,
+    "COCO.json": COCO,
+    "loadRes.json": COCO({"images": []}).loadRes,
+    "RetrievalResults.npz": RetrievalResults.load,
+    "DetectionResults.npz": DetectionResults.load,
+    "Comparison.npz": Comparison.load,
+}
+OF_FOLDERS = (read_samples, read_retrieved, read_ground_truth)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_that_cannot_be_read_is_one_sentence(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    read, suffix = READERS[name], name.rpartition(".")[2]
+    for missing in (f"no.{suffix}", f"no/no.{suffix}"):
+        with pytest.raises(FileNotFoundError, match=f"^There is no file '{re.escape(missing)}'\\.$"):
+            read(missing)
+    if read not in OF_FOLDERS:
+        (tmp_path / f"a.{suffix}").mkdir()
+        with pytest.raises(IsADirectoryError, match=rf"^'a\.{suffix}' must be a file; got a folder\.$"):
+            read(f"a.{suffix}")
+    (tmp_path / f"b.{suffix}").touch()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(
+        PermissionError, match=rf"^'b\.{suffix}' must be a file that may be read; got one that may not\.$"
+    ):
+        read(f"b.{suffix}")
