@@ -54,5 +54,7 @@ def test_the_number_of_an_area_range_with_the_name_of_a_threshold_is_there():
     assert [*means] == ["map", "map_50", "map_75", "mar_1", "mar_10", "mar_100", "mar_75"]
     assert (
         means["map_75"]
-        == evaluate_images(*images(0), **options | {"area_ranges": {"all": (0.0, 1e10), "some": (0.0, 5625.0)}})["map_some"]
+        == evaluate_images(*images(0), **options | {"area_ranges": {"all": (0.0, 1e10), "some": (0.0, 5625.0)}})[
+            "map_some"
+        ]
     )

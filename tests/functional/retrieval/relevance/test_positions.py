@@ -134,20 +134,32 @@ def test_what_does_not_fit_is_named(changed, message):
     assert str(raised.value).startswith(message)
 
 
-def texts_of(query, gallery, radius, *, by_metric=False):
+def by_metric(query, gallery, radius, embeddings):
+    metric = ReIDMetrics(protocol="pitts30k", radius=radius)
+    metric.update(embeddings[: len(query)], positions=query, is_query=True)
+    metric.update(embeddings[len(query) :], positions=gallery, is_query=False)
+    metric.compute()
+    metric.results()
+
+
+def by_function(query, gallery, radius, embeddings):
+    sides = {"query_positions": query, "gallery_positions": gallery}
+    evaluate(embeddings[: len(query)], embeddings[len(query) :], **sides, protocol="pitts30k", radius=radius)
+
+
+def by_counter(query, gallery, radius, embeddings):
+    sides = {"query_positions": query, "positive_positions": gallery}
+    RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, radius=radius).ranks()
+
+
+DOORS = [by_metric, by_function, by_counter]
+
+
+def texts_of(query, gallery, radius, door):
     """The warnings of a ranking of places."""
-    embeddings = torch.eye(len(query) + len(gallery))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if by_metric:
-            metric = ReIDMetrics(protocol="pitts30k", radius=radius)
-            metric.update(embeddings[: len(query)], positions=query, is_query=True)
-            metric.update(embeddings[len(query) :], positions=gallery, is_query=False)
-            metric.compute()
-            metric.results()
-        else:
-            sides = {"query_positions": query, "gallery_positions": gallery}
-            evaluate(embeddings[: len(query)], embeddings[len(query) :], **sides, protocol="pitts30k", radius=radius)
+        door(query, gallery, radius, torch.eye(len(query) + len(gallery)))
     return [str(each.message) for each in caught if "No query" not in str(each.message)]
 
 
@@ -156,12 +168,12 @@ def utm(number, seed=0):
     return torch.tensor([5e6, 4e5]) + 300 * torch.rand(number, 2, generator=generator, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("by_metric", [False, True])
+@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     "kind", [torch.Tensor.float, lambda rows: rows.float().double(), lambda rows: rows.float().numpy()]
 )
-def test_positions_that_float32_cannot_tell_apart_at_a_radius_are_said_once(kind, by_metric):
-    (text,) = texts_of(kind(utm(5)), kind(utm(9, seed=1)), 25.0, by_metric=by_metric)
+def test_positions_that_float32_cannot_tell_apart_at_a_radius_are_said_once(kind, door):
+    (text,) = texts_of(kind(utm(5)), kind(utm(9, seed=1)), 25.0, door)
     assert text == (
         "`positions` seem to have been float32, which rounds by up to 0.3 at 5,000,291, beside a `radius` of 25. Give"
         " them in float64."
@@ -171,10 +183,10 @@ def test_positions_that_float32_cannot_tell_apart_at_a_radius_are_said_once(kind
 CITIES, REGION, CITY = ([[48.9, 2.4], [40.7, -74.0]], [[36.5, -9.5], [59.9, 24.0]], [[40.44, -79.99], [40.45, -80.01]])
 
 
-@pytest.mark.parametrize("by_metric", [False, True])
+@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("places", [CITIES, REGION, CITY])
-def test_degrees_beside_a_radius_of_meters_are_said_once(places, by_metric):
-    (text,) = texts_of(places, places[::-1], 25.0, by_metric=by_metric)
+def test_degrees_beside_a_radius_of_meters_are_said_once(places, door):
+    (text,) = texts_of(places, places[::-1], 25.0, door)
     assert text.startswith("`positions` seem to be degrees, beside a `radius` of 25: they lie within 90 and 180.")
 
 
@@ -191,7 +203,7 @@ def test_degrees_beside_a_radius_of_meters_are_said_once(places, by_metric):
     ],
 )
 def test_positions_that_are_what_they_should_be_are_not_doubted(query, gallery, radius):
-    assert texts_of(query, gallery, radius) == texts_of(query, gallery, radius, by_metric=True) == []
+    assert [texts_of(query, gallery, radius, door) for door in DOORS] == [[]] * 3
 
 
 @pytest.mark.parametrize("origin", [0.0, -0.0409621648959597, 500_000.25, 5e6])

@@ -160,6 +160,8 @@ class RankCounter:
         self._max_bytes = bytes_within(max_bytes, self._query.device)
         self._labels = labels_of("query_", sides, self._query)
         self._positives = self._taken("positives", positives, "positive_", sides, self_index=self_index)
+        if self._positives.relevance.doubt is not None:
+            warn(self._positives.relevance.doubt)
         self.rules = in_one_spelling(own)
         self._blocks = CountedBlocks()
         self._thresholds: Thresholds | None = None
