@@ -18,6 +18,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics._signatures import takes
+from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
     Relevance,
