@@ -12,7 +12,6 @@ from reid_torchmetrics import write_report
 from reid_torchmetrics.functional.retrieval import (
     GAINS,
     PositiveRanks,
-    QueryCounts,
     RetrievalResults,
     binary_preference,
     compare,
@@ -20,6 +19,7 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate_lists,
     normalized_dcg,
 )
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from tests.reference import lists as reference
 
 REPORTS = ("map", "ndcg_3", "bpref", "mrr", "precision_3", "recall_3")
