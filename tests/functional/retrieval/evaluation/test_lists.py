@@ -187,7 +187,7 @@ def test_a_query_that_the_truth_lacks_is_left_out_if_asked():
     assert (results["map"], results.query_names, results.item_names) == (1 / 2, ("a", "b"), ("x",))
     both = evaluate_lists(lists, truth, unknown_queries="skip", missing_queries="skip")
     assert (both["map"], both.query_names, both.query_index.tolist()) == (1, ("b",), [1])
-    assert np.isnan(evaluate_lists({}, {}, unknown_queries="skip")["map"])
+    assert np.isnan(evaluate_lists(lists, {}, unknown_queries="skip")["map"])
 
 
 def test_a_query_without_a_list_is_missed_or_left_out():
