@@ -12,7 +12,6 @@ from reid_torchmetrics import write_report
 from reid_torchmetrics.functional.retrieval import (
     GAINS,
     PositiveRanks,
-    QueryCounts,
     RetrievalResults,
     binary_preference,
     compare,
@@ -20,6 +19,7 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate_lists,
     normalized_dcg,
 )
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from tests.reference import lists as reference
 
 REPORTS = ("map", "ndcg_3", "bpref", "mrr", "precision_3", "recall_3")
@@ -187,7 +187,7 @@ def test_a_query_that_the_truth_lacks_is_left_out_if_asked():
     assert (results["map"], results.query_names, results.item_names) == (1 / 2, ("a", "b"), ("x",))
     both = evaluate_lists(lists, truth, unknown_queries="skip", missing_queries="skip")
     assert (both["map"], both.query_names, both.query_index.tolist()) == (1, ("b",), [1])
-    assert np.isnan(evaluate_lists({}, {}, unknown_queries="skip")["map"])
+    assert np.isnan(evaluate_lists(lists, {}, unknown_queries="skip")["map"])
 
 
 def test_a_query_without_a_list_is_missed_or_left_out():
