@@ -38,7 +38,7 @@ def results_of(protocol, sides, **options):
 def numbers(protocol, sides, **options):
     """All means, and the CMC."""
     results = results_of(protocol, sides, **options)
-    return torch.cat([torch.tensor([*dict(results).values()], dtype=torch.float64), results.cmc.double()])
+    return torch.cat([torch.tensor([*results.means.values()], dtype=torch.float64), results.cmc.double()])
 
 
 def assert_close(one, other):
