@@ -61,12 +61,14 @@ def test_a_counter_is_merged_once():
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
-def test_copies_of_a_counter_count_apart(copied):
-    surveyed = counted([])
-    blocks = [large_block(seed) for seed in range(3)]
-    for block in blocks:
-        surveyed.survey(*block)
-    one, two = copied(surveyed), copied(surveyed)
+@pytest.mark.parametrize("is_surveyed", [True, False])
+def test_copies_of_a_counter_count_apart(copied, is_surveyed):
+    counter, blocks = counted([]), [large_block(seed) for seed in range(3)]
+    for block in blocks if is_surveyed else ():
+        counter.survey(*block)
+    if not is_surveyed:
+        counter.ranks()
+    one, two = copied(counter), copied(counter)
     one.update(*blocks[0])
     one.update(*blocks[1])
     two.update(*blocks[2])
@@ -283,6 +285,8 @@ def test_a_protocol_searches_all_cameras_where_a_counter_searches_none():
     with pytest.raises(ValueError, match=r"with search_cameras=None for a counter with \(\)"):
         evaluate_stream(counter)
     assert evaluate_stream(counted([], camera_map={2: 2}, junk_identities=[-1, -1]))
+    other = find_protocol("market1501").changed({"junk_identities": (5, -1, 5)})
+    assert evaluate_stream(counted([], junk_identities=[-1, 5]), protocol=other)
 
 
 def test_the_same_blocks_in_one_counter_and_in_three_have_the_ranks_of_the_whole():

@@ -68,6 +68,9 @@ def expect_draws(
     - SYSU-MM01: `GalleryDraw(1, "identity_and_camera")`, or 10 for multi-shot.
     - A CMC over identities without any chance: `GalleryDraw(None)`.
 
+    `max_bytes`, the device and the order of queries and gallery items decide the order of the sums, so values may
+    differ by some 1e-15 of themselves.
+
     Args:
         scores: scores of the kept gallery, as `score_embeddings` and `given_scores` make them.
         relevance: who is positive, negative or junk; made from identities.

@@ -113,7 +113,7 @@ class Protocol:
     gain: str = "linear"
     """of a grade in nDCG; a positive without a grade has gain 1"""
     draw: GalleryDraw | None = None
-    """how the gallery is drawn; the numbers are exact expectations over all draws"""
+    """how the gallery is drawn; the numbers are expectations over all draws, exact but for rounding"""
     draws_precision: bool = True
     """whether average precision and INP are of drawn galleries, too, and not of the whole gallery"""
     queries_in_draw: bool = False
