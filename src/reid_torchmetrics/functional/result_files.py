@@ -185,7 +185,7 @@ def _tree(value: Any, place: str, classes: tuple[type, ...], arrays: dict[str, A
 
 
 def _hook(
-    classes: tuple[type, ...], arrays: dict[str, StoredArray], **options: bool
+    classes: tuple[type, ...], arrays: dict[str, StoredArray], *, is_of_this_version: bool
 ) -> Callable[[dict[str, Any]], Any]:
     """The inverse of `_tree` for an object of JSON; each array is there once, and results in results are made."""
     kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
@@ -193,7 +193,7 @@ def _hook(
     for part in classes:
         kinds[f"${part.__name__}"] = partial(Part, part)
         if issubclass(part, SavedResults):
-            kinds[f"${part.__name__}"] = partial(part._made, **options)  # noqa: SLF001 - of results in results
+            kinds[f"${part.__name__}"] = partial(part._made, is_of_this_version=is_of_this_version)  # noqa: SLF001 - of results in results
 
     def value(found: dict[str, Any]) -> Any:
         kind = next(iter(found), "")
