@@ -58,7 +58,7 @@ class SavedResults:
         return ()
 
     def _check(self, *, is_of_this_version: bool) -> None:
-        """Raise unless the values agree with each other; those of another version may have been computed otherwise."""
+        """Raise unless the values agree with each other; another version may have computed them otherwise."""
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the results to a file, and return its path.
@@ -119,7 +119,8 @@ class SavedResults:
 
     @classmethod
     def _made(cls: type[Saved], saved: dict[str, Any], *, is_of_this_version: bool) -> Saved:  # noqa: PYI019
-        sizes = sizes_of(saved, annotations_of(cls) | {**cls._SAVED_AS})
+        kind: Any = cls
+        sizes = sizes_of(saved, annotations_of(kind) | {**cls._SAVED_AS})
         for axis, least, most in cls._sizes(saved, sizes):
             if not least <= sizes.get(axis, least) <= most:
                 words = f"{least}" if least == most else f"{least} to {most}"
@@ -130,7 +131,7 @@ class SavedResults:
 
 
 def _header_of(archive: ZipFile, num_bytes: int) -> dict[str, Any]:
-    """The header, which is not compressed, and of a format that there is."""
+    """The header; raise if it is compressed, or of a format below 1."""
     if archive.getinfo(_HEADER).file_size > num_bytes:
         raise ValueError(f"{_HEADER} must not be compressed.")
     header: dict[str, Any] = json.loads(archive.read(_HEADER))
@@ -140,7 +141,7 @@ def _header_of(archive: ZipFile, num_bytes: int) -> dict[str, Any]:
 
 
 def check_same(value: Any, expected: Any, names: Iterable[str] | None = None) -> None:
-    """Raise unless some fields, or all, are those that were computed anew: numbers up to rounding, all else exactly."""
+    """Raise unless some fields, or all, are as they were computed anew: numbers up to rounding, all else exactly."""
     for name in _fields_of(value) if names is None else names:
         for place, one, other in _pairs(name, getattr(value, name), getattr(expected, name)):
             if not _is_same(one, other):

@@ -6,7 +6,7 @@ An array has the dtype and the axes that its field is annotated with. Arrays of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import repeat
 from types import UnionType
@@ -111,7 +111,7 @@ def _declared(value: Any, hint: Any, place: str) -> Iterator[tuple[str, StoredAr
 
 
 @cache
-def annotations_of(kind: Hashable) -> dict[str, Any]:
+def annotations_of(kind: Any) -> dict[str, Any]:
     """The annotations of the fields of a class; the dict must not be written to."""
     return get_type_hints(kind)
 
