@@ -45,7 +45,7 @@ def at_work(value: Value, device: torch.device | None = None) -> Value:
 
 
 def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Tensor]:
-    """Arrays, and lists of numbers, as tensors; all else as it is, for the checks to refuse.
+    """Arrays, and lists of numbers, as tensors; all else, and masked values, as they are, for the checks to refuse.
 
     An array shares its memory with the tensor, but for dtypes, byte orders and strides that torch does not have: these
     are copied. A list of floats is float64, another what `torch.tensor` makes of it. Both go to `device`; None: that
@@ -64,7 +64,15 @@ def fields_as_tensors(record: object, *names: str) -> None:
         object.__setattr__(record, name, value)
 
 
+def has_masked(value: Any) -> bool:
+    """Whether some values of an array, or of a list of arrays, are masked (`numpy.ma`): they stand for no number."""
+    arrays = value if isinstance(value, (list, tuple)) and len(value) and isinstance(value[0], np.ndarray) else (value,)
+    return any(map(np.ma.is_masked, arrays))
+
+
 def _as_tensor(value: Any, device: torch.device) -> Any:
+    if has_masked(value):
+        return value
     try:
         if isinstance(value, np.ndarray):
             tensor = _shared(value)

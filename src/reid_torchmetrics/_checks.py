@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._arrays import Array, Integers, IntegersOrNames, Numbers, as_tensors, at_work  # noqa: F401 - what doors take
+from ._arrays import Array, Integers, IntegersOrNames, Numbers, as_tensors, at_work, has_masked  # noqa: F401 - for doors
 
 _Device: TypeAlias = torch.device | None
 
@@ -152,7 +152,7 @@ def fractions(argument: str, values: Iterable[float], *, may_be_empty: bool = Fa
 
 def array_like(argument: str, value: object) -> None:
     """Raise unless `value` is a tensor, an array or a list."""
-    if not isinstance(value, (Tensor, np.ndarray, list, tuple)):
+    if not isinstance(value, (Tensor, np.ndarray, list, tuple)) or has_masked(value):
         raise TypeError(f"`{argument}` must be a tensor, an array or a list; got {_kind(value)}.")
 
 
@@ -369,6 +369,8 @@ def _kind(value: object) -> str:
         return f"{type(value).__name__} of tensors, to be joined by `torch.{'cat' if value[0].ndim > 1 else 'stack'}`"
     if hasattr(value, "to_numpy"):
         return f"{type(value).__name__}, so write `.to_numpy()`"
+    if has_masked(value):
+        return "masked values, which stand for no number"
     return f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
 
 

@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 
 class ByName(dict[str, Value]):
-    """Numbers by name; for another name the error says which there are."""
+    """Numbers by name; for another name the error lists the names."""
 
     def __missing__(self, name: object) -> Value:
         raise KeyError(f"`name` must be one of {', '.join(map(repr, self))}; got {name!r}{self.hint(name)}.")

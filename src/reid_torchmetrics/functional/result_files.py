@@ -58,7 +58,7 @@ class SavedResults:
         return ()
 
     def _check(self, *, is_of_this_version: bool) -> None:
-        """Raise unless the values agree with each other; those of another version may have been computed otherwise."""
+        """Raise unless the values agree with each other; another version may have computed them otherwise."""
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the results to a file, and return its path.
@@ -119,7 +119,8 @@ class SavedResults:
 
     @classmethod
     def _made(cls: type[Saved], saved: dict[str, Any], *, is_of_this_version: bool) -> Saved:  # noqa: PYI019
-        sizes = sizes_of(saved, annotations_of(cls) | {**cls._SAVED_AS})
+        kind: Any = cls
+        sizes = sizes_of(saved, annotations_of(kind) | {**cls._SAVED_AS})
         for axis, least, most in cls._sizes(saved, sizes):
             if not least <= sizes.get(axis, least) <= most:
                 words = f"{least}" if least == most else f"{least} to {most}"
@@ -130,7 +131,7 @@ class SavedResults:
 
 
 def _header_of(archive: ZipFile, num_bytes: int) -> dict[str, Any]:
-    """The header, which is not compressed, and of a format that there is."""
+    """The header; raise if it is compressed, or of a format below 1."""
     if archive.getinfo(_HEADER).file_size > num_bytes:
         raise ValueError(f"{_HEADER} must not be compressed.")
     header: dict[str, Any] = json.loads(archive.read(_HEADER))
@@ -140,7 +141,7 @@ def _header_of(archive: ZipFile, num_bytes: int) -> dict[str, Any]:
 
 
 def check_same(value: Any, expected: Any, names: Iterable[str] | None = None) -> None:
-    """Raise unless some fields, or all, are those that were computed anew: numbers up to rounding, all else exactly."""
+    """Raise unless some fields, or all, are as they were computed anew: numbers up to rounding, all else exactly."""
     for name in _fields_of(value) if names is None else names:
         for place, one, other in _pairs(name, getattr(value, name), getattr(expected, name)):
             if not _is_same(one, other):
@@ -185,7 +186,7 @@ def _tree(value: Any, place: str, classes: tuple[type, ...], arrays: dict[str, A
 
 
 def _hook(
-    classes: tuple[type, ...], arrays: dict[str, StoredArray], **options: bool
+    classes: tuple[type, ...], arrays: dict[str, StoredArray], *, is_of_this_version: bool
 ) -> Callable[[dict[str, Any]], Any]:
     """The inverse of `_tree` for an object of JSON; each array is there once, and results in results are made."""
     kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
@@ -193,7 +194,7 @@ def _hook(
     for part in classes:
         kinds[f"${part.__name__}"] = partial(Part, part)
         if issubclass(part, SavedResults):
-            kinds[f"${part.__name__}"] = partial(part._made, **options)  # noqa: SLF001 - of results in results
+            kinds[f"${part.__name__}"] = partial(part._made, is_of_this_version=is_of_this_version)  # noqa: SLF001 - of results in results
 
     def value(found: dict[str, Any]) -> Any:
         kind = next(iter(found), "")

@@ -111,7 +111,7 @@ def _declared(value: Any, hint: Any, place: str) -> Iterator[tuple[str, StoredAr
 
 
 @cache
-def annotations_of(kind: type) -> dict[str, Any]:
+def annotations_of(kind: Any) -> dict[str, Any]:
     """The annotations of the fields of a class; the dict must not be written to."""
     return get_type_hints(kind)
 

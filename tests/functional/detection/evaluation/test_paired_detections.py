@@ -46,7 +46,7 @@ def evaluated(preds: Dicts, target: Dicts, **options: object) -> DetectionResult
 
 
 def numbers(results: DetectionResults) -> list[float]:
-    return [math.nan if value < 0 else float(value) for value in results.summary().values()]
+    return [math.nan if value < 0 else value for value in results.means.values()]
 
 
 def of_draw(both: list[Dicts], target: Dicts, times: list[int], swapped: list[int], **options: object) -> list[float]:

@@ -1,5 +1,7 @@
 """Person search: average precision by its definition, and the rule of overlap."""
 
+import re
+
 import pytest
 import torch
 
@@ -89,3 +91,68 @@ def test_of_a_person_with_two_true_boxes_in_an_image_the_first_counts(first, exp
     results = search(true_boxes=true_boxes, true_images=[0, 1, 2, 2], true_identities=[7] * 4)
     assert results["map"] == expected
     assert results.num_positives.tolist() == [2]
+
+
+def in_pixels(number=20):
+    """A scene with many boxes and as many persons, the first of which are those of `SCENE`."""
+    corner = torch.rand((number, 2), generator=torch.Generator().manual_seed(3)) * 300
+    boxes = torch.cat([corner, corner + 40 + corner.flip(1) / 4], 1)
+    images = torch.arange(number) + 10
+    return {
+        "embeddings": torch.cat([SCENE["embeddings"], torch.zeros(number, 2)]),
+        "boxes": torch.cat([SCENE["boxes"], boxes]),
+        "images": [*SCENE["images"], *images.tolist()],
+        "true_boxes": torch.cat([SCENE["true_boxes"], boxes]),
+        "true_images": [*SCENE["true_images"], *images.tolist()],
+        "true_identities": [*SCENE["true_identities"], *range(100, 100 + number)],
+    }
+
+
+@pytest.mark.parametrize("name", ["boxes", "true_boxes"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_boxes_are_finite(name, value):
+    boxes = SCENE[name].clone()
+    boxes[2, 3] = value
+    with pytest.raises(ValueError, match=rf"^`{name}` must be finite; got 1 rows with NaN or infinity, first \[2\]\.$"):
+        search(**{name: boxes})
+
+
+@pytest.mark.parametrize("name", ["boxes", "true_boxes"])
+def test_boxes_are_corners_and_not_sizes(name):
+    scene = in_pixels()
+    sizes = torch.cat([scene[name][:, :2], scene[name][:, 2:] - scene[name][:, :2]], 1)
+    wrong = (sizes[:, 2:] < sizes[:, :2]).any(1)
+    row = int(wrong.nonzero()[0, 0])
+    message = (
+        f"`{name}` must be x1 y1 x2 y2, with x2 at least x1 and y2 at least y1; got {int(wrong.sum())} others of"
+        f" {len(sizes)}, the first {sizes[row].double().tolist()} in row {row}."
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        search(**scene | {name: sizes})
+
+
+@pytest.mark.parametrize("names", [("boxes",), ("true_boxes",), ("boxes", "true_boxes")])
+def test_boxes_that_are_shares_of_the_image_are_warned_of(names):
+    scene = in_pixels()
+    shares = {name: scene[name] / 500 for name in names}
+    with pytest.warns(UserWarning, match="shares of the image, but the rule of overlap is in pixels") as said:
+        search(**scene | shares)
+    assert [str(each.message).split("`")[1] for each in said] == [*names]
+    search(**scene)  # no warning, and none for few boxes
+    search(**{name: SCENE[name] / 500 for name in names})
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_embeddings_of_two_dtypes_meet_in_the_wider_one(similarity):
+    # In float16 all three are (1, 0).
+    embeddings = torch.tensor([[1.0, 0.0], [1.0, 1e-5], [1.0, 2e-5]]).double()
+    scene = {"boxes": SCENE["boxes"][[0, 1, 3]], "images": [0, 1, 2], "similarity": similarity}
+    query = torch.tensor([[0.0, 1.0]]).double()
+    of_both = search(**scene, query_embeddings=query, embeddings=embeddings.float())
+    scores = of_both.nearest(2).scores
+    assert scores.dtype == torch.float64
+    of_narrow_gallery = search(**scene, query_embeddings=query + 1e-5, embeddings=embeddings.half())
+    assert of_narrow_gallery.nearest(2).scores.dtype == torch.float64
+    of_narrow_query = search(**scene, query_embeddings=query.half(), embeddings=embeddings)
+    expected = search(**scene, query_embeddings=query, embeddings=embeddings)
+    assert of_narrow_query.nearest(2).scores.tolist() == expected.nearest(2).scores.tolist()

@@ -40,7 +40,7 @@ _MOST = 1 << 63
 
 
 def sizes_of_axes(grid: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:
-    """The least and the largest sizes of axes: those of the grid, and no more matched detections than detections."""
+    """The least and the largest size of each axis: as in the grid, and no more matched detections than detections."""
     axes = {"areas": "area_ranges", "thresholds": "iou_thresholds", "limits": "max_detections"}
     yield from ((axis, len(grid[name]), len(grid[name])) for axis, name in axes.items())
     yield "matched", 0, sizes["detections"]
@@ -54,7 +54,7 @@ def check_columns(columns: Sequence[Tensor]) -> None:
 
 
 def check_results(results: Any, *, is_of_this_version: bool) -> None:
-    """Raise unless numbers of things are those of things that there are, and shares of 1 are shares of 1."""
+    """Raise unless the numbers of images, classes and detections exist, and shares lie in [0, 1]."""
     averages, matches, num_images = results.averages, results.matches, len(results.images)
     _check_averages(averages)
     _check_matches(matches, num_images, len(averages.grid.max_detections))

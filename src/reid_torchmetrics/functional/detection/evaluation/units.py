@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, ROUNDING, are_shares, are_within
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images, ShapeBatch, sides_of
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid, Detections, GroundTruths, to_xywh
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
@@ -21,11 +22,9 @@ from reid_torchmetrics.functional.world import Said
 
 from .image_matches import ImageMatches, MatchRequest
 
-_LEAST_OBJECTS = 10  # on each side: fewer say nothing
 _LEAST_IMAGES = 10  # without lists of classes: those of a few images may be empty
 _MOST_BATCHES, _MOST_ROWS = 32, 1 << 12  # that are looked at, and of each
-_ROUNDING, _BEYOND = 0.01, 0.1  # that shares may be beyond an image: points, and boxes of networks that do not clip
-_PIXELS, _MOST = 2, 0.9  # sides of boxes in pixels are longer, in most boxes
+_PIXELS = 2  # sides of boxes in pixels are longer, in most boxes
 _FEW_SMALL = 0.01  # boxes with a size below the position, where sizes are corners: boxes of negative size
 _LEAST_CORNERS, _CLOSE = 20, 0.8  # different boxes, and ratios of two corners that are close to each other
 _MOST_IMAGES, _MOST_FOUND = 256, 300  # that labels are compared in, and detections of each
@@ -114,12 +113,12 @@ class Units:
             return
         # A look at some boxes of the whole run is enough, and costs the same at any size.
         sides = [_some(states[f"{side}_boxes"]) for side in ("detection", "ground_truth")]
-        if min(map(len, sides)) < _LEAST_OBJECTS:
+        if min(map(len, sides)) < LEAST_BOXES:
             return
         self._is_sure = True
         for name, batches in self._noted.items():
             for odd, num in torch.stack([each.cpu() for each in batches]).sum(0).tolist():
-                if num >= _LEAST_OBJECTS and 2 * odd > num:
+                if num >= LEAST_BOXES and 2 * odd > num:
                     _warn(said, name, odd, num)
         names = self._reported if reported is None or self._reported else [reported]
         area, request = float(_some(states["ground_truth_areas"]).amax()), matches.request
@@ -145,7 +144,7 @@ def look_at_objects(
         _warn_of_labels(said, detections, ground_truths, labels)
     shapes = detections.shapes, ground_truths.shapes
     sides = [_some([each.boxes]) for each in shapes if isinstance(each, BoxShapes)]
-    if len(sides) == len(shapes) and min(map(len, sides)) >= _LEAST_OBJECTS:
+    if len(sides) == len(shapes) and min(map(len, sides)) >= LEAST_BOXES:
         areas = ground_truths.areas
         _warn_of_boxes(said, sides, 0.0 if areas is None else float(areas.amax()), "xywh", has_sizes=has_sizes)
         _warn_of_corners(said, sides, "xywh")
@@ -164,7 +163,7 @@ def _some(blocks: Sequence[Tensor]) -> Tensor:
 def _warn_of_boxes(said: Said, sides: Sequence[Tensor], area: float, box_format: str, *, has_sizes: bool) -> None:
     """Warn if boxes of detections or ground truths, or the largest given area, seem to be shares of the image."""
     # As a rule boxes go beyond 1, and this is all that is looked at.
-    within = [*map(_are_within, sides)]
+    within = [*map(are_within, sides)]
     if not (any(within) or _LEAST_SHARE < area < 1):  # as a rule
         return
     units = [_unit_of(*each, box_format) for each in zip(sides, within, strict=True)]
@@ -176,12 +175,6 @@ def _warn_of_boxes(said: Said, sides: Sequence[Tensor], area: float, box_format:
         _warn(said, "sizes", sum(map(len, sides)))
     elif units[1] == "pixels" and _LEAST_SHARE < area < 1:
         _warn(said, "area", len(sides[1]))
-
-
-def _are_within(boxes: Tensor) -> bool:
-    """Whether all numbers of most boxes are from 0 to 1, give or take."""
-    is_share = ((boxes - 0.5).abs() <= 0.5 + _BEYOND).all(1)
-    return float(is_share.double().mean()) >= _MOST
 
 
 def _warn_of_corners(said: Said, sides: Sequence[Tensor], box_format: str) -> None:
@@ -208,8 +201,8 @@ def _unit_of(boxes: Tensor, is_within: bool, box_format: str) -> str | None:
     """The unit of boxes if it is sure: boxes of one size or of whole numbers are not taken for shares."""
     sides = sides_of(boxes, box_format)
     if is_within:
-        return "shares" if bool((sides != sides[0]).any() & (boxes != boxes.floor()).any()) else None
-    return "pixels" if float((sides > _PIXELS).all(1).double().mean()) >= _MOST else None
+        return "shares" if are_shares(boxes, sides) else None
+    return "pixels" if float((sides > _PIXELS).all(1).double().mean()) >= MOST else None
 
 
 def _has_sizes(request: MatchRequest, reported: Collection[str] | None) -> bool:
@@ -223,7 +216,7 @@ def _groups_without_ground_truths(images: ImageMatches) -> tuple[str, str, str] 
     matches, groups = images.matches[0], images.request.grid.class_groups
     num, labels = matches.num_positives[0], [*chain(*groups.values())]
     true = matches.classes[num > 0].tolist()
-    if int(num.sum()) < _LEAST_OBJECTS or not labels or not {*labels}.isdisjoint(true):
+    if int(num.sum()) < LEAST_BOXES or not labels or not {*labels}.isdisjoint(true):
         return None
     names = ", ".join(f"`map_{name}`" for name, of_group in groups.items() if of_group)
     of_groups, of_true = (", ".join(map(str, each[:_MOST_SHOWN])) for each in (sorted(labels), true))
@@ -239,7 +232,7 @@ def _are_few_right(matches: Matches) -> bool:
     right = matches.class_index[matches.columns[matches.true_positive[0, 0]]].bincount(minlength=len(matches.classes))
     num = matches.num_positives[0]
     shares = (right.double() / num)[num > 0]
-    return int(num.sum()) >= _LEAST_OBJECTS and bool((right.sum() < _FEW * num.sum()) & (shares.mean() < _FEW))
+    return int(num.sum()) >= LEAST_BOXES and bool((right.sum() < _FEW * num.sum()) & (shares.mean() < _FEW))
 
 
 def _warn_of_labels(
@@ -262,7 +255,7 @@ def _warn_of_labels(
     rows = matches.rows[matches.columns[is_found]], matches.ground_truths[0, 0][is_found]
     pairs = torch.stack([each.labels[row].long() for each, row in zip((detections, ground_truths), rows, strict=True)])
     num, num_right = len(rows[0]), int((pairs[0] == pairs[1]).sum())
-    if num < _LEAST_OBJECTS or 2 * num <= int(matches.num_positives.sum()) or num_right >= _FEW_RIGHT * num:
+    if num < LEAST_BOXES or 2 * num <= int(matches.num_positives.sum()) or num_right >= _FEW_RIGHT * num:
         return
     is_other = not bool(torch.isin(detections.labels, ground_truths.labels).any())
     if not (is_other or _is_list(pairs)):
@@ -280,7 +273,7 @@ def _is_list(pairs: Tensor) -> bool:
         place = labels.unique(return_inverse=True)[1]
         usual = counts.new_zeros(int(place.amax()) + 1).scatter_reduce(0, place, counts, "amax")
         repeated = int(counts.sum()) - len(usual)
-        if repeated < _LEAST_OBJECTS or int((usual - 1).sum()) < _SAME * repeated:
+        if repeated < LEAST_BOXES or int((usual - 1).sum()) < _SAME * repeated:
             return False
     return True
 
@@ -292,8 +285,8 @@ def _outside(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxe
     # A keypoint in pixels lies in its box, give or take; a share of the image does only by chance.
     points = torch.cat([*ground_truths]).to(boxes.device)
     places, is_labeled = points[:, :, :2], points[:, :, 2] > 0
-    low, high = boxes[:, None, :2] - _ROUNDING, (boxes[:, None, :2] + boxes[:, None, 2:]) + _ROUNDING
-    is_share = ((places - 0.5).abs() <= 0.5 + _ROUNDING).all(2) & ((places < low) | (places > high)).any(2)
+    low, high = boxes[:, None, :2] - ROUNDING, (boxes[:, None, :2] + boxes[:, None, 2:]) + ROUNDING
+    is_share = ((places - 0.5).abs() <= 0.5 + ROUNDING).all(2) & ((places < low) | (places > high)).any(2)
     return torch.stack([(is_share & is_labeled).sum(), is_labeled.sum()])[None]
 
 

@@ -16,7 +16,9 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.box_units import LEAST_BOXES, are_shares, are_within
 from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import number_names
 
@@ -82,7 +84,8 @@ def person_search(
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
-        ValueError: shapes, lengths or options that do not fit, cameras that are missing.
+        ValueError: shapes, lengths or options that do not fit, boxes that are not finite or of negative size, cameras
+            that are missing.
     """
     chosen = find_protocol(protocol).changed(options)
     _checks.one_of("similarity", similarity, ("cosine", "dot"))
@@ -92,12 +95,13 @@ def person_search(
         raise ValueError("`listed_twice` must come with `galleries`; got none.")
     # Everything is checked, and goes to one device.
     embeddings = _checks.embeddings("embeddings", embeddings)
-    query, device = _checks.embeddings("query_embeddings", query_embeddings).to(embeddings), embeddings.device
+    query, device = _checks.embeddings("query_embeddings", query_embeddings), embeddings.device
+    dtype = torch.promote_types(query.dtype, embeddings.dtype)
+    query, embeddings = query.to(device, dtype), embeddings.to(dtype)
     _checks.same_dimension("query_embeddings", query.shape[1], "embeddings", embeddings.shape[1])
     if similarity == "cosine":
         query, embeddings = (torch.nn.functional.normalize(each, dim=1) for each in (query, embeddings))
-    boxes = _checks.floating_matrix("boxes", boxes, 4).double().to(device)
-    true_boxes = _checks.floating_matrix("true_boxes", true_boxes, 4).double().to(device)
+    boxes, true_boxes = _checked_boxes("boxes", boxes, device), _checked_boxes("true_boxes", true_boxes, device)
     _checks.length("boxes", len(boxes), len(embeddings))
 
     def labels(argument: str, values: Any, length: int | None = None) -> Tensor:
@@ -128,6 +132,24 @@ def person_search(
     return _results(
         found, scene.query_identities, chosen, Setup("pessimistic", similarity, lists=True, cut=True), max_rank
     )
+
+
+def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[Tensor, "boxes 4"]:
+    """Raise unless boxes are finite corners, and warn if they are shares of the image: the overlap asks for pixels."""
+    boxes = _checks.floating_matrix(argument, boxes, 4).double().to(device)
+    _checks.finite(argument, (~boxes.isfinite()).any(1).nonzero()[:, 0])
+    sides = boxes[:, 2:] - boxes[:, :2]
+    if len(wrong := (sides < 0).any(1).nonzero()[:, 0]):
+        raise ValueError(
+            f"`{argument}` must be x1 y1 x2 y2, with x2 at least x1 and y2 at least y1; got {len(wrong)} others of"
+            f" {len(boxes)}, the first {boxes[wrong[0]].tolist()} in row {int(wrong[0])}."
+        )
+    if len(boxes) >= LEAST_BOXES and are_within(boxes) and are_shares(boxes, sides):
+        warn(
+            f"Most of {len(boxes)} boxes of `{argument}` lie within [0, 1]: they seem to be shares of the image, but"
+            " the rule of overlap is in pixels. Multiply them by the image's width and height."
+        )
+    return boxes
 
 
 class _Found(NamedTuple):

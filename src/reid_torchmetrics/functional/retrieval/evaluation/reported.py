@@ -1,4 +1,4 @@
-"""Numbers by name where a protocol says which are reported."""
+"""Numbers by name where a protocol says what is reported."""
 
 from __future__ import annotations
 

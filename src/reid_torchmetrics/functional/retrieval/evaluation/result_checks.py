@@ -32,7 +32,7 @@ def sizes_of_axes(saved: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
 
 
 def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> None:
-    """Raise unless numbers are in their range, and those that follow from the ranks are the `expected` ones."""
+    """Raise unless numbers are in their range, and what follows from the ranks is as `expected`."""
     _check_counts(results.counts, results.ranks.num_positives)
     of_ranks = {"average_precision": "map", "inverse_negative_penalty": "minp", "first_rank": "mean_rank"}
     places = {f"values.{name}": (name, values) for name, values in results.values.items()}

@@ -151,12 +151,12 @@ class PositiveRanks:
         _check_rows(hits)
         if isinstance(hits, (Tensor, np.ndarray)):
             (values,) = _arrays.as_tensors(hits)
-            lengths = torch.full((len(values),), values.shape[1], device=values.device)
             entries = _check_hits("hits", values.flatten())
+            lengths = torch.full((len(values),), values.shape[1], device=entries.device)
         else:
-            rows = [torch.as_tensor(row, device=getattr(row, "device", "cpu")) for row in hits]
+            rows = [row for each in hits for row in _arrays.as_tensors(each)]
             checked = [_check_hits(f"hits[{query}]", row) for query, row in enumerate(rows)]
-            device = rows[0].device if rows else torch.device("cpu")
+            device = checked[0].device if checked else torch.device("cpu")
             lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
             entries = torch.cat([torch.empty(0, dtype=torch.bool, device=device), *checked])
         query, rank = (part[entries] for part in segments.runs(1, lengths))
@@ -281,8 +281,10 @@ def _check_rows(hits: object) -> None:
             raise TypeError(f"`hits` must hold one list for each query; got {type(row).__name__}, so write [hits].")
 
 
-def _check_hits(argument: str, hits: Tensor) -> Bool[Tensor, " candidates"]:
+def _check_hits(argument: str, hits: object) -> Bool[Tensor, " candidates"]:
     """Raise unless a list has one axis, and holds bools, or the integers 0 and 1."""
+    if not isinstance(hits, Tensor):
+        raise TypeError(f"`{argument}` must hold bools, or the integers 0 and 1; got {type(hits).__name__}.")
     if hits.ndim != 1:
         raise ValueError(f"`{argument}` must be a list of hits; got shape {list(hits.shape)}.")
     if not hits.numel():
