@@ -153,6 +153,8 @@ EVALUATED = [
     (lambda: evaluate(X, X, [*"abc"], [*"abc"], junk_identities=(0, -1)), ValueError, "`junk_identities` must list nothing but -1 where identities are names; got (0, -1)."),
     (lambda: rank_positives(X, X, [*"abc"], [*"abc"], junk_identities=[1]), ValueError, "`junk_identities` must list nothing but -1 where identities are names; got [1]."),
     (lambda: evaluate(X, X, ID, ID, [*"abc"], [*"abc"], search_cameras=(1,)), ValueError, "`search_cameras` must list nothing but -1 where cameras are names; got (1,)."),
+    (lambda: evaluate(X, X, query_positions=[*"abc"], gallery_positions=[*"abc"], radius=1.0), TypeError, "`query_positions` must be a tensor, an array or a list of numbers; got list."),
+    (lambda: evaluate(X, X, np.array("a", dtype=object), ID), TypeError, "`query_identities` must be a tensor, an array or a list of numbers; got an array of object."),
     (lambda: evaluate(X, X, ID, ID, [*"abc"], [*"abc"], camera_map={-1: 1}), ValueError, "`camera_map` must list nothing but -1 where cameras are names; got {-1: 1}."),
 ]  # fmt: skip
 

@@ -361,7 +361,8 @@ def _vector(argument: str, value: Tensor, length: int | None, device: _Device) -
 def _are_strings(value: object) -> bool:
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         return value.dtype.kind in "US"
-    return isinstance(value, (list, tuple, np.ndarray)) and len(value) > 0 and isinstance(value[0], str)
+    is_list = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return is_list and len(value) > 0 and isinstance(value[0], str)
 
 
 def _kind(value: object) -> str:

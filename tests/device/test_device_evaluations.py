@@ -15,6 +15,7 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate_scores,
     expand_queries,
     find_protocol,
+    identify_scores,
     pool_queries,
     rerank_k_reciprocal,
 )
@@ -98,6 +99,35 @@ def test_lists_of_python_go_with_scores_on_the_device(device):
         return evaluate_scores(moved(query @ gallery.T, where), protocol="oxford5k", **options)
 
     assert_as_on_the_cpu(device, results)
+
+
+def test_distances_and_labels_as_floats_are_those_of_the_cpu(device):
+    query, gallery, *labels = problem()
+    distances = (query[:, None] - gallery).norm(dim=2)
+
+    def results(where):
+        numbers = moved([each.float() for each in labels], where)
+        found = evaluate_scores(None, *numbers, distances=moved(distances, where))
+        return [
+            found.means,
+            found.query_identities,
+            vars(found.nearest(3)),
+            identify_scores(-moved(distances, where), *numbers),
+        ]
+
+    assert_as_on_the_cpu(device, results)
+
+
+def test_names_go_with_embeddings_on_the_device(device):
+    query, gallery, *labels = problem()
+    names = [[f"no. {number}" if number >= 0 else "-1" for number in side.tolist()] for side in labels]
+    assert_as_on_the_cpu(device, lambda where: vars(evaluate(*moved([query, gallery], where), *names).nearest(3)))
+
+
+def test_scores_that_seem_to_be_distances_are_told_on_the_device(device):
+    identities = moved(torch.arange(20), device)
+    with pytest.warns(UserWarning, match="^`scores` seem to be distances"):
+        evaluate_scores(moved(1 - torch.eye(20) * (1 + torch.rand(20)), device), identities, identities)
 
 
 def asked(results) -> list:

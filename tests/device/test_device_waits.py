@@ -33,6 +33,16 @@ def test_an_update_of_embeddings_does_not_wait(device, with_index, with_mask):
     assert not waits, waits
 
 
+def test_an_update_waits_once_for_each_label_that_comes_as_floats(device):
+    given = moved(batches(), device)
+    for batch in given:
+        batch["identities"], batch["cameras"] = batch["identities"].float(), batch["cameras"].half()
+    metric = ReIDMetrics().to(device)
+    fed(metric, given)
+    waits = waits_of(device, lambda: fed(metric, given))
+    assert sum(waits.values()) == 2 * len(given), waits
+
+
 def test_an_update_of_embeddings_runs_a_few_kernels(simulated):
     given, metric = moved(batches(), simulated), ReIDMetrics().to(simulated)
     kernels = counted(lambda: fed(metric, given)).kernels

@@ -95,7 +95,7 @@ def refuses_a_batch_then_resets(process: int, size: int) -> float:
     metric = ReIDMeanAP()
     if process == 1:
         with pytest.raises(TypeError):
-            metric(torch.ones(3, 6), torch.ones(3))
+            metric(torch.ones(3, 6), torch.ones(3).bool())
     metric.reset()
     return float(fed(metric, GIVEN[process::size]).compute())
 

@@ -86,7 +86,7 @@ class SampleStates(GrowingStates):
         """Check and store a batch.
 
         Embeddings are a tensor or a NumPy array, labels these or a list; arrays and lists of labels go to the device of
-        the embeddings.
+        the embeddings. Floats that are whole numbers are labels, too, but to look at them waits for the device.
 
         Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned:
         clone a buffer that will be filled anew. `compute` raises a ValueError if they were written to since.

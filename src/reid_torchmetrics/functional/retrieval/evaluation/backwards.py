@@ -22,7 +22,7 @@ _EULER = 0.5772156649015329
 
 
 def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
-    """Whether Rank-1 and mean average precision, as means over identities, are clearly below those of a random order.
+    """Whether Rank-1 and mean average precision, as means over identities, are clearly below a random order's.
 
     Without identities they are means over queries. Few queries tell nothing.
     """
@@ -37,7 +37,7 @@ def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | 
 
 
 def is_good(opposite: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
-    """Whether the opposite of what `seems_backwards` is a ranking that only a model that has learned gives."""
+    """Whether a ranking, the opposite of what `seems_backwards`, must be of a model with something learned."""
     # A model that sees cameras alone has at most as many times the odds of a random order as there are cameras.
     rank_1, by_chance = _rank_1(opposite, identities), _rank_1_by_chance(opposite, identities)
     return rank_1 >= _GOOD and rank_1 * (1 - by_chance) >= _ODDS * by_chance * (1 - rank_1)

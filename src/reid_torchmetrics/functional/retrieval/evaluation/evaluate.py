@@ -92,7 +92,8 @@ def evaluate(
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
-        ValueError: shapes, devices or options that do not fit, embeddings that are not finite.
+        ValueError: shapes, devices or options that do not fit, embeddings that are not finite, labels that are not
+            whole numbers, or names that a rule would have to list by number.
     """
     further, protocol = _chosen(evaluate, protocol, options, ground_truth)
     _checks.boolean("multi_query", multi_query)

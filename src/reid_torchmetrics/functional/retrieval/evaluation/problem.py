@@ -91,7 +91,7 @@ class Embeddings:
         return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=max_bytes)
 
     def opposite(self) -> Embeddings | None:
-        """The same with the last candidates first, by one's own similarity; None by a named one, which is right."""
+        """The same with the last candidates first, by one's own similarity; None by a named one."""
         similarity = self.similarity
         if isinstance(similarity, str):
             return None
@@ -136,7 +136,7 @@ class Matrix:
 
     def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
         """Scores against gallery items at some positions, in any order; None for all."""
-        options = {"argument": self.argument, "are_distances": self.are_distances}
+        options: dict[str, Any] = {"argument": self.argument, "are_distances": self.are_distances}
         return GivenScores(self.matrix, kept=items, max_bytes=bytes_within(self.max_bytes, self.device), **options)
 
     def opposite(self) -> Matrix:

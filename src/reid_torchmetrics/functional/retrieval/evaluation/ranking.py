@@ -78,7 +78,7 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
 def warn_if_backwards(
     ranking: Ranking, problem: RetrievalProblem, options: RankingOptions, world: World = ALONE, *, to: World
 ) -> None:
-    """Warn if scores of one's own seem to be distances, which takes a second ranking where right answers come last."""
+    """Warn if scores of one's own seem to be distances; where right answers come last, it takes a second ranking."""
     opposite = problem.source.opposite()
     if opposite is None:
         return

@@ -95,8 +95,8 @@ def find_relevance(
 
     Raises:
         TypeError: a label of another dtype, `junk_identities` does not hold ints.
-        ValueError: lengths, devices or options that do not fit, labels on one side only, or a label is missing that a
-            rule needs.
+        ValueError: lengths, devices or options that do not fit, labels on one side only or not whole numbers, names
+            that a rule would have to list by number, or a label is missing that a rule needs.
     """
     named = {
         "query_identities": query_identities,

@@ -28,7 +28,7 @@ def number_names(given: Mapping[str, Any], rules: Mapping[str, Any], sides: Sequ
         ValueError: an empty name, or a rule that lists numbers of labels that are names.
     """
     numbered = dict(given)
-    for label in LABELS:
+    for label in (name for name, label in LABELS.items() if not label.dtype.is_floating_point):
         arguments = [name for side in sides if given.get(name := f"{side}_{label}") is not None]
         names = {name: texts for name in arguments if (texts := _as_names(name, given[name])) is not None}
         if names and all(name in names or _is_empty(given[name]) for name in arguments):
@@ -39,7 +39,7 @@ def number_names(given: Mapping[str, Any], rules: Mapping[str, Any], sides: Sequ
 
 def _as_names(argument: str, value: Any) -> Array | None:
     """An array of strings; None for labels without any."""
-    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O"):
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype.kind == "O" and value.ndim):
         if not any(isinstance(each, str) for each in value):
             return None
         for each in value:
