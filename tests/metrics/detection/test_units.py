@@ -98,6 +98,19 @@ def test_keypoints_in_shares_outside_of_their_boxes_get_a_warning():
         fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, shares).compute()
 
 
+@pytest.mark.parametrize(("share", "is_odd"), [(0.0, True), (1.005, True), (1.02, False), (-0.02, False)])
+def test_keypoints_at_the_edge_of_the_image_are_shares(share, is_odd):
+    boxes = torch.tensor([[30.0, 30.0, 90.0, 90.0]]).repeat(12, 1)
+    points = torch.full((12, len(SIGMAS), 3), share)
+    points[:, :, 2] = 2
+    true = {"boxes": boxes, "labels": torch.ones(12, dtype=torch.int64), "keypoints": points}
+    found = {"keypoints": points, "labels": true["labels"], "scores": torch.linspace(0.1, 0.9, 12)}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), [found], [true]).compute()
+    assert ["labeled keypoints" in str(one.message) for one in told] == [True] * is_odd
+
+
 def rotated(seed, num_images=12, *, of_found=1.0, of_true=1.0):
     """Images with rotated boxes, whose angles are multiplied."""
     generator = torch.Generator().manual_seed(seed)
