@@ -273,7 +273,7 @@ SHARES, PIXELS, MIXED = (20, 0.1, 0.04), (20, 30.0, 12.0), "seem to be shares of
             (20, 41.0, 10.0),
             "xywh",
             "`preds`: they seem to be two corners",
-        ),  # four are close, or three
+        ),  # 4 are close, or 3
     ],
 )
 def test_boxes_are_odd_from_some_numbers_on(found, true, box_format, text):
