@@ -98,6 +98,15 @@ def test_keypoints_in_shares_outside_of_their_boxes_get_a_warning():
         fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, shares).compute()
 
 
+def test_a_batch_of_keypoints_without_ground_truths_is_looked_at():
+    preds, target = keypoint_images(5, 12)
+    metric = DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS)
+    nothing = {name: values[:0] for name, values in target[0].items() if getattr(values, "ndim", 0)}
+    metric.update(preds[:1], [target[0] | nothing])
+    metric.update(preds[1:], target[1:])
+    metric.compute()
+
+
 @pytest.mark.parametrize(("share", "is_odd"), [(0.0, True), (1.005, True), (1.02, False), (-0.02, False)])
 def test_keypoints_at_the_edge_of_the_image_are_shares(share, is_odd):
     boxes = torch.tensor([[30.0, 30.0, 90.0, 90.0]]).repeat(12, 1)

@@ -268,12 +268,7 @@ SHARES, PIXELS, MIXED = (20, 0.1, 0.04), (20, 30.0, 12.0), "seem to be shares of
         ((20, 40.0, 10.0, 1, -5.0), (20, 40.0, 10.0, 1, -5.0), "xywh", None),  # one in twenty has a small size
         ((200, 40.0, 10.0, 2, -5.0), PIXELS, "xywh", "`preds` and `target`: they seem to be two corners"),
         ((200, 40.0, 10.0, 3, -5.0), PIXELS, "xywh", "`target`: they seem to be two corners"),
-        (
-            (20, 39.0, 10.0),
-            (20, 41.0, 10.0),
-            "xywh",
-            "`preds`: they seem to be two corners",
-        ),  # 4 are close, or 3
+        ((20, 39.0, 10.0), (20, 41.0, 10.0), "xywh", "`preds`: they seem to be two corners"),  # 4 are close, or 3
     ],
 )
 def test_boxes_are_odd_from_some_numbers_on(found, true, box_format, text):
