@@ -55,6 +55,7 @@ CHANGES = {
     "default": None,
     "images": _images_and_categories,
     "areas": _areas,
+    "any area": lambda params: setattr(params, "areaRng", [[0, np.inf] for _ in params.areaRng]),
     "one class": lambda params: setattr(params, "useCats", 0),
     "few": lambda params: setattr(params, "maxDets", [1, 2, 5]),
 }

@@ -144,6 +144,8 @@ def test_angles_in_degrees_get_a_warning(of_found, of_true):
 
 def test_angles_that_are_seldom_beyond_a_turn_are_meant():
     fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=3, of_true=1)).compute()
+    almost = [changed(side, "rotated_boxes", lambda boxes: boxes.clamp(min=6.2)) for side in rotated(1)]
+    fed(DetectionMAP(iou_type="rotated"), *almost).compute()  # almost a turn
     fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=0, of_true=0)).compute()
 
 
