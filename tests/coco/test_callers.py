@@ -121,6 +121,8 @@ def test_the_classes_stand_in_the_place_of_pycocotools_until_that_is_undone(inst
     from pycocotools.cocoeval import COCOeval, Params  # noqa: PLC0415
 
     assert (COCO, COCOeval, Params) == (ours.COCO, ours.COCOeval, ours.Params)
+    package = importlib.import_module("pycocotools")
+    assert (package.coco.COCO, package.cocoeval.COCOeval) == (COCO, COCOeval)
     assert mask.__name__ == "pycocotools.mask"
     assert mask is sys.modules["pycocotools.mask"]
     for module in modules()[:2]:  # detectron2 imports the masks from there

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -54,6 +55,7 @@ CHANGES = {
     "default": None,
     "images": _images_and_categories,
     "areas": _areas,
+    "any area": lambda params: setattr(params, "areaRng", [[0, np.inf] for _ in params.areaRng]),
     "one class": lambda params: setattr(params, "useCats", 0),
     "few": lambda params: setattr(params, "maxDets", [1, 2, 5]),
 }
@@ -248,3 +250,20 @@ def test_parameters_get_the_defaults_of_other_shapes():
 def test_nothing_is_downloaded():
     with pytest.raises(NotImplementedError, match="`download` must not be called: nothing is downloaded"):
         COCO().download()
+
+
+@pytest.mark.parametrize("num_ranges", [1, 2, 4])
+def test_shares_get_a_warning_where_there_are_area_ranges_besides_the_first(num_ranges):
+    boxes = [[0.04 * place, 0.03 * place, 0.1 + 0.01 * place, 0.1] for place in range(12)]
+    rows = [{"id": k, "image_id": 1, "category_id": 1, "bbox": box, "area": 0.5} for k, box in enumerate(boxes, 1)]
+    truth = COCO({"images": [{"id": 1}], "categories": [{"id": 1}], "annotations": rows})
+    evaluation = COCOeval(truth, truth.loadRes([row | {"score": 0.5} for row in rows]), "bbox")
+    evaluation.params.areaRng = evaluation.params.areaRng[:num_ranges]
+    evaluation.params.areaRngLbl = evaluation.params.areaRngLbl[:num_ranges]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        evaluation.evaluate()
+        evaluation.accumulate()
+    assert ["Most of 24 checked boxes lie within [0, 1]" in str(one.message) for one in told] == [True] * (
+        num_ranges > 1
+    )

@@ -92,9 +92,10 @@ def test_images_that_are_unknown_or_several_are_refused(write, images, names, me
     assert refusal(write(results(*images), data_set(names))) == f"`dt.json` must have {message}"
 
 
-@pytest.mark.parametrize(("label", "end"), [(0, "; are yours counted from 0?"), (4, "."), (-1, ".")])
+@pytest.mark.parametrize(("label", "end"), [(0, "; are yours counted from 0?"), (4, "."), (-1, "."), (None, ".")])
 def test_unknown_categories_are_told_with_those_of_the_data_set(write, label, end):
-    said = refusal(write(results(1, label=label), data_set()))
+    rows = [{key: each for key, each in row.items() if each is not None} for row in results(1, label=label)]
+    said = refusal(write(rows, data_set()))
     assert said == (
         f"`dt.json` must have a `category_id` of the data set's `categories`; got {label} in image 1; ids of the data"
         f" set: 1, 2, 3{end}"

@@ -25,7 +25,7 @@ _LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 _MOST_SHOWN, _MOST_IDS = 60, 5  # characters of a value, and ids, in a message
 _SWAPPED = (
     "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other way"
-    " round."
+    " round"
 )
 
 
@@ -163,13 +163,13 @@ def _find_images(
 
 def _check_ids(row: Mapping[str, Any], path: str, images: Collection[Any], categories: Collection[Any]) -> None:
     """Raise unless a row is of an image and, if there are any, of a category of the data set."""
-    image, label = row["image_id"], row.get("category_id", 0)
+    image, label = row["image_id"], row.get("category_id")
     if image not in images:
         came = f"one of image {image!r}; ids of the data set: {_listed(images)}"
         raise ValueError(f"`{path}` must have boxes of images of the data set only; got {came}.")
-    if categories and label not in categories:
-        came = f"{row.get('category_id')!r} in image {image!r}; ids of the data set: {_listed(categories)}"
-        also = "." if label else "; are yours counted from 0?"
+    if categories and (0 if label is None else label) not in categories:
+        came = f"{label!r} in image {image!r}; ids of the data set: {_listed(categories)}"
+        also = "; are yours counted from 0?" if label == 0 else "."
         raise ValueError(f"`{path}` must have a `category_id` of the data set's `categories`; got {came}{also}")
 
 
@@ -191,7 +191,8 @@ def _check_files(
 ) -> None:
     """Raise unless there are a list of results, and a data set that COCO's rules are for."""
     if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
-        raise ValueError(f"`{results_path}` must hold a list of objects; got {_shortened(results)}{_SWAPPED}")
+        also = _SWAPPED if isinstance(results, dict) else ""
+        raise ValueError(f"`{results_path}` must hold a list of objects; got {_shortened(results)}{also}.")
     for name in ("images", "annotations"):
         rows = data_set.get(name) if isinstance(data_set, dict) else None
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

@@ -256,6 +256,24 @@ def test_a_bound_on_memory_changes_nothing():
     assert is_same(*(fed(DetectionMAP(max_bytes=size, **options), preds, target).compute() for size in (1, 10**9)))
 
 
+def test_all_labels_are_one_class_in_every_number_but_those_of_the_classes():
+    """With `class_metrics` the classes are matched, too: means, grids and points stay those of the one class."""
+    preds, target = images(19)
+    both, one = (
+        fed(DetectionMAP(average="micro", class_metrics=each, extended_summary=True), preds, target).compute()
+        for each in (True, False)
+    )
+    assert both["precision"].shape[2] == 1
+    names = [name for name in one if not name.endswith("_per_class")]
+    assert is_same({name: both[name] for name in names}, {name: one[name] for name in names})
+    for name in ("map", "f1_50", "precision_50", "confidence_50", "lrp"):
+        values = [
+            fed(DetectionMAP(average="micro", class_metrics=each, metric=name), preds, target).compute()
+            for each in (True, False)
+        ]
+        assert values[0] == values[1], name
+
+
 def test_a_limit_that_is_changed_after_the_metric_was_made_holds():
     preds, target = images(14, 4)
     metric = DetectionMAP(iou_type=("bbox",))

@@ -11,13 +11,13 @@ from tests.metrics.detection.detection_samples import fed
 
 
 def box(x: float) -> list[float]:
-    return [x, 0.0, 10.0, 10.0]
+    return [x, 0.0, 50.0, 50.0]
 
 
 def on_ten_images(lists, labels=(1,)):
     """Ten images with one object of each label that is found, and a detection of a class that is not there."""
     given = zip(("neg_category_ids", "not_exhaustive_category_ids"), lists, strict=True)
-    boxes, labels = torch.tensor([box(20.0 * place) for place in range(len(labels) + 1)]), torch.tensor([*labels, 3])
+    boxes, labels = torch.tensor([box(60.0 * place) for place in range(len(labels) + 1)]), torch.tensor([*labels, 3])
     found = {"boxes": boxes, "scores": torch.full((len(boxes),), 0.9), "labels": labels}
     true = {"boxes": boxes[:-1], "labels": labels[:-1]} | {key: each for key, each in given if each is not None}
     return [found] * 10, [true] * 10

@@ -98,6 +98,28 @@ def test_keypoints_in_shares_outside_of_their_boxes_get_a_warning():
         fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, shares).compute()
 
 
+def test_a_batch_of_keypoints_without_ground_truths_is_looked_at():
+    preds, target = keypoint_images(5, 12)
+    metric = DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS)
+    nothing = {name: values[:0] for name, values in target[0].items() if getattr(values, "ndim", 0)}
+    metric.update(preds[:1], [target[0] | nothing])
+    metric.update(preds[1:], target[1:])
+    metric.compute()
+
+
+@pytest.mark.parametrize(("share", "is_odd"), [(0.0, True), (1.005, True), (1.02, False), (-0.02, False)])
+def test_keypoints_at_the_edge_of_the_image_are_shares(share, is_odd):
+    boxes = torch.tensor([[30.0, 30.0, 90.0, 90.0]]).repeat(12, 1)
+    points = torch.full((12, len(SIGMAS), 3), share)
+    points[:, :, 2] = 2
+    true = {"boxes": boxes, "labels": torch.ones(12, dtype=torch.int64), "keypoints": points}
+    found = {"keypoints": points, "labels": true["labels"], "scores": torch.linspace(0.1, 0.9, 12)}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), [found], [true]).compute()
+    assert ["labeled keypoints" in str(one.message) for one in told] == [True] * is_odd
+
+
 def rotated(seed, num_images=12, *, of_found=1.0, of_true=1.0):
     """Images with rotated boxes, whose angles are multiplied."""
     generator = torch.Generator().manual_seed(seed)
@@ -122,6 +144,8 @@ def test_angles_in_degrees_get_a_warning(of_found, of_true):
 
 def test_angles_that_are_seldom_beyond_a_turn_are_meant():
     fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=3, of_true=1)).compute()
+    almost = [changed(side, "rotated_boxes", lambda boxes: boxes.clamp(min=6.2)) for side in rotated(1)]
+    fed(DetectionMAP(iou_type="rotated"), *almost).compute()  # almost a turn
     fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=0, of_true=0)).compute()
 
 

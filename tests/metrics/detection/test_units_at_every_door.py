@@ -202,3 +202,84 @@ def test_a_bad_classifier_of_well_found_boxes_gets_no_warning(kind):
         "neighbors by turns": lambda labels: labels + torch.arange(len(labels)) % 3 - 1,
     }[kind]
     fed(DetectionMAP(), changed(preds, "labels", change), target).compute()
+
+
+def line_of(num, num_found, shift, num_right=0, num_labels=4):
+    """An image with objects in a line, the first of which are found: some with their label, others with another."""
+    low = 60.0 * torch.arange(num)[:, None]
+    boxes, labels = torch.cat([low, low, low + 40, low + 50], 1), torch.arange(num) % num_labels + 1
+    found = torch.where(torch.arange(num) < num_right, labels, labels + shift)[:num_found]
+    return [{"boxes": boxes[:num_found], "scores": torch.ones(num_found), "labels": found}], [
+        {"boxes": boxes, "labels": labels}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_odd"),
+    [
+        ({"num": 60, "num_found": 60, "shift": -1}, True),
+        ({"num": 60, "num_found": 31, "shift": -1}, True),
+        ({"num": 60, "num_found": 30, "shift": -1}, False),  # most are not found
+        ({"num": 60, "num_found": 60, "shift": -1, "num_right": 5}, True),
+        ({"num": 60, "num_found": 60, "shift": -1, "num_right": 6}, False),  # one in ten is right
+        ({"num": 60, "num_found": 60, "shift": 9}, True),
+        ({"num": 60, "num_found": 30, "shift": 9}, False),
+        ({"num": 10, "num_found": 10, "shift": 9, "num_labels": 1}, True),
+        ({"num": 9, "num_found": 9, "shift": 9, "num_labels": 1}, False),  # too few to say
+        ({"num": 12, "num_found": 9, "shift": 9, "num_labels": 1}, False),
+        ({"num": 14, "num_found": 14, "shift": -1}, True),  # ten pairs besides the first of each label
+        ({"num": 13, "num_found": 13, "shift": -1}, False),
+    ],
+)
+def test_labels_are_odd_from_some_numbers_on(options, is_odd):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fed(DetectionMAP(), *line_of(**options)).compute()
+    assert ["have the label of their detection" in str(one.message) for one in told] == [True] * is_odd
+
+
+def squares(num, side, step, odd=0, odd_side=0.0):
+    """Boxes on a diagonal; the last ones have another side."""
+    low = step * torch.arange(num, dtype=torch.float64)[:, None]
+    sides = torch.where(torch.arange(num)[:, None] < num - odd, side, odd_side)
+    return torch.cat([low, low, low + sides, low + sides], 1)
+
+
+SHARES, PIXELS, MIXED = (20, 0.1, 0.04), (20, 30.0, 12.0), "seem to be shares of the image, the others pixels"
+
+
+@pytest.mark.parametrize(
+    ("found", "true", "box_format", "text"),
+    [
+        (SHARES, PIXELS, "xyxy", MIXED),
+        ((10, 0.1, 0.04), PIXELS, "xyxy", MIXED),
+        ((9, 0.1, 0.04), PIXELS, "xyxy", None),  # too few to say
+        (SHARES, (10, 30.0, 12.0), "xyxy", MIXED),
+        (SHARES, (9, 30.0, 12.0), "xyxy", None),
+        ((20, 0.1, 0.04, 2, 0.6), PIXELS, "xyxy", MIXED),  # the last two end at 1.32 and 1.36
+        ((20, 0.1, 0.04, 3, 0.6), PIXELS, "xyxy", None),
+        ((20, 0.33, 0.04), PIXELS, "xyxy", MIXED),  # the last ends at 1.09
+        ((20, 0.1, 0.04, 20, 1.12), PIXELS, "xyxy", None),  # all end above 1.1
+        (SHARES, (20, 30.0, 12.0, 2, 2.0), "xyxy", MIXED),  # two of less than three pixels
+        (SHARES, (20, 30.0, 12.0, 3, 2.0), "xyxy", None),
+        (SHARES, (20, 2.1, 3.0), "xyxy", MIXED),
+        (PIXELS, (20, 40.0, 12.0), "xywh", "`preds` and `target`: they seem to be two corners"),
+        ((19, 30.0, 12.0), (19, 40.0, 12.0), "xywh", None),
+        ((20, 40.0, 10.0, 1, -5.0), (20, 40.0, 10.0, 1, -5.0), "xywh", None),  # one in twenty has a small size
+        ((200, 40.0, 10.0, 2, -5.0), PIXELS, "xywh", "`preds` and `target`: they seem to be two corners"),
+        ((200, 40.0, 10.0, 3, -5.0), PIXELS, "xywh", "`target`: they seem to be two corners"),
+        ((20, 39.0, 10.0), (20, 41.0, 10.0), "xywh", "`preds`: they seem to be two corners"),  # 4 are close, or 3
+    ],
+)
+def test_boxes_are_odd_from_some_numbers_on(found, true, box_format, text):
+    found, true = squares(*found), squares(*true)
+    metric = DetectionMAP(box_format, max_detection_thresholds=[300])
+    metric.update(
+        [{"boxes": found, "scores": torch.ones(len(found)), "labels": torch.ones(len(found), dtype=torch.int64)}],
+        [{"boxes": true, "labels": torch.ones(len(true), dtype=torch.int64)}],
+    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        metric.compute()
+    assert len(told) == (text is not None)
+    assert all(text in str(one.message) for one in told)
