@@ -358,7 +358,7 @@ def _vector(argument: str, value: Tensor, length: int | None, device: _Device) -
     return value
 
 
-def _are_strings(value: object) -> bool:
+def _are_strings(value: Any) -> bool:
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         return value.dtype.kind in "US"
     is_list = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)

@@ -316,11 +316,11 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _name(self, name: str | None) -> str:
         """A reported number that is a mean over queries, the first if none is named."""
-        first, *others = self.averaged
-        if name is None:
-            return first
-        _checks.one_of("name", name, (first, *others))
-        return name
+        averaged = [*self.averaged]
+        if name is None and averaged:
+            return averaged[0]
+        _checks.one_of("name", name, averaged)
+        return str(name)
 
     def _problem(self, method: str, instead: str) -> RetrievalProblem:
         # A metric keeps its samples to itself: its results hold only what they were asked for.
