@@ -358,11 +358,10 @@ def _vector(argument: str, value: Tensor, length: int | None, device: _Device) -
     return value
 
 
-def _are_strings(value: Any) -> bool:
-    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+def _are_strings(value: object) -> bool:
+    if isinstance(value, np.ndarray) and (value.dtype.kind != "O" or not value.ndim):
         return value.dtype.kind in "US"
-    is_list = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
-    return is_list and len(value) > 0 and isinstance(value[0], str)
+    return isinstance(value, (list, tuple, np.ndarray)) and len(value) > 0 and isinstance(value[0], str)
 
 
 def _kind(value: object) -> str:
