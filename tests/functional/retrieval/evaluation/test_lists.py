@@ -271,6 +271,7 @@ def test_huge_numbers_of_items_are_no_trouble():
     assert evaluate_lists([[huge - 1, huge], [huge, 5]], [[huge], [5, huge - 1]])["map"] == (1 / 2 + 1 / 2 / 2) / 2
     # Five times 2^62, and 2^63, do not fit int64.
     assert evaluate_lists([[4, huge - 1]] * 5, [[huge - 1]] * 5)["map"] == 1 / 2
+    assert evaluate_lists([[2**63 - 1, huge]], [[huge]])["map"] == 1 / 2
     assert evaluate_lists([[2**63 - 1, 4]], [[4]])["map"] == evaluate_lists([[4, 5]], [[4, 2**63 - 1]])["map"] == 1 / 2
 
 
