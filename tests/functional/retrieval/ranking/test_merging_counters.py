@@ -1,6 +1,7 @@
 """Counters add up where they counted other items of one problem, and say so where they did not."""
 
 import copy
+import itertools
 import pickle
 import threading
 import warnings
@@ -92,6 +93,12 @@ def test_the_same_block_in_two_calls_is_told_once():
     surveying.survey(*large_block())
     with pytest.warns(UserWarning, match=TWICE):
         surveying.survey(*large_block())
+
+
+@pytest.mark.parametrize("size", [8, 64, 65, 200])
+def test_eight_items_or_more_tell_a_block(size):
+    with pytest.warns(UserWarning, match=TWICE):
+        counted([large_block(size=size)]).merge(counted([large_block(size=size)]))
 
 
 def test_a_block_that_is_refused_by_a_filter_of_warnings_is_not_counted():
@@ -231,6 +238,18 @@ def of_a_module():
     return lambda q, g: math.matmul(q, g.T)
 
 
+def over(value):
+    return lambda q, g: q @ g.T if value else g
+
+
+def negated(q, g, factor=1.0):
+    return factor * (q @ g.T)
+
+
+WORDS = ["word" * number for number in (2, 2)]  # two objects
+TWO_WORDS = itertools.cycle([WORDS, WORDS[:1] * 2])
+TWO_SETS = itertools.cycle([{*each} for each in ([0, 8], [8, 0])])  # they list their items in this order
+
 SAME = {
     "closures over equal values": lambda: scaled(2.0),
     "closures over equal tensors": lambda: scaled(torch.tensor([2.0])),
@@ -240,9 +259,19 @@ SAME = {
     "methods": lambda: learned(0).forward,
     "closures over modules of Python": of_a_module,
     "functions of C": lambda: torch.matmul,
+    "closures over equal strings": lambda: over(next(TWO_WORDS)),
+    "closures over equal sets": lambda: over(next(TWO_SETS)),
 }
 OTHER = {
     "code": (lambda q, g: q @ g.T, lambda q, g: -torch.cdist(q, g)),
+    "operators": (lambda q, g: (q @ g.T) * 2, lambda q, g: (q @ g.T) + 2),
+    "functions that are called": (lambda q, g: torch.add(q @ g.T, 1), lambda q, g: torch.sub(q @ g.T, 1)),
+    "defaults": (lambda q, g, factor=1.0: factor * (q @ g.T), lambda q, g, factor=2.0: factor * (q @ g.T)),
+    "defaults by name": (
+        lambda q, g, *, factor=1.0: factor * (q @ g.T),
+        lambda q, g, *, factor=2.0: factor * (q @ g.T),
+    ),
+    "names, whose globals may differ": (default, negated),
     "constants": (lambda q, g: 1 * (q @ g.T), lambda q, g: 3 * (q @ g.T)),
     "closures": (scaled(2.0), scaled(3.0)),
     "closures over tensors": (scaled(torch.tensor([2.0])), scaled(torch.tensor([3.0]))),

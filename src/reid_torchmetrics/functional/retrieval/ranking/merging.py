@@ -45,7 +45,7 @@ def described(value: Any) -> str:
     be pickled, such as one that closes over a lock, has another text in each call.
     """
     if isinstance(value, Tensor):
-        bits = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data
+        bits = value.cpu().contiguous().view(-1).view(torch.uint8).numpy().data
         return f"{value.dtype} {list(value.shape)} of hash {_hash(bits)}"
     if callable(value):
         return f"{getattr(value, '__qualname__', type(value).__qualname__)} of hash {_hash_of_function(value)}"
