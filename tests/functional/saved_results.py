@@ -88,7 +88,7 @@ DETECTION: dict[str, Callable] = {
     "yolov4": lambda: detections(YoloMAP(matching="yolov4")),
     "no images": no_images,
     "function": problems.coco,
-    "tensors": lambda: coco_evaluate(*TENSORS),
+    "tensors": lambda: coco_evaluate(*TENSORS, across_classes=True),
     "voc of tensors": lambda: voc_evaluate(*TENSORS),
     "yolo of tensors": lambda: yolo_evaluate(*TENSORS),
     "lvis": lambda: evaluate_images(*images(0), evaluator="lvis"),

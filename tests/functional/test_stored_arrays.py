@@ -174,3 +174,26 @@ def test_results_that_could_not_be_loaded_are_not_saved(tmp_path):
     with pytest.raises(ValueError, match=r"`values\.map` must lie in"):
         replace(results, values={"map": results.values["map"] + 7}).save(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("embeddings", "values.map", 7.0),
+        ("embeddings", "cmc", -0.5),
+        ("cut lists", "values.mean_rank", 0.5),
+        ("graded lists", "ranks.judged.grade", 0.0),
+        ("graded lists", "ranks.judged.num_before", -1),
+        ("drawn", "values.map", np.nan),
+        ("drawn", "weight", 1.5),
+        ("coco", "averages.recall", 7.0),
+        ("ultralytics", "averages.at_confidence.f1", 1.5),
+        ("localization", "matches.overlaps", -0.5),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused_of_every_version(name, place, value, tmp_path):
+    results = ALL[name]()
+    header, arrays = parts_of(contents_of(results, tmp_path))
+    changed = arrays | {place: with_another_first(arrays[place], value)}
+    said = refused(file_of(header | {"version": "0.0.9"}, changed), tmp_path, type(results))
+    assert place.removeprefix("ranks.") in said
