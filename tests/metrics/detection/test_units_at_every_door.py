@@ -238,6 +238,14 @@ def test_labels_are_odd_from_some_numbers_on(options, is_odd):
     assert ["have the label of their detection" in str(one.message) for one in told] == [True] * is_odd
 
 
+def test_one_large_class_that_is_taken_for_another_gets_no_warning():
+    """91 of 100 objects have the label of another class, but nine classes of ten are right."""
+    preds, target = line_of(100, 100, 0, num_labels=1)
+    for item, label in ((preds[0], 2), (target[0], 1)):
+        item["labels"] = torch.cat([torch.full((91,), label), torch.arange(11, 20)])
+    fed(DetectionMAP(), preds, target).compute()
+
+
 def squares(num, side, step, odd=0, odd_side=0.0):
     """Boxes on a diagonal; the last ones have another side."""
     low = step * torch.arange(num, dtype=torch.float64)[:, None]
