@@ -136,3 +136,46 @@ def test_results_that_do_not_belong_to_the_data_set_are_refused():
         truth.loadRes({})
     with pytest.raises(ValueError, match=r"`annotations` must have a `segmentation`.* for annotation 9\.$"):
         truth.annToMask({"id": 9, "image_id": IMAGES[0]})
+
+
+def shown(annotations, **options):
+    """What `showAnns` adds to empty axes."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    COCO(
+        {
+            "images": [{"id": 1, "height": 30, "width": 40}],
+            "categories": [{"id": 1, "skeleton": [[1, 2], [2, 3], [3, 1]]}],
+            "annotations": [],
+        }
+    ).showAnns(annotations, **options)
+    return pyplot.gca()
+
+
+def test_polygons_boxes_and_masks_are_shown_where_they_are():
+    of = {"image_id": 1, "category_id": 1, "bbox": [3, 2, 17, 18]}
+    data_set = COCO({"images": [{"id": 1, "height": 30, "width": 40}]})
+    mask = data_set.annToRLE(of | {"segmentation": [POLYGON]})
+    axes = shown([of | {"segmentation": [POLYGON, POLYGON[::-1]]}, of | {"segmentation": mask}], draw_bbox=True)
+    polygons = [patch.get_path().vertices[:-1].ravel().tolist() for patch in axes.patches[:2]]
+    assert polygons == [POLYGON, POLYGON[::-1]]
+    assert [patch.get_bbox().bounds for patch in axes.patches[2:]] == [(3, 2, 17, 18)] * 2
+    (image,) = (each.get_array() for each in axes.images)
+    expected = data_set.annToMask(of | {"segmentation": mask})
+    assert (image[:, :, 3] == expected / 2).all()
+    assert expected.any()
+
+
+def test_visible_keypoints_are_shown_with_their_bones():
+    axes = shown([{"image_id": 1, "category_id": 1, "keypoints": [1, 2, 2, 5, 6, 1, 9, 9, 0]}])
+    bone, points = (line.get_xydata().tolist() for line in axes.lines)
+    assert bone == points == [[1, 2], [5, 6]]
+
+
+def test_captions_are_printed_and_what_is_neither_is_refused(capsys):
+    COCO().showAnns([{"caption": "a cat"}, {"caption": "a dog"}])
+    assert capsys.readouterr().out == "a cat\na dog\n"
+    COCO().showAnns([])
+    with pytest.raises(
+        ValueError, match=r"^`anns` must have a `segmentation`, `keypoints` or a `caption`; got the keys"
+    ):
+        COCO().showAnns([{"id": 3, "bbox": [0, 0, 1, 1]}])

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import readable
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
 
@@ -170,6 +171,50 @@ class COCO:
             NotImplementedError: always.
         """
         raise NotImplementedError("`download` must not be called: nothing is downloaded; get images by `coco_url`.")
+
+    def showAnns(self, anns: Sequence[Row], draw_bbox: bool = False) -> None:  # noqa: FBT002 - theirs
+        """Draw masks, keypoints and, if asked for, boxes into the current axes of Matplotlib; print captions.
+
+        Colors are those of Matplotlib's cycle, where pycocotools draws them by chance.
+
+        Raises:
+            ModuleNotFoundError: Matplotlib is not installed.
+            ValueError: an annotation with neither a mask, keypoints nor a caption.
+        """
+        for ann in anns:
+            if not {"segmentation", "keypoints", "caption"} & ann.keys():
+                rule = "must have a `segmentation`, `keypoints` or a `caption`"
+                raise ValueError(f"`anns` {rule}; got the keys {[*ann]} of annotation {ann.get('id')!r}.")
+        for ann in anns:
+            if "caption" in ann:
+                print(ann["caption"])  # noqa: T201 - as pycocotools
+            else:
+                self._draw(ann, draw_bbox=draw_bbox)
+
+    def _draw(self, ann: Row, *, draw_bbox: bool) -> None:
+        require("`showAnns`", "matplotlib")
+        from matplotlib import pyplot as plt  # noqa: PLC0415 - optional
+        from matplotlib.colors import to_rgb  # noqa: PLC0415
+        from matplotlib.patches import Polygon, Rectangle  # noqa: PLC0415
+
+        axes = plt.gca()
+        axes.set_autoscale_on(False)
+        color = f"C{len(axes.patches) + len(axes.lines) + len(axes.images)}"
+        segmentation = ann.get("segmentation", [])
+        if isinstance(segmentation, Mapping):
+            mask = self.annToMask(ann)
+            axes.imshow(np.dstack([np.full((*mask.shape, 3), to_rgb(color)), mask / 2]))  # clear elsewhere
+        for corners in [] if isinstance(segmentation, Mapping) else segmentation:
+            points = np.reshape(corners, (-1, 2))
+            axes.add_patch(Polygon(points, facecolor=(*to_rgb(color), 0.4), edgecolor=color, linewidth=2))
+        x, y, visible = np.reshape(ann.get("keypoints", []), (-1, 3)).T
+        for ends in np.array(self.cats.get(ann.get("category_id"), {}).get("skeleton", []), dtype=int) - 1:
+            if len(x) and (visible[ends] > 0).all():
+                axes.plot(x[ends], y[ends], color=color, linewidth=3)
+        axes.plot(x[visible > 0], y[visible > 0], "o", color=color, markersize=8, markeredgecolor="black")
+        if draw_bbox:
+            left, top, width, height = ann["bbox"]
+            axes.add_patch(Rectangle((left, top), width, height, fill=False, edgecolor=color, linewidth=2))
 
     def annToRLE(self, ann: Row) -> Row:
         """The mask of an annotation, also of polygons: its `size` and `counts`, bytes in COCO's compressed form."""
