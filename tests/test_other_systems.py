@@ -48,7 +48,7 @@ def unencoded(source: str) -> list[str]:
 def _is_of_text(function: str, arguments: list[ast.expr]) -> bool:
     owner, _, name = function.rpartition(".")
     modes = [each.value for each in arguments if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    opens = name == "open" and owner not in ("Image", "PIL.Image", "tarfile", "fsspec")
+    opens = name == "open" and owner not in ("Image", "PIL.Image", "archive", "tarfile", "fsspec")
     return name in ("read_text", "write_text") or (opens and not any("b" in mode for mode in modes))
 
 

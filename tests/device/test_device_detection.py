@@ -48,7 +48,7 @@ from reid_torchmetrics.functional.detection.inputs import Sides, box_areas, to_x
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.found_classes import true_positives
-from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.detection_samples import fed, images, with_lists
 from tests.metrics.detection.mask_samples import mask_images
 
 PREDICTED, TRUE = images(51, 12, with_ids=True)
@@ -273,7 +273,7 @@ def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
 def test_every_evaluator_gives_the_results_of_the_cpu(device, deterministic, evaluator):
     def results(where):
         held = {"across_classes": True, "boxes": True}
-        found = detection.evaluate_images(*moved((PREDICTED, TRUE), where), evaluator=evaluator, **held)
+        found = detection.evaluate_images(*moved((PREDICTED, with_lists(TRUE)), where), evaluator=evaluator, **held)
         worst = found.worst_images(2)
         return [found.summary(), found.to_dict(), found.confusion_matrix(), worst, found.boxes_of(worst.image)]
 

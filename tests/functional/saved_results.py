@@ -13,7 +13,7 @@ from tests.found_classes import images_of
 from tests.functional.retrieval.evaluation import two_models
 from tests.functional.retrieval.evaluation.one_call import GALLERY, LABELS, LISTS, QUERY, SCORES
 from tests.functional.retrieval.evaluation.test_person_search import SCENE
-from tests.metrics.detection.detection_samples import fed, images, named
+from tests.metrics.detection.detection_samples import fed, images, named, with_lists
 from tests.report import problems
 from tests.stream_problems import counter_of, drawn
 
@@ -91,7 +91,7 @@ DETECTION: dict[str, Callable] = {
     "tensors": lambda: coco_evaluate(*TENSORS, across_classes=True),
     "voc of tensors": lambda: voc_evaluate(*TENSORS),
     "yolo of tensors": lambda: yolo_evaluate(*TENSORS),
-    "lvis": lambda: evaluate_images(*images(0), evaluator="lvis"),
+    "lvis": lambda: evaluate_images(images(0)[0], with_lists(images(0)[1]), evaluator="lvis"),
 }
 COMPARISON: dict[str, Callable] = {
     "two models": lambda: two_models.compared(two_models.evaluated(0), two_models.evaluated(1), per_identity=True),

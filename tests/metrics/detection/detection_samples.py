@@ -24,6 +24,11 @@ def box(*corners: float) -> Tensor:
     return torch.tensor([corners], dtype=torch.float32)
 
 
+def with_lists(target: Dicts) -> Dicts:
+    """Images with a class that is known to be absent, as LVIS lists it."""
+    return [item | {"neg_category_ids": [4]} for item in target]
+
+
 def images(
     seed: int, num_images: int = 12, *, num_classes: int = 4, num_levels: int = 12, with_ids: bool = False
 ) -> tuple[Dicts, Dicts]:

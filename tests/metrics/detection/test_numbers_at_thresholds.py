@@ -8,7 +8,7 @@ from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP, write_repo
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import compare
 from reid_torchmetrics.plot import plot_comparison
-from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.detection_samples import fed, images, with_lists
 
 METRICS = {
     "coco": lambda: DetectionMAP(iou_thresholds=[0.5, 0.6]),
@@ -23,11 +23,12 @@ LACKING = {"voc at 0.75": {"map_50"}, "neither": {"map_50", "map_75"}}
 
 @pytest.mark.parametrize("name", METRICS)
 def test_a_number_at_a_threshold_that_is_not_the_metrics_is_left_out(name, tmp_path):
-    metric, lacking = fed(METRICS[name](), *images(0)), LACKING.get(name, {"map_75"})
+    preds, target = images(0)
+    metric, lacking = fed(METRICS[name](), preds, with_lists(target)), LACKING.get(name, {"map_75"})
     results = metric.results()
     names = {"map", "map_50", "map_75"} - lacking
     comparison = compare(results, results, repeats=3, permutations=3)
-    page = write_report(results, tmp_path / "page.html", comparison=comparison).read_text()
+    page = write_report(results, tmp_path / "page.html", comparison=comparison).read_text(encoding="utf-8")
     figure, _ = plot_comparison(comparison)
     labels = [text.get_text() for text in figure.findobj(match=lambda each: hasattr(each, "get_text"))]
     for each in ("map", "map_50", "map_75"):

@@ -255,7 +255,7 @@ def compare(
     (first, ours), *others = models.items()
     for name, results in models.items():
         if not isinstance(results, (RetrievalResults, PairedByImages)) or type(results) is not type(ours):
-            came = type(results).__name__
+            came = "dict" if isinstance(results, dict) else type(results).__name__
             raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {came}.")
     # The same draws for each model but the first.
     draws = _QUERY_DRAWS if isinstance(ours, RetrievalResults) else _IMAGE_DRAWS

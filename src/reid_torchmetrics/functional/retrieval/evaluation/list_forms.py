@@ -218,8 +218,12 @@ def _ranked(rows: list[Any]) -> list[Any]:
             raise TypeError(f"`retrieved` must hold lists, which have an order; got {type(row).__name__}.")
     scores = _read_scores([row for row in rows if isinstance(row, Mapping)])
     rising = np.sort(scores, axis=1)
-    of_runs = zip((rising[:, 1:] == rising[:, :-1]).any(1).tolist(), scores, strict=True)
-    return [_by_score(row, *next(of_runs)) if isinstance(row, Mapping) else row for row in rows]
+    are_tied = (rising[:, 1:] == rising[:, :-1]).any(1).tolist()
+    runs = (place for place, row in enumerate(rows) if isinstance(row, Mapping))
+    ordered = [*rows]
+    for place, any_tied, of_run in zip(runs, are_tied, scores, strict=True):
+        ordered[place] = _by_score(rows[place], any_tied, of_run)
+    return ordered
 
 
 def _by_score(run: Mapping[Any, Any], any_tied: bool, scores: NDArray[np.float32]) -> list[Any]:
