@@ -210,6 +210,8 @@ def whole_labels(argument: str, value: object, length: int | None = None, device
 
     To look at floats waits for their device.
     """
+    if isinstance(value, Tensor) and value.dtype in _INTEGER_DTYPES:  # at once: `update` is called often
+        return integer_labels(argument, value, length, device)
     if isinstance(value, Tensor) or not _are_strings(value):
         value = _tensor(argument, value, device)
         value = _whole(argument, value) if value.dtype in _FLOATING_DTYPES else value

@@ -167,7 +167,7 @@ class GrowingStates(Metric):
 
     def _said(self) -> Said:
         """What this metric was warned of since `reset`; metrics of a compute group share batches, and hear it once."""
-        batches = self._held()[self._owned] if self._owned else []
+        batches = (self._states_before_forward or vars(self))[self._owned] if self._owned else []
         return Said(_heard.setdefault(batches[0], self._told) if batches else self._told)
 
     def _warn(self, about: str, text: str) -> None:

@@ -178,8 +178,10 @@ def _warn_of_boxes(said: Said, sides: Sequence[Tensor], area: float, box_format:
 
 
 def _warn_of_corners(said: Said, sides: Sequence[Tensor], box_format: str) -> None:
+    if box_format == "xyxy":
+        return
     names = [f"`{name}`" for name, boxes in zip(("preds", "target"), sides, strict=True) if _are_corners(boxes)]
-    if names and box_format != "xyxy":
+    if names:
         _warn(said, "corners", min(map(len, sides)), " and ".join(names))
 
 
