@@ -127,6 +127,7 @@ BROKEN = [
     ("evaluate g.npz g.npz --fail-under map=high", "`--fail-under` must be words such as NAME=VALUE"),
     ("evaluate g.npz g.npz --report a_file/report.html", "a_file/report.html: must be a path to write to"),
     ("evaluate g.npz g.npz --save no_shards", "no_shards: must be a file to write to"),
+    ("evaluate g.npz g.npz --pictures a_file", "a_file: must be a folder to write to"),
     ("evaluate g.npz g.npz g.npz --max-rank 5", "`source` must name files"),
     ("lists bad.run good.qrels", "bad.run:2: "),
     ("lists twice.run good.qrels", "twice.run:2: a query must have an item once"),
@@ -166,7 +167,7 @@ BROKEN = [
 def test_a_broken_input_is_one_line_that_names_it(command, tmp_path, words, line):
     name, *rest = words.split()
     outputs = [] if name == "protocols" else [each for each in OUT if rest[-2:-1] != [each]]
-    said = command(name, *(outputs if not {"--report", "--save"} & {*rest} else []), *rest)
+    said = command(name, *(outputs if not {"--report", "--save", "--pictures"} & {*rest} else []), *rest)
     last = said.err.splitlines()[-1]
     assert last.startswith(f"reid-torchmetrics: {line}"), said.err
     assert said.status == 1

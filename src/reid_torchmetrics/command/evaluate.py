@@ -126,7 +126,7 @@ class _Tables:
         """
         for key, name in self.names.items() if self.paths else ():
             shares = [sum(key in used for used in files) / len(files) for files in self._used.values()]
-            if {*shares} not in ({0, 1}, {1}):
+            if {*shares} != {0, 1}:  # labels that both kinds have are refused before
                 raise ValueError(f"`--names` must name arrays or columns that are in the files; got {key}={name}.")
         if self.pattern is not None and not self._has_file_names:
             raise ValueError(
