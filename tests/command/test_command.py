@@ -193,7 +193,9 @@ def test_lists_of_trec_and_of_an_index(command, tmp_path):
     assert numbers(said) == evaluate_lists(run, qrels).means
     np.save(tmp_path / "I.npy", np.array([[4, 2, -1], [0, 1, 2]]))
     (tmp_path / "truth.json").write_text("[[2], [0]]", encoding="utf-8")
-    assert numbers(command("lists", "I.npy", "truth.json", "--reports", "map", "--json", "-")) == {"map": 0.75}
+    words = ["lists", "I.npy", "truth.json", "--reports", "map", "--json", "-"]
+    assert numbers(command(*words)) == {"map": 0.75}
+    assert [command(*words, "--fail-under", f"map={least}").status for least in (0.75, 0.7501)] == [0, 1]
 
 
 def test_results_files_are_compared(command, files, problem, tmp_path):

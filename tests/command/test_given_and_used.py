@@ -230,6 +230,20 @@ def test_a_name_is_used_on_both_sides(command, tmp_path):
     assert "`--names` must name arrays or columns that are in the files; got identities=zoo." in said.err
 
 
+@pytest.mark.parametrize("make", [two_files, array_of_roles])
+@pytest.mark.parametrize("column", ["identities", "role"])
+def test_labels_that_come_twice_are_refused(command, tmp_path, make, column):
+    values = LABELS["identities"] if column == "identities" else np.where(IS_QUERY, "query", "gallery")
+    (tmp_path / "labels.csv").write_text(table({column: values, "camid": LABELS["cameras"]}), encoding="utf-8")
+    said = command("evaluate", *make(tmp_path, with_columns()), "--labels", "labels.csv")
+    if make is two_files and column == "role":
+        assert said.status == 0  # which these files do not have
+    else:
+        name = column.replace("role", "roles")
+        assert f"labels.csv: `{name}` must come once; got it from " in said.err
+        assert said.status == 1
+
+
 @pytest.mark.parametrize("make", INPUTS)
 def test_a_pattern_of_file_names_without_them_is_refused(command, tmp_path, make):
     said = command("evaluate", *make(tmp_path, with_columns("cameras")), "--file-names", "market1501")
