@@ -251,6 +251,22 @@ def test_a_pattern_of_file_names_without_them_is_refused(command, tmp_path, make
     assert "`--file-names` must come with a table of file names without identities; got 'market1501'." in said.err
 
 
+@pytest.mark.parametrize(
+    ("words", "form"),
+    [
+        ([], "{:04d}_c{}s1_000151_01.jpg"),
+        (["--file-names", "msmt17"], "{:04d}_000_{:02d}_0303morning_0015_0.jpg"),
+        (["--file-names", r"(?P<identity>\d+)-(?P<camera>\d+)"], "{}-{}"),
+    ],
+)
+def test_file_names_become_labels_where_there_are_no_identities(command, tmp_path, words, form):
+    labels = with_columns("cameras")
+    paths = [form.format(*each) for each in zip(*labels.values(), strict=True)]
+    files = one_table(tmp_path, labels)
+    (tmp_path / "labels.csv").write_text(table({"path": np.array(paths)}), encoding="utf-8")
+    assert values_of(command("evaluate", *files, *words, "--json", "-")) == expected(labels)
+
+
 def test_file_names_beside_identities_are_said_not_to_count(command, tmp_path):
     words = one_table(tmp_path, with_columns("cameras"))
     paths = np.array([f"{number:04d}_c1s1_0.jpg" for number in range(NUM_ALL)])
