@@ -281,7 +281,9 @@ def test_file_names_beside_identities_are_said_not_to_count(command, tmp_path):
 @pytest.mark.parametrize("make", INPUTS)
 def test_a_rule_about_cameras_that_was_asked_for_needs_cameras(command, tmp_path, make):
     words = make(tmp_path, with_columns())
-    assert command("evaluate", *words).status == 0  # nobody asked for the rule
+    said = command("evaluate", *words)
+    assert said.status == 0  # nobody asked for the rule
+    assert "no cameras: `same_camera` 'same_identity' of market1501 drops nothing" in said.err
     for asked in (["--protocol", "market1501"], ["--same-camera", "all"], ["--camera-map", '{"1": 2}']):
         said = command("evaluate", *words, *asked)
         assert said.status == 1, asked

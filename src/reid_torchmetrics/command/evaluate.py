@@ -219,11 +219,13 @@ def _check_labels(sides: Mapping[str, Sequence[SampleFile]], protocol: Protocol,
             f" `--names {name}=NAME`; got none in the files."
         )
     rules = {name: getattr(protocol, name) for name in ("same_camera", "cmc_same_camera", "camera_map")}
-    for name, rule in rules.items():
-        if "cameras" not in names and rule not in (None, "keep", ()) and {name, "protocol"} & {*typed}:
+    for name, rule in rules.items() if "cameras" not in names else ():
+        if rule not in (None, "keep", ()) and {name, "protocol"} & {*typed}:
             raise ValueError(
                 f"`cameras` must be given for `{name}` {rule!r}, or `--same-camera keep`; got none in the files."
             )
+        if rule not in (None, "keep", ()):
+            say(f"no cameras: `{name}` {rule!r} of {protocol.name} drops nothing")
 
 
 def _evaluated(
