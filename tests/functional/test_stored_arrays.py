@@ -9,9 +9,11 @@ from io import BytesIO
 
 import numpy as np
 import pytest
+import torch
 
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
+from reid_torchmetrics.functional.stored_arrays import StoredArray
 from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.functional.test_result_files import contents_of, refused, reloaded, with_header
 from tests.report import problems
@@ -157,14 +159,30 @@ def with_field(each: dict, kind: str, field: str, value: object) -> dict:
     return each
 
 
-def test_numbers_are_those_of_the_ranks_in_files_of_this_version(tmp_path):
-    header, arrays = parts_of(contents_of(RETRIEVAL["embeddings"](), tmp_path))
-    changed = arrays | {"values.map": with_another_first(arrays["values.map"], 0.75)}
-    said = refused(file_of(header, changed), tmp_path, RetrievalResults)
-    assert said.endswith("`values.map` must be what matches or ranks give; got other values.")
+@pytest.mark.parametrize(("name", "place"), [("embeddings", "values.map"), ("coco", "averages.recall")])
+def test_numbers_are_those_of_the_ranks_or_matches_in_files_of_this_version(name, place, tmp_path):
+    results = ALL[name]()
+    header, arrays = parts_of(contents_of(results, tmp_path))
+    changed = arrays | {place: with_another_first(arrays[place], 0.625)}
+    said = refused(file_of(header, changed), tmp_path, type(results))
+    name_of_field = place if name == "embeddings" else place.removeprefix("averages.")
+    assert said.endswith(f"`{name_of_field}` must be what matches or ranks give; got other values.")
     # An earlier version may have computed it otherwise.
     (tmp_path / "earlier.npz").write_bytes(file_of(header | {"version": "0.0.9"}, changed))
-    assert 0.75 in RetrievalResults.load(tmp_path / "earlier.npz").values["map"].tolist()
+    assert difference(results, type(results).load(tmp_path / "earlier.npz")) != ""
+
+
+def test_names_of_queries_are_as_many_as_queries(tmp_path):
+    header, arrays = parts_of(contents_of(RETRIEVAL["named lists"](), tmp_path))
+    text = json.dumps(header)
+    cut = text.replace('"query_names": {"$tuple": ["q", "r"]}', '"query_names": {"$tuple": ["q"]}')
+    assert cut != text
+    assert "query_names" in refused(file_of(json.loads(cut), arrays), tmp_path, RetrievalResults)
+
+
+def test_bits_of_bfloat16_are_int16():
+    with pytest.raises(TypeError, match=r"^bits of bfloat16 must be int16; got float32\.$"):
+        StoredArray("float32", (2,), lambda: torch.zeros(2)).as_bfloat16()
 
 
 def test_results_that_could_not_be_loaded_are_not_saved(tmp_path):
