@@ -180,14 +180,15 @@ def _add_labels(sides: dict[str, list[SampleFile]], given: _Tables) -> None:
                 raise ValueError(
                     f"{said}: `{name}` must have a row for each of {ends[-1]} {role} embeddings; got {len(values)}."
                 )
-            for place, (file, end) in enumerate(zip(files, ends, strict=True)):
-                rows = values[end - len(file.embeddings) : end]
-                if name in file.labels or (name == "roles" and file.roles is not None):
-                    raise ValueError(f"{said}: `{name}` must come once; got it from {file.path}, too.")
-                if name == "roles":
-                    files[place] = replace(file, roles=rows)
-                else:
-                    file.labels[name] = rows
+            parts = [values[end - len(file.embeddings) : end] for file, end in zip(files, ends, strict=True)]
+            files[:] = [_with_label(file, name, rows, said) for file, rows in zip(files, parts, strict=True)]
+
+
+def _with_label(file: SampleFile, name: str, rows: NDArray[Any], said: str) -> SampleFile:
+    """A file with a label, or roles, of a table."""
+    if name in file.labels or (name == "roles" and file.roles is not None):
+        raise ValueError(f"{said}: `{name}` must come once; got it from {file.path}, too.")
+    return replace(file, roles=rows) if name == "roles" else replace(file, labels=file.labels | {name: rows})
 
 
 def _by_side(table: dict[str, NDArray[Any]], said: str, num_queries: int) -> list[dict[str, NDArray[Any]]]:

@@ -24,6 +24,11 @@ def box(*corners: float) -> Tensor:
     return torch.tensor([corners], dtype=torch.float32)
 
 
+def changed(items: Dicts, key: str, change: Callable[[Tensor], Tensor]) -> Dicts:
+    """Images with another value of a key."""
+    return [item | {key: change(item[key])} for item in items]
+
+
 def with_lists(target: Dicts) -> Dicts:
     """Images with a class that is known to be absent, as LVIS lists it."""
     return [item | {"neg_category_ids": [4]} for item in target]

@@ -8,7 +8,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection.evaluation import units
-from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.detection_samples import changed, fed, images
 from tests.metrics.detection.keypoint_samples import SIGMAS, keypoint_images
 
 NORMALIZED = torch.tensor([1 / 200, 1 / 150, 1 / 200, 1 / 150])
@@ -19,11 +19,6 @@ def _every_warning_is_an_error():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
-
-
-def changed(items, key, change):
-    """Images with another value of a key."""
-    return [item | {key: change(item[key])} for item in items]
 
 
 def in_shares(items):

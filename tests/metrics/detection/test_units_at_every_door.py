@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.detection import (
     voc_evaluate,
     yolo_evaluate,
 )
-from tests.metrics.detection.detection_samples import fed
+from tests.metrics.detection.detection_samples import changed, fed
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +23,6 @@ def _every_warning_is_an_error():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
-
-
-def changed(items, key, change):
-    """Images with another value of a key."""
-    return [item | {key: change(item[key])} for item in items]
 
 
 IDS_OF_COCO = torch.tensor([each for each in range(1, 91) if each not in (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)])
