@@ -53,6 +53,9 @@ class NamedNumbers(ABC):
         """The names of the numbers, so that `dict(results)` gives them."""
         return [*self.means]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.means
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 

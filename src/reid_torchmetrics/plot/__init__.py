@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 from .boxes import draw_box_grid, draw_boxes
 from .boxes import judged_like as judged_like
 from .detection_curves import plot_detection_confidence, plot_detection_curve, plot_detection_precision_recall
@@ -48,14 +45,3 @@ __all__ = [
     "plot_scores",
     "plot_tpir",
 ]
-
-_OLD_NAMES = {"plot_confidence": plot_detection_confidence, "plot_precision_recall": plot_detection_precision_recall}
-
-
-def __getattr__(name: str) -> Any:
-    """Give a function by its name of 0.1.0, with one warning."""
-    if name not in _OLD_NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    plot = globals()[name] = _OLD_NAMES[name]  # found without this function from now on
-    warnings.warn(f"`{name}` is now called `{plot.__name__}`.", FutureWarning, stacklevel=2)
-    return plot

@@ -10,7 +10,6 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.detection.batches import KEPT_STATES
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import (
@@ -154,7 +153,6 @@ class DetectionMAP(BoxMetric):
         (tensor(0.5050), tensor(0.5000))
     """
 
-    @renamed(interpolation="rule")
     @spelled_out
     def __init__(  # noqa: PLR0917 - the order of TorchMetrics
         self,

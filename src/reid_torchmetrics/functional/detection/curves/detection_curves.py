@@ -18,7 +18,6 @@ from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import at_work
-from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.detection.inputs import ImageRows, nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -29,7 +28,6 @@ Values = Float[Tensor, " points"]
 _IMAGE_WIDTH = 6  # letters, at least
 
 
-@renamed(mode="rule")
 def compute_ap(
     recall: Tensor | NDArray[np.generic] | Sequence[float],
     precision: Tensor | NDArray[np.generic] | Sequence[float],

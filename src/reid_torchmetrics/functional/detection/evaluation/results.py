@@ -135,12 +135,12 @@ class DetectionResults(NamedNumbers, SavedResults):
         """Whether one class stands for all."""
         return self.averages.classes.tolist() == [0] and bool((self.labels != 0).any())
 
-    @property
+    @cached_property
     def means(self) -> dict[str, float]:
         """The numbers of `summary` at the metric's thresholds, as floats: -1 without a class to average over."""
         return ByName({name: float(value) for name, value in self.averages.known().items()})
 
-    @property
+    @cached_property
     def conventions(self) -> dict[str, str]:
         """How each number was computed, in words."""
         return ByName({name: result_text.convention_of(name, self.averages) for name in self.averages.known_names})

@@ -17,7 +17,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.named_numbers import NEVER, ByName, in_words, json_safe, split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
@@ -185,7 +184,6 @@ class PairedByImages(typing.Protocol):
         """Give `PairedDetections`."""
 
 
-@renamed(confidence="level")
 def compare(
     a: RetrievalResults | PairedByImages | Mapping[str, RetrievalResults | PairedByImages],
     b: RetrievalResults | PairedByImages | None = None,

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import at_work
-from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
 
@@ -91,7 +90,6 @@ class Interval:
     level: float
 
 
-@renamed(confidence="level")
 def bootstrap_interval(
     values: Float[Tensor, " queries"],
     *,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
-from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.named_numbers import NEVER, NamedNumbers, in_words, json_safe, split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import measures
@@ -84,7 +84,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", Reported(self.values))
 
-    @property
+    @cached_property
     def means(self) -> dict[str, float]:
         """The reported numbers: means over queries, or medians by name."""
         of_queries: dict[str, Any] = {"empty_target_action": self._action, "weight": self.weight}
@@ -100,7 +100,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """
         return {name: self.values[name] for name in measures.means_among(self.values)}
 
-    @property
+    @cached_property
     def conventions(self) -> dict[str, str]:
         """How each reported number was computed, in words."""
         return Reported({name: describe(name, self.protocol, self.setup) for name in self.values})
@@ -159,7 +159,6 @@ class RetrievalResults(NamedNumbers, SavedResults):
         options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=of_cmc)
         return mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
 
-    @renamed(confidence="level")
     def interval(
         self,
         name: str | None = None,
