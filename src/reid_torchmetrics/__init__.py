@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import _extras
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     CMC = ReIDCMC
     MeanAP = ReIDMeanAP
     MINP = ReIDMINP
+
+# The face alone knows both the engine and the tools: results and metrics draw with what it hands in.
+_extras.pictures = partial(import_module, ".plot", __name__)
 
 _SHORT = {"CMC": "ReIDCMC", "MINP": "ReIDMINP", "MeanAP": "ReIDMeanAP"}
 # Torch is imported with the first name that is asked for, so that the command says what it can do without.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 _EXTRAS = {
     "matplotlib": ("Matplotlib", "plot"),
@@ -12,6 +14,9 @@ _EXTRAS = {
     "docstring_parser": ("docstring-parser", "command"),
 }
 """by the name of a package: its title, and the extra"""
+
+pictures: Callable[[], Any]
+"""gives the room of pictures; the package's face sets it, for the engine knows no tool"""
 
 
 def require(what: str, *packages: str) -> None:

@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reid_torchmetrics import _checks
-from reid_torchmetrics._extras import require
+from reid_torchmetrics import _checks, _extras
 
 Value = TypeVar("Value")
 
@@ -112,9 +110,8 @@ class NamedNumbers(ABC):
             ModuleNotFoundError: Matplotlib is not installed.
             ValueError: an unknown figure, or results without what it shows.
         """
-        require("A figure", "matplotlib")
-        # The package `plot` knows results, which cannot know it before a picture is asked for.
-        rows = import_module("reid_torchmetrics.plot").FIGURES[type(self)]
+        _extras.require("A figure", "matplotlib")
+        rows = _extras.pictures().FIGURES[type(self)]
         first, *_ = rows
         figure = first if figure is None else figure
         _checks.one_of("figure", figure, rows)

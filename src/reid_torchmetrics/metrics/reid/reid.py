@@ -10,14 +10,12 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics._arrays import at_work, place_of_work
-from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.retrieval import evaluation, measures
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.metrics import base
-from reid_torchmetrics.plot import plot_cmc
 
 from .embedding_metric import DEFAULTS, EmbeddingMetric, ReIDOptions, spelled_out
 
@@ -182,11 +180,11 @@ class ReIDCMCCurve(EmbeddingMetric):
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Draw the curve, or the given ones; returns the figure and its axes. Needs matplotlib."""
-        require("A figure", "matplotlib")
-        curves = self.compute() if val is None else val
-        if isinstance(curves, Tensor):
-            return plot_cmc(curves, ax=ax)
-        return plot_cmc({f"step {step}": curve for step, curve in enumerate(curves)}, ax=ax)
+        _extras.require("A figure", "matplotlib")
+        curves: Any = self.compute() if val is None else val
+        if not isinstance(curves, Tensor):
+            curves = {f"step {step}": curve for step, curve in enumerate(curves)}
+        return _extras.pictures().plot_cmc(curves, ax=ax)
 
 
 class ReIDMeasure(_MeanOfMeasure):
@@ -353,7 +351,7 @@ class ReIDMetrics(MetricCollection):
 
     def plot(self, *args: Any, **options: Any) -> Any:
         """Plot the numbers, or several results over time; see `torchmetrics.MetricCollection`. Needs Matplotlib."""
-        require("A figure", "matplotlib")
+        _extras.require("A figure", "matplotlib")
         return super().plot(*args, **options)
 
     def _first_member(self, direction: str | None) -> EmbeddingMetric:
