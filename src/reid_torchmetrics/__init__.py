@@ -9,32 +9,32 @@ from typing import TYPE_CHECKING, Any
 from . import _extras
 from ._version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from ._progress import progress
-    from .data import UnpaddedDistributedSampler
-    from .functional.retrieval import (
-        GalleryDraw,
-        KReciprocal,
-        Protocol,
-        QueryExpansion,
-        compare,
-        evaluate,
-        evaluate_scores,
-    )
-    from .functional.world import DistributedMetricError
-    from .metrics.detection import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
-    from .metrics.reid import (
-        EmbeddingMetric,
-        PairVerification,
-        ReIDCMC,
-        ReIDCMCCurve,
-        ReIDMeanAP,
-        ReIDMeasure,
-        ReIDMetrics,
-        ReIDMINP,
-        ReIDOpenSet,
-    )
-    from .report import write_report
+if TYPE_CHECKING:  # an alias tells type checkers that a name is public
+    from ._progress import progress as progress
+    from .data import UnpaddedDistributedSampler as UnpaddedDistributedSampler
+    from .functional.retrieval import GalleryDraw as GalleryDraw
+    from .functional.retrieval import KReciprocal as KReciprocal
+    from .functional.retrieval import Protocol as Protocol
+    from .functional.retrieval import QueryExpansion as QueryExpansion
+    from .functional.retrieval import compare as compare
+    from .functional.retrieval import evaluate as evaluate
+    from .functional.retrieval import evaluate_scores as evaluate_scores
+    from .functional.world import DistributedMetricError as DistributedMetricError
+    from .metrics.detection import DetectionMAP as DetectionMAP
+    from .metrics.detection import DetectionMetrics as DetectionMetrics
+    from .metrics.detection import LvisMAP as LvisMAP
+    from .metrics.detection import VocMAP as VocMAP
+    from .metrics.detection import YoloMAP as YoloMAP
+    from .metrics.reid import EmbeddingMetric as EmbeddingMetric
+    from .metrics.reid import PairVerification as PairVerification
+    from .metrics.reid import ReIDCMC as ReIDCMC
+    from .metrics.reid import ReIDCMCCurve as ReIDCMCCurve
+    from .metrics.reid import ReIDMeanAP as ReIDMeanAP
+    from .metrics.reid import ReIDMeasure as ReIDMeasure
+    from .metrics.reid import ReIDMetrics as ReIDMetrics
+    from .metrics.reid import ReIDMINP as ReIDMINP
+    from .metrics.reid import ReIDOpenSet as ReIDOpenSet
+    from .report import write_report as write_report
 
     CMC = ReIDCMC
     MeanAP = ReIDMeanAP
@@ -73,6 +73,7 @@ _MODULES = {
     "report": ("write_report",),
 }
 _PLACES = {name: f".{module}" for module, names in _MODULES.items() for name in names}
+__all__ = sorted({*_PLACES, *_SHORT})  # noqa: PLE0605 - names are listed once
 
 if not TYPE_CHECKING:  # to type checkers no other name exists
 
@@ -91,35 +92,3 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
-
-
-__all__ = [
-    "CMC",
-    "MINP",
-    "DetectionMAP",
-    "DetectionMetrics",
-    "DistributedMetricError",
-    "EmbeddingMetric",
-    "GalleryDraw",
-    "KReciprocal",
-    "LvisMAP",
-    "MeanAP",
-    "PairVerification",
-    "Protocol",
-    "QueryExpansion",
-    "ReIDCMC",
-    "ReIDCMCCurve",
-    "ReIDMINP",
-    "ReIDMeanAP",
-    "ReIDMeasure",
-    "ReIDMetrics",
-    "ReIDOpenSet",
-    "UnpaddedDistributedSampler",
-    "VocMAP",
-    "YoloMAP",
-    "compare",
-    "evaluate",
-    "evaluate_scores",
-    "progress",
-    "write_report",
-]
