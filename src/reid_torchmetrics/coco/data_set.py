@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._files import readable
-from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
+from reid_torchmetrics.functional.detection.batches import areas_and_boxes, parsed, run_lengths
+from reid_torchmetrics.functional.detection.inputs import RunLengths
 
 Row: TypeAlias = dict[str, Any]
 Ids: TypeAlias = Any
@@ -43,7 +42,7 @@ class COCO:
         if isinstance(annotation_file, Mapping):
             self.dataset = annotation_file
         elif annotation_file is not None:
-            self.dataset = json.loads(readable(annotation_file).read_text(encoding="utf-8"))
+            self.dataset = parsed(annotation_file)
         if not isinstance(self.dataset, Mapping):
             came = type(self.dataset).__name__
             also = "; `loadRes` reads results" if isinstance(self.dataset, list) else ""
@@ -129,7 +128,7 @@ class COCO:
         """
         rows: Any = resFile
         if isinstance(resFile, (str, os.PathLike)):
-            rows = json.loads(readable(resFile).read_text(encoding="utf-8"))
+            rows = parsed(resFile)
         elif isinstance(resFile, np.ndarray):
             rows = self.loadNumpyAnnotations(resFile)
         if not isinstance(rows, list):
@@ -218,7 +217,7 @@ class COCO:
 
     def annToRLE(self, ann: Row) -> Row:
         """The mask of an annotation, also of polygons: its `size` and `counts`, bytes in COCO's compressed form."""
-        lengths = run_lengths(ann, self.imgs)
+        lengths = mask_of(ann, self.imgs)
         if isinstance(lengths["counts"], (str, bytes)):
             return lengths
         (lengths,) = RunLengths.from_coco([lengths]).to_coco(compressed=True)
@@ -226,28 +225,24 @@ class COCO:
 
     def annToMask(self, ann: Row) -> NDArray[np.uint8]:
         """The mask of an annotation as pixels, 0 or 1, [height, width]."""
-        return RunLengths.from_coco([run_lengths(ann, self.imgs)]).to_masks()[0].numpy().astype(np.uint8)
+        return RunLengths.from_coco([mask_of(ann, self.imgs)]).to_masks()[0].numpy().astype(np.uint8)
 
 
-def run_lengths(annotation: Row, images: Mapping[Any, Row]) -> Row:
+def mask_of(annotation: Row, images: Mapping[Any, Row]) -> Row:
     """The mask of an annotation as run lengths, in any form, or its box as a mask; images by id.
 
     Raises:
         ValueError: an annotation with neither, or a polygon or box in an image without `height` and `width`.
     """
-    segmentation, image = annotation.get("segmentation"), images.get(annotation["image_id"], {})
-    if isinstance(segmentation, Mapping):
-        return dict(segmentation)
-    if segmentation is None and "bbox" in annotation:  # as of results with boxes
-        x, y, width, height = annotation["bbox"]
-        segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
-    if segmentation is None or not {"height", "width"} <= image.keys():
+    image = images.get(annotation["image_id"], {})
+    lengths = run_lengths(annotation, image)
+    if lengths is None:
         came = f"the keys {[*annotation]} and the image {image!r}"
         raise ValueError(
             "`annotations` must have a `segmentation`, and images height and width where it is polygons;"
             f" got {came} for annotation {annotation.get('id')!r}."
         )
-    return RunLengths.from_polygons([segmentation], (image["height"], image["width"])).to_coco()[0]
+    return lengths
 
 
 def _listed(ids: Ids) -> list[Any]:
@@ -266,14 +261,10 @@ def _fill_boxes(rows: list[Row]) -> None:
 
 
 def _fill_masks(rows: list[Row]) -> None:
-    by_size: dict[tuple[int, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        by_size[tuple(row["segmentation"]["size"])].append(row)
-    for alike in by_size.values():
-        masks = checked_masks("segmentation", RunLengths.from_coco([row["segmentation"] for row in alike]))
-        for row, area, box in zip(alike, masks.areas().long().tolist(), masks.boxes().tolist(), strict=True):
-            row["area"], row["iscrowd"] = area, 0
-            row.setdefault("bbox", box)
+    measured = areas_and_boxes([row["segmentation"] for row in rows])
+    for row, (area, box) in zip(rows, measured, strict=True):
+        row["area"], row["iscrowd"] = area, 0
+        row.setdefault("bbox", box)
 
 
 def _fill_keypoints(rows: list[Row]) -> None:

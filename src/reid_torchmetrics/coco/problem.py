@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 
-from .data_set import COCO, Row, run_lengths
+from .data_set import COCO, Row, mask_of
 
 _CPU = torch.device("cpu")
 # What the fields of the grid are called among the parameters, for messages.
@@ -67,7 +67,7 @@ class CocoSide:
         """Keypoints or masks of some rows, as a `ShapeType` reads them."""
         if params.iouType == "keypoints":
             return _column(rows, "keypoints", len(params.kpt_oks_sigmas), 3)
-        return [run_lengths(row, self.coco.imgs) for row in rows]
+        return [mask_of(row, self.coco.imgs) for row in rows]
 
     def prepared(self, iou_type: str) -> defaultdict[tuple[Any, Any], list[Row]]:
         """Copies of the rows by image and category, as pycocotools prepares them: with `ignore`, masks compressed."""

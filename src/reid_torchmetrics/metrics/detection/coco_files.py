@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.data import coco_files as coco_json
-from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering, Images
+from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering, Images, read_coco, write_coco
 from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type, unpack_names
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
@@ -58,9 +57,9 @@ class CocoFiles(ABC):
         numbering = ImageNumbering.alone(images)
         numbered = numbering.number(images, 0)
         has_boxes = not {"bbox", "rotated"}.isdisjoint(self.iou_type)
-        coco_json.write(numbered, name, self._kept_rows(numbering.ids), has_boxes=has_boxes)
+        write_coco(numbered, name, self._kept_rows(numbering.ids), has_boxes=has_boxes)
 
-    def _kept_rows(self, ids: Tensor | None) -> list[coco_json.KeptRows]:
+    def _kept_rows(self, ids: Tensor | None) -> list[Any]:
         """The kept shapes of each image; of images with the same id the first counts."""
         if not self._keeps_shapes:
             return []
@@ -70,8 +69,10 @@ class CocoFiles(ABC):
         rows = [*map(json.loads, unpack_names(*states))]
         if ids is None:
             return rows
-        first = {image: place for place, image in reversed([*enumerate(ids.tolist())])}
-        return [rows[place] for place in sorted(first.values())]
+        first: dict[int, Any] = {}
+        for image, of_image in zip(ids.tolist(), rows, strict=True):
+            first.setdefault(image, of_image)
+        return [*first.values()]
 
     @classmethod
     def coco_to_tm(
@@ -111,4 +112,4 @@ class CocoFiles(ABC):
         # Both back ends read the same files, and so does this.
         names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)
-        return coco_json.read(coco_preds, coco_target, names, is_federated=cls._is_federated, guesses=guesses)
+        return read_coco(coco_preds, coco_target, names, is_federated=cls._is_federated, guesses=guesses)

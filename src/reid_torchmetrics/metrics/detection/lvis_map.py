@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.data import coco_files as coco_json
+from reid_torchmetrics.functional.detection.batches import read_frequencies
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 
@@ -118,7 +118,7 @@ class LvisMAP(EvaluatorMetric):
         Raises:
             ValueError: the file has no such `categories`.
         """
-        return coco_json.frequencies(path, FREQUENCIES)
+        return read_frequencies(path, FREQUENCIES)
 
 
 def _checked_frequencies(frequencies: Mapping[int, str] | None) -> dict[int, str]:

@@ -1,0 +1,365 @@
+"""The rows of COCO's files of results and of data sets, with boxes, masks, keypoints and rotated boxes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain, islice
+from os import PathLike
+from pathlib import Path, PurePath
+from typing import Any, TypeAlias
+
+import torch
+
+from reid_torchmetrics._files import readable
+from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks, to_xywh
+
+from .images import Images, NumberedImages
+
+Row: TypeAlias = Mapping[str, Any]
+
+_LEAST_AREA = torch.finfo(torch.float32).tiny
+"""stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
+_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
+_MOST_SHOWN, _MOST_IDS = 60, 5  # characters of a value, and ids, in a message
+_SWAPPED = (
+    "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other way"
+    " round"
+)
+_DTYPES = dict.fromkeys(("labels", "iscrowd", "num_keypoints"), torch.int64) | {"difficult": torch.bool}
+_SHAPES = {"boxes": (-1, 4), "rotated_boxes": (-1, 5)}
+
+
+def image_dict(**columns: Sequence[Any]) -> dict[str, Any]:
+    """The dict of an image for `update`, from a list for each key: of numbers, of flags, or of boxes."""
+    return {
+        key: torch.tensor(values, dtype=_DTYPES.get(key, torch.float64), device="cpu").view(_SHAPES.get(key, (-1,)))
+        for key, values in columns.items()
+    }
+
+
+def write_coco(numbered: NumberedImages, name: str, kept: Sequence[Any] = (), *, has_boxes: bool = True) -> None:
+    """Write images to `{name}_preds.json`, a list of results, and `{name}_target.json`, a data set.
+
+    `kept` are of each image more columns of its results and of its annotations, such as masks; without `has_boxes`
+    results have no `bbox`.
+    """
+    images = numbered.images
+    ids = numbered.numbers if images.image_ids is None else images.image_ids
+    boxes = {"bbox": to_xywh(images.detection_boxes, images.detection_format).tolist()} if has_boxes else {}
+    results = _rows(
+        image_id=ids.repeat_interleave(images.detection_counts).tolist(),
+        category_id=images.detection_labels.tolist(),
+        **boxes,
+        score=images.detection_scores.tolist(),
+    )
+    data_set = _data_set(images, ids)
+    for rows, of_images in zip((results, data_set["annotations"]), zip(*kept, strict=True), strict=bool(kept)):
+        for row, more in zip(rows, chain.from_iterable(of_images), strict=True):
+            row.update(more)
+    for image, sides in zip(data_set["images"], kept, strict=bool(kept)):
+        sizes = [row["segmentation"]["size"] for row in chain(*sides) if "segmentation" in row]
+        if sizes:
+            image["height"], image["width"] = sizes[0]
+    for side, content in (("preds", results), ("target", data_set)):
+        Path(f"{name}_{side}.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def _data_set(images: Images, ids: torch.Tensor) -> dict[str, Any]:
+    annotations = _rows(
+        id=range(1, len(images.ground_truth_labels) + 1),  # 0 means unmatched to COCO's API
+        image_id=ids.repeat_interleave(images.ground_truth_counts).tolist(),
+        category_id=images.ground_truth_labels.tolist(),
+        bbox=images.ground_truth_boxes.tolist(),
+        area=[area if area > _LEAST_AREA else 0 for area in images.ground_truth_areas.tolist()],
+        iscrowd=images.ground_truth_crowds.int().tolist(),
+    )
+    labels, names = sorted({*images.detection_labels.tolist(), *images.ground_truth_labels.tolist()}), images.names()
+    return {
+        "info": {},  # some versions of COCO's API read it
+        "images": _rows(id=ids.tolist(), **({} if names is None else {"file_name": names})),
+        "categories": _rows(id=labels, name=[*map(str, labels)]),
+        "annotations": annotations,
+    }
+
+
+def _rows(**columns: Sequence[Any]) -> list[dict[str, Any]]:
+    """A dict for each row of a table, by the names of the columns."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def read_coco(
+    results_path: str,
+    data_set_path: str,
+    iou_type: Sequence[str] = ("bbox",),
+    *,
+    is_federated: bool = False,
+    guesses: list[str] | None = None,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
+
+    With `is_federated` images have LVIS' lists of classes, and annotations without area are left out. Where
+    results have the `file_name` of images without suffix as `image_id`, they get the ids, and `guesses` a line.
+
+    Raises:
+        OSError: there is no such file, or it may not be read.
+        ValueError: a result in an image that the data set does not have, a row without a box where boxes are read, an
+            id that is neither an int nor, of an image, a str, a negative area, or polygons in an image without size.
+    """
+    results, data_set = parsed(results_path), parsed(data_set_path)
+    detections = _objects(results_path, results)
+    images, annotations = (_objects(data_set_path, data_set, name) for name in ("images", "annotations"))
+    for image in images:
+        _check_image(image, data_set_path, is_federated=is_federated)
+    if is_federated:  # to lvis-api an object without area is none
+        annotations = [row | {"iscrowd": row.get("ignore", 0)} for row in annotations if row.get("area", 1) != 0]
+    _find_images(detections, results_path, images, guesses)
+    categories = dict.fromkeys(each["id"] for each in data_set.get("categories", []))
+    detected = _by_image(detections, results_path, images, categories)
+    true = _by_image(annotations, data_set_path, images, categories)
+    # Results of masks have boxes only where these are evaluated; COCO's API takes areas of results from them.
+    has_boxes, has_true_boxes = "bbox" in iou_type, tuple(iou_type) != ("segm",)
+    if has_true_boxes:
+        _check_boxes(annotations, data_set_path)
+    if has_boxes:
+        _add_boxes(detections, {image["id"]: image for image in images})
+        _check_boxes(detections, results_path)
+    preds, target = [], []
+    for image in images:
+        found, objects = detected[image["id"]], true[image["id"]]
+        scores = image_dict(scores=[row.get("score", 0) for row in found])
+        preds.append(_columns(found, image, iou_type, has_boxes=has_boxes) | scores)
+        lists = {name: image[name] for name in _LISTS if is_federated}
+        known = _columns(objects, image, iou_type, has_boxes=has_true_boxes) | _columns_of_truth(objects, iou_type)
+        target.append(known | {"image_id": image["id"]} | lists)
+    return preds, target
+
+
+def parsed(path: str | PathLike[str]) -> Any:
+    """What a file of JSON holds.
+
+    Raises:
+        OSError: there is no such file, or it may not be read.
+        ValueError: it holds something else.
+    """
+    try:
+        return json.loads(readable(path).read_text(encoding="utf-8"))
+    except ValueError as error:  # of the text, or of its encoding
+        raise ValueError(f"`{path}` must be a file of JSON; got {error}.") from error
+
+
+def _objects(path: str, content: Any, name: str | None = None) -> list[dict[str, Any]]:
+    """The objects that a file lists, or that it lists by a name."""
+    rows = content if name is None else content.get(name) if isinstance(content, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        rule = "a list of objects" if name is None else f"`{name}`, a list of objects"
+        also = _SWAPPED if name is None and isinstance(content, dict) else ""
+        raise ValueError(f"`{path}` must hold {rule}; got {_shortened(content)}{also}.")
+    return rows
+
+
+def _check_image(image: Row, path: str, *, is_federated: bool) -> None:
+    """Raise unless an image has an id, and LVIS' lists of classes if the evaluation is federated, else none."""
+    if "id" not in image:
+        raise ValueError(f"`{path}` must have an `id` of every image; got {_shortened(image)}.")
+    for name in _LISTS:
+        labels = image.get(name)
+        if is_federated and not (isinstance(labels, list) and all(map(_is_whole, labels))):
+            came = f"{_shortened(labels)} in image {image['id']!r}"
+            raise ValueError(f"`{path}` must have `{name}`, a list of ids, in every image; got {came}.")
+        if labels and not is_federated:  # COCO's rules would count what nobody annotated as wrong
+            came = f"`{name}` of image {image['id']!r}; `LvisMAP` reads it, and `--evaluator lvis`"
+            raise ValueError(f"`{path}` must be annotated in full, as COCO is and LVIS is not; got {came}.")
+
+
+def _find_images(rows: Sequence[dict[str, Any]], path: str, images: Sequence[Row], guesses: list[str] | None) -> None:
+    """Give results the ids of their images where all have names of files without suffix, as Ultralytics writes them.
+
+    Raises:
+        ValueError: a name of several images.
+    """
+    ids = {image["id"] for image in images}
+    names = [row.get("image_id") for row in rows]
+    if not names or not all(isinstance(name, str) and name not in ids for name in names):
+        return
+    by_name: dict[str, list[Any]] = {}
+    for image in images:
+        if "file_name" in image:
+            by_name.setdefault(PurePath(str(image["file_name"])).stem, []).append(image["id"])
+    for row in rows:
+        fitting = by_name.get(row["image_id"], [row["image_id"]])
+        if len(fitting) > 1:
+            came = f"{row['image_id']!r}, the `file_name` without suffix of images {_listed(fitting)}"
+            raise ValueError(f"`{path}` must have an `image_id` of one image; got {came}.")
+        (row["image_id"],) = fitting
+    if guesses is not None:
+        guesses.append(f"{path}: `image_id` as `file_name` without suffix")
+
+
+def _by_image(
+    rows: Iterable[Row], path: str, images: Iterable[Row], categories: Collection[Any]
+) -> dict[Any, list[Row]]:
+    """The rows of each image by its id, checked."""
+    by_image: dict[Any, list[Row]] = {image["id"]: [] for image in images}
+    for row in rows:
+        for key, (default, is_kept, rule) in _FIELDS.items():
+            value = row.get(key, default)
+            if not is_kept(value):
+                came = rule.format(value=value, image=row.get("image_id"))
+                raise ValueError(f"`{path}` must have {came}.")
+        _check_ids(row, path, by_image, categories)
+        by_image[row["image_id"]].append(row)
+    return by_image
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, (int, float)) and value % 1 == 0
+
+
+_FIELDS: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
+    "bbox": (
+        None,
+        lambda box: not box or (isinstance(box, list) and len(box) == 4 and all(map(_is_number, box))),
+        "four numbers as `bbox`; got {value!r} for image {image!r}",
+    ),
+    "score": (0, _is_number, "numbers as `score`; got {value!r}"),
+    "image_id": (
+        None,
+        lambda image: isinstance(image, str) or _is_whole(image),
+        "whole numbers or names as `image_id`; got {value!r}",
+    ),
+    "category_id": (0, _is_whole, "whole numbers as `category_id`; got {value!r}"),
+    "area": (0, lambda area: not area < 0, "areas of at least 0; got {value!r} for image {image!r}"),
+}
+"""what a row that lacks a field is read to have, what the field may be, and how a message says it"""
+
+
+def _check_ids(row: Row, path: str, images: Collection[Any], categories: Collection[Any]) -> None:
+    """Raise unless a row is of an image and, if there are any, of a category of the data set."""
+    image, label = row["image_id"], row.get("category_id", 0)
+    if image not in images:
+        came = f"one of image {image!r}; ids of the data set: {_listed(images)}"
+        raise ValueError(f"`{path}` must have boxes of images of the data set only; got {came}.")
+    if categories and label not in categories:
+        came = f"{row.get('category_id')!r} in image {image!r}; ids of the data set: {_listed(categories)}"
+        also = "; are yours counted from 0?" if row.get("category_id") == 0 else "."
+        raise ValueError(f"`{path}` must have a `category_id` of the data set's `categories`; got {came}{also}")
+
+
+def _listed(ids: Iterable[object]) -> str:
+    """The first ids, for a message."""
+    first = [*map(repr, islice(ids, _MOST_IDS + 1))]
+    return ", ".join(first[:_MOST_IDS] + ["..."] * (len(first) > _MOST_IDS)) or "none"
+
+
+def _shortened(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def _add_boxes(results: Iterable[dict[str, Any]], images: Mapping[Any, Row]) -> None:
+    """Give results without a box the box of their mask, as COCO's API does."""
+    bare = [row for row in results if not row.get("bbox") and row.get("segmentation")]
+    masks = [_run_lengths(row, images[row["image_id"]]) for row in bare]
+    for row, (_, box) in zip(bare, areas_and_boxes(masks), strict=True):
+        row["bbox"] = box
+
+
+def areas_and_boxes(masks: Sequence[Row]) -> list[tuple[int, list[float]]]:
+    """The pixels of each mask, and the box around them; masks are run lengths of images of any sizes."""
+    by_size: dict[tuple[int, ...], list[int]] = {}
+    for place, mask in enumerate(masks):
+        by_size.setdefault(tuple(mask["size"]), []).append(place)
+    measured: dict[int, tuple[int, list[float]]] = {}
+    for places in by_size.values():
+        counted = checked_masks("segmentation", RunLengths.from_coco([masks[place] for place in places]))
+        pairs = zip(counted.areas().long().tolist(), counted.boxes().tolist(), strict=True)
+        measured.update(zip(places, pairs, strict=True))
+    return [measured[place] for place in range(len(masks))]
+
+
+def _check_boxes(rows: Iterable[Row], path: str) -> None:
+    for row in rows:
+        if not row.get("bbox"):
+            came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
+            raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row['image_id']!r}.")
+
+
+def _columns(rows: Sequence[Row], image: Row, iou_type: Sequence[str], *, has_boxes: bool) -> dict[str, Any]:
+    """What an image has of detections and of ground truths alike."""
+    columns = image_dict(boxes=[row["bbox"] for row in rows]) if has_boxes else {}
+    columns |= image_dict(labels=[row.get("category_id", 0) for row in rows])
+    if "segm" in iou_type:
+        columns["masks"] = [_run_lengths(row, image) for row in rows]
+    if "keypoints" in iou_type:
+        points = torch.tensor([_given(row, "keypoints") for row in rows], dtype=torch.float64, device="cpu")
+        columns["keypoints"] = points.view(len(rows), -1, 3) if rows else points
+    if "rotated" in iou_type:
+        columns |= image_dict(rotated_boxes=[_given(row, "rotated_box") for row in rows])
+    return columns
+
+
+def _columns_of_truth(rows: Sequence[Row], iou_type: Sequence[str]) -> dict[str, Any]:
+    columns = {
+        "iscrowd": [row.get("iscrowd", 0) for row in rows],
+        "area": [max(row["area"], _LEAST_AREA) if "area" in row else 0 for row in rows],
+    }
+    if "keypoints" in iou_type:  # else the visible ones are counted: COCO's API ignores objects with 0
+        columns["num_keypoints"] = [
+            int(row.get("num_keypoints", sum(visibility > 0 for visibility in row["keypoints"][2::3]))) for row in rows
+        ]
+    return image_dict(**columns)
+
+
+def _given(row: Row, key: str) -> Any:
+    if key not in row:
+        raise ValueError(f"`{key}` must be in every row; got the keys {', '.join(row)} for image {row['image_id']!r}.")
+    return row[key]
+
+
+def _run_lengths(row: Row, image: Row) -> dict[str, Any]:
+    """The mask of a row.
+
+    Raises:
+        ValueError: a row with neither a mask nor a box, or an image without size where masks are polygons.
+    """
+    if not row.get("bbox"):
+        _given(row, "segmentation")
+    lengths = run_lengths(row, image)
+    if lengths is None:
+        raise ValueError(f"`images` must have height and width where masks are polygons; got {dict(image)!r}.")
+    return lengths
+
+
+def run_lengths(row: Row, image: Row) -> dict[str, Any] | None:
+    """The mask of a row as run lengths in any form, of its box where it has no mask.
+
+    None without either, or without height and width of the image where the mask is polygons.
+    """
+    segmentation = row.get("segmentation")
+    if "bbox" in row and (segmentation is None or not len(segmentation)):  # corners in the order of COCO's API
+        x, y, width, height = row["bbox"]
+        segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
+    if isinstance(segmentation, Mapping):
+        return dict(segmentation)
+    if segmentation is None or not {"height", "width"} <= image.keys():
+        return None
+    return RunLengths.from_polygons([segmentation], (image["height"], image["width"])).to_coco()[0]
+
+
+def read_frequencies(path: str, letters: Collection[str]) -> dict[int, str]:
+    """The frequency of each category of LVIS' data set by its id.
+
+    Raises:
+        ValueError: the file has no `categories`, or one without a whole `id` or with another frequency.
+    """
+    rows = _objects(path, parsed(path), "categories")
+    for row in rows:
+        if not _is_whole(row.get("id")) or row.get("frequency") not in letters:
+            names = ", ".join(map(repr, letters))
+            raise ValueError(f"`{path}` must have an `id` and a `frequency` of {names}; got {_shortened(row)}.")
+    return {int(row["id"]): row["frequency"] for row in rows}
