@@ -30,6 +30,7 @@ def comparison_section(means: Mapping[str, float], comparison: Comparison) -> Se
 
 
 def _this_model(means: Mapping[str, float], comparison: Comparison) -> str:
+    means = {name: math.nan if mean < 0 else mean for name, mean in means.items()}  # of no class detections have -1
     pairs = comparison.by_name
     candidates = {name: {key: of.mean_b for key, of in each.differences.items()} for name, each in pairs.items()}
     candidates[comparison.names[0]] = {name: of.mean_a for name, of in comparison.differences.items()}

@@ -8,7 +8,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -172,9 +172,9 @@ def percent(value: float | None) -> str:
     return UNDEFINED if value is None or math.isnan(value) else f"{100 * value:.2f}"
 
 
-def of_measure(name: str, value: float) -> str:
-    """The value of a reported number: a rank, or a share in percent, without the sign."""
-    return rank(value) if parse_report(name)[0].is_rank else percent(value)
+def form_of(name: str) -> Callable[[float], str]:
+    """How values of a reported number are written: ranks, or shares in percent, without the sign."""
+    return rank if parse_report(name)[0].is_rank else percent
 
 
 def rank(value: float) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraPairs, Comparison, RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraPairs, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries, parse_report
 from reid_torchmetrics.plot import Pictures, plot_camera_pairs
 
-from .comparison_section import comparison_section
-from .elements import Html, details, element, figure, heading, note, of_measure, rank, table, title_of
-from .page import Page, Section, conventions_note, figures_section, provenance_section, shown_or_why, versions
+from .elements import Html, details, element, figure, form_of, heading, note, rank, table, title_of
+from .page import Page, Section, conventions_note, figures_section, shown_or_why
 from .rank_list_sections import ReportedQueries, hardest_section, mistakes_section
 
 _LEVEL, _REPEATS = 0.95, 1000  # of intervals
@@ -35,17 +35,16 @@ _REASONS = {
 
 def retrieval_page(
     results: RetrievalResults,
+    compared: Sequence[Section] = (),
     *,
     pictures: Pictures | None = None,
     names: Mapping[int, str] | None = None,
     gallery_pictures: Pictures | None = None,
     num_hardest: int = 60,
     num_mistakes: int = 20,
-    comparison: Comparison | None = None,
     generator: torch.Generator | None = None,
 ) -> Page:
     """All sections about results of a retrieval; for the options see `write_report`."""
-    _checks.instance("comparison", comparison, (Comparison,))
     _checks.instance("generator", generator, (torch.Generator,))
     _checks.positive_int("num_hardest", num_hardest)
     _checks.positive_int("num_mistakes", num_mistakes)
@@ -53,29 +52,31 @@ def retrieval_page(
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     names = names or {}
     queries = ReportedQueries(results, names, pictures, gallery_pictures)
-    data = {"versions": versions(), **results.to_dict()}
     sections = [
         Section("numbers", "Numbers", _numbers(results, generator or torch.Generator().manual_seed(0))),
         Section("queries", "Queries and gallery", _query_counts(results)),
-    ]
-    if comparison is not None:
-        data["comparison"] = comparison.to_dict()
-        sections.append(comparison_section(results.means, comparison))
-    sections += [
+        *compared,
         Section("curves", "Curves", [figures_section(results, "curves")]),
         hardest_section(queries, num_hardest),
         mistakes_section(queries, num_mistakes),
-        Section("camera-pairs", "Pairs of cameras", shown_or_why(lambda: _camera_pairs(results))),
-        Section("cameras", "Cameras", shown_or_why(lambda: [_cameras(results)])),
-        Section("identities", "Identities", shown_or_why(lambda: [_identities(results, names)])),
-        provenance_section(data),
+        Section("camera-pairs", "Pairs of cameras", shown_or_why(_camera_pairs, results)),
+        Section("cameras", "Cameras", shown_or_why(_cameras, results)),
+        Section("identities", "Identities", shown_or_why(_identities, results, names)),
     ]
-    return Page(f"Retrieval results, {results.protocol.name}", str(results.setup).capitalize() + ".", sections, data)
+    lead = f"{str(results.setup).capitalize()}."
+    return Page(f"Retrieval results, {results.protocol.name}", lead, sections, results.to_dict())
 
 
 def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html]:
     """Every reported number with its interval, and below them how they were computed."""
-    rows = [_number_row(results, name, mean, generator) for name, mean in results.means.items()]
+    rows, averaged = [], results.averaged
+    for name, mean in results.means.items():
+        written, between = form_of(name), "none: no mean over queries"
+        if name in averaged:
+            interval = results.interval(name, generator=generator, level=_LEVEL, repeats=_REPEATS)
+            low, high = (written(float(end)) for end in (interval.low, interval.high))
+            between = low if low == high else f"{low} to {high}"
+        rows.append([heading(name), written(mean), between])
     columns = ("measure", "value", f"{100 * _LEVEL:g} % interval")
     said = (
         f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
@@ -83,15 +84,6 @@ def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html
     )
     conventions = conventions_note({title_of(name): said for name, said in results.conventions.items()})
     return [table("Means over queries", columns, rows), conventions, note(said)]
-
-
-def _number_row(results: RetrievalResults, name: str, mean: float, generator: torch.Generator) -> list[str]:
-    if name not in results.averaged:
-        return [heading(name), of_measure(name, mean), "none: no mean over queries"]
-    interval = results.interval(name, generator=generator, level=_LEVEL, repeats=_REPEATS)
-    low, high = (of_measure(name, float(end)) for end in (interval.low, interval.high))
-    between = low if low == high else f"{low} to {high}"
-    return [heading(name), of_measure(name, mean), between]
 
 
 def _query_counts(results: RetrievalResults) -> list[Html]:
@@ -106,71 +98,68 @@ def _query_counts(results: RetrievalResults) -> list[Html]:
         ["positives", _median(results.num_positives, valid), "right answers in the gallery"],
         ["candidates", _median(results.num_candidates, valid), "gallery items, once junk is removed"],
     ]
-    caption = f"Queries; those without a positive {_counted_as(results)}"
+    substitute = EMPTY_TARGET_ACTIONS[results.protocol.empty_target_action]
+    counted = "are left out of the means" if substitute is None else f"count as {substitute:g} in the means"
     return [
-        table(caption, ("queries", "number", "why"), rows, words=["why"]),
+        table(f"Queries; those without a positive {counted}", ("queries", "number", "why"), rows, words=["why"]),
         table("Median over evaluated queries", ("per query", "median", "what"), medians, words=["what"]),
     ]
-
-
-def _counted_as(results: RetrievalResults) -> str:
-    substitute = EMPTY_TARGET_ACTIONS[results.protocol.empty_target_action]
-    return "are left out of the means" if substitute is None else f"count as {substitute:g} in the means"
 
 
 def _median(counts: Tensor, valid: Tensor) -> str:
     return rank(float(median_over_queries(counts.double().masked_fill(~valid, torch.nan))))
 
 
-def _cameras(results: RetrievalResults) -> Html:
+def _cameras(results: RetrievalResults) -> list[Html]:
     """The reported numbers of each query camera."""
-    parts = {name: results.by_camera(name) for name in results.averaged}
-    return table("Means over the queries of each camera", *_columns("camera", parts, {}))
+    return [_parts_table("camera", {name: results.by_camera(name) for name in results.averaged})]
 
 
-def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
-    """The reported numbers of each identity, the hardest first."""
+def _identities(results: RetrievalResults, names: Mapping[int, str]) -> list[Html]:
+    """The reported numbers of each identity, the hardest by the first number first."""
     parts = {name: results.by_identity(name) for name in results.averaged}
-    columns, rows = _columns("identity", parts, names)
-    shown = table("Means over the queries of each identity", columns, rows, filter_by="identity beginning with")
-    first, *_ = parts
-    order = "falling" if parse_report(first)[0].lower_is_better else "rising"
-    number = len(parts[first].labels)
-    some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
-    return details(f"{some} identities, by {order} {title_of(first)}", shown)
-
-
-def _columns(
-    label: str, parts: Mapping[str, Breakdown], names: Mapping[int, str]
-) -> tuple[list[str], Iterable[Sequence[str]]]:
-    """Headings and rows of a table of groups, identities by the first number, the worst first."""
     (name, first), *_ = parts.items()
-    order = torch.arange(len(first.mean), device=first.mean.device)
-    if label == "identity":  # NaN is last
-        rising = -first.mean if parse_report(name)[0].lower_is_better else first.mean
-        order = rising.argsort(stable=True)[:_MOST_ROWS]
-    labels = [str(names.get(each, each)) for each in first.labels[order, 0].tolist()]
-    columns = [labels, *([str(each) for each in part[order].tolist()] for part in (first.num_queries, first.num_valid))]
-    columns += [[of_measure(name, value) for value in part.mean[order].tolist()] for name, part in parts.items()]
-    return [label, "queries", "with a value", *map(heading, parts)], zip(*columns, strict=True)
+    is_falling, number = parse_report(name)[0].lower_is_better, len(first.labels)
+    worst = (-first.mean if is_falling else first.mean).argsort(stable=True)[:_MOST_ROWS]  # NaN is last
+    some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
+    order = f"{'falling' if is_falling else 'rising'} {title_of(name)}"
+    shown = _parts_table("identity", parts, worst, names, filter_by="identity beginning with")
+    return [details(f"{some} identities, by {order}", shown)]
+
+
+def _parts_table(
+    label: str,
+    parts: Mapping[str, Breakdown],
+    order: Tensor | slice = slice(None),
+    names: Mapping[int, str] | None = None,
+    **options: Any,
+) -> Html:
+    """The means of groups of queries, for each number."""
+    first, names = next(iter(parts.values())), names or {}
+    columns = {
+        label: [str(names.get(each, each)) for each in first.labels[order, 0].tolist()],
+        "queries": map(str, first.num_queries[order].tolist()),
+        "with a value": map(str, first.num_valid[order].tolist()),
+        **{heading(name): map(form_of(name), part.mean[order].tolist()) for name, part in parts.items()},
+    }
+    rows = zip(*columns.values(), strict=True)
+    return table(f"Means over the queries of each {label}", [*columns], rows, **options)
 
 
 def _camera_pairs(results: RetrievalResults) -> list[Html]:
     """The first reported number between each two cameras, or all that the results hold."""
     if results.camera_pairs is None and results.problem is None:
         return [note(f"Not shown: {_HOW}")]
-    names = [*results.averaged][:1] if results.camera_pairs is None else [*results.camera_pairs]
-    pairs = {name: results.by_camera_pair(name) for name in names}
-    said = "Queries of a camera against the gallery of one camera alone, by {}."
-    figures = [
-        figure(plot_camera_pairs(each, name=title_of(name))[0], f"camera-pairs-{name}", said.format(title_of(name)))
-        for name, each in pairs.items()
-        if not parse_report(name)[0].is_rank  # colors are shares
-    ]
-    shown = {name: _of_most_queries(each) for name, each in pairs.items()}
-    tables = [_pairs_table(name, each) for name, each in shown.items()]
-    is_cut = any(shown[name].mean.shape != each.mean.shape for name, each in pairs.items())
-    few = f", of {_MOST_CAMERAS} cameras at most, those with the most queries" if is_cut else ""
+    figures, tables, few = [], [], ""
+    for name in [*results.averaged][:1] if results.camera_pairs is None else results.camera_pairs:
+        pairs, title = results.by_camera_pair(name), title_of(name)
+        if not parse_report(name)[0].is_rank:  # colors are shares
+            said = f"Queries of a camera against the gallery of one camera alone, by {title}."
+            figures.append(figure(plot_camera_pairs(pairs, name=title)[0], f"camera-pairs-{name}", said))
+        shown = _of_most_queries(pairs)
+        tables.append(_pairs_table(name, shown))
+        if shown.mean.shape != pairs.mean.shape:
+            few = f", of {_MOST_CAMERAS} cameras at most, those with the most queries"
     return [element("div", *figures, class_="figures"), details(f"As tables{few}", *tables)]
 
 
@@ -187,5 +176,4 @@ def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
 def _pairs_table(name: str, pairs: CameraPairs) -> Html:
     columns = ["query camera", *(f"gallery camera {camera}" for camera in pairs.gallery_cameras.tolist())]
     numbers = zip(pairs.query_cameras.tolist(), pairs.mean.tolist(), strict=True)
-    rows = [[str(camera), *(of_measure(name, value) for value in means)] for camera, means in numbers]
-    return table(heading(name), columns, rows)
+    return table(heading(name), columns, ([str(camera), *map(form_of(name), means)] for camera, means in numbers))

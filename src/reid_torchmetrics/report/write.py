@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Mapping
 from inspect import signature
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -17,6 +16,7 @@ from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
 from reid_torchmetrics.plot import Pictures, check_pictures
 
+from .comparison_section import comparison_section
 from .detection_page import Boxes, detection_page
 from .page import Page, written
 from .retrieval_page import retrieval_page
@@ -87,12 +87,7 @@ def write_report(
     _checks.names_of_labels("names", names)
     check_pictures("pictures", pictures)
     check_pictures("gallery_pictures", gallery_pictures)
-    page = _page(results, options)
-    write_whole(path, written(page, title).encode("utf-8", errors="replace"))
-    return path
-
-
-def _page(results: object, options: dict[str, Any]) -> Page:
+    _checks.instance("comparison", comparison, (Comparison,))
     if type(results) not in _PAGES:
         raise TypeError(
             "`results` must be those of an evaluation, such as `evaluate` or `coco_evaluate`, or of a metric's"
@@ -102,10 +97,15 @@ def _page(results: object, options: dict[str, Any]) -> Page:
     for name, value in options.items():
         if name not in signature(make).parameters:
             raise ValueError(f"`{name}` must be left out for results of {kind}; got {type(value).__name__}.")
-    return make(results, **options)
+    compared = [] if comparison is None else [comparison_section(results.means, comparison)]
+    page = make(results, compared, **options)
+    if comparison is not None:
+        page.data["comparison"] = comparison.to_dict()
+    write_whole(path, written(page, title).encode("utf-8", errors="replace"))
+    return path
 
 
-_OF_EVERY_PAGE = ("results", "path", "title")
+_OF_EVERY_PAGE = ("results", "path", "title", "comparison")
 _PAGES: dict[type, tuple[Callable[..., Page], str]] = {
     RetrievalResults: (retrieval_page, "a retrieval"),
     DetectionResults: (detection_page, "a detection"),
