@@ -30,18 +30,15 @@ def comparison_section(means: Mapping[str, float], comparison: Comparison) -> Se
 
 
 def _this_model(means: Mapping[str, float], comparison: Comparison) -> str:
-    means = {name: math.nan if mean < 0 else mean for name, mean in means.items()}  # of no class detections have -1
     pairs = comparison.by_name
     candidates = {name: {key: of.mean_b for key, of in each.differences.items()} for name, each in pairs.items()}
     candidates[comparison.names[0]] = {name: of.mean_a for name, of in comparison.differences.items()}
-    for model, compared in candidates.items():
-        if all(name in means and _same(mean, means[name]) for name, mean in compared.items()):
+    # As words, for NaN is not itself; without a class detections have -1.
+    here = {name: str(math.nan if mean < 0 else mean) for name, mean in means.items()}
+    for model, numbers in candidates.items():
+        if all(here.get(name) == str(mean) for name, mean in numbers.items()):
             return model
     raise ValueError("`comparison` must be of `results` and of others; got one of other numbers.")
-
-
-def _same(one: float, other: float) -> bool:
-    return one == other or (math.isnan(one) and math.isnan(other))
 
 
 def _pair(pair: Comparison, place: int) -> list[Html]:

@@ -10,26 +10,15 @@ from typing import Any, TypeAlias
 
 import torch
 
-from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics import _checks, _progress, plot
 from reid_torchmetrics.functional.detection import BOX_FORMATS
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
-from reid_torchmetrics.plot import (
-    COUNTED,
-    MOST_CLASSES,
-    Indexed,
-    Pictures,
-    draw_boxes,
-    judged_like,
-    picture_at,
-    why_no_errors,
-    why_no_kinds_of_errors,
-)
 
 from .elements import UNDEFINED, Html, details, element, note, percent, picture, table
 from .page import Page, Section, conventions_note, figures_section, folded, picture_or_why
 
-Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | Indexed
+Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | plot.Indexed
 """a function of the number or the name of an image, or something indexed by it, that gives the boxes"""
 
 _MOST_OPEN = 20  # classes that are seen at once
@@ -45,7 +34,7 @@ def detection_page(
     *,
     names: Mapping[int, str] | None = None,
     num_worst: int = 20,
-    pictures: Pictures | None = None,
+    pictures: plot.Pictures | None = None,
     detections: Boxes | None = None,
     ground_truths: Boxes | None = None,
     box_format: str = "xyxy",
@@ -55,8 +44,8 @@ def detection_page(
     _checks.one_of("box_format", box_format, BOX_FORMATS)
     if names:
         results = replace(results, class_names=names)
-    boxes_of = _boxes(results, pictures, detections, ground_truths)
-    draw = None if boxes_of is None else partial(_draw, results, pictures, boxes_of, box_format)
+    _check_boxes(results, pictures=pictures, detections=detections, ground_truths=ground_truths)
+    draw = None if pictures is None else partial(_draw, results, pictures, (detections, ground_truths), box_format)
     threshold = results.averages.grid.shown_threshold
     data = {**results.to_dict(iou_threshold=threshold), "errors": _error_kinds(results, threshold)}
     sections = [
@@ -117,7 +106,7 @@ def _column(name: str, names: Collection[str]) -> tuple[str, Callable[[Any], str
 
 def _error_kinds(results: DetectionResults, threshold: float) -> dict[str, Any] | None:
     """Counts and gains of each kind of errors; None where they are not known."""
-    if why_no_kinds_of_errors(results):
+    if plot.why_no_kinds_of_errors(results):
         return None
     breakdown = results.error_breakdown(iou_threshold=threshold)
     gains = None if math.isnan(breakdown.average_precision) else dict(breakdown.gains)
@@ -126,7 +115,7 @@ def _error_kinds(results: DetectionResults, threshold: float) -> dict[str, Any] 
 
 def _errors(results: DetectionResults, threshold: float, kinds: Mapping[str, Any] | None) -> list[Html]:
     """Confused classes and kinds of errors, at the IoU threshold nearest to 0.5."""
-    if why_not := why_no_errors(results):
+    if why_not := plot.why_no_errors(results):
         return [note(f"Not shown: {why_not}")]
     shown = [figures_section(results, "errors")]
     if kinds is not None:
@@ -134,7 +123,7 @@ def _errors(results: DetectionResults, threshold: float, kinds: Mapping[str, Any
         rows = [[kind, f"{counts[kind]:,}", percent(gains.get(kind)), said] for kind, said in ERROR_KINDS.items()]
         headings = ("kind", "errors", "AP gained (points)", "meaning")
         shown.append(table("Kinds of errors", headings, rows, words=["meaning"]))
-    matrix = results.confusion_matrix(iou_threshold=threshold, num_classes=MOST_CLASSES)
+    matrix = results.confusion_matrix(iou_threshold=threshold, num_classes=plot.MOST_CLASSES)
     confused = matrix.most_confused(_MOST_CONFUSED).tolist()
     if not confused:
         return [*shown, note("No class is detected as another.")]
@@ -148,12 +137,12 @@ def _worst_images(
 ) -> list[Html]:
     """The images with the most errors."""
     worst = results.worst_images(num_worst, iou_threshold=threshold)
-    said = note(f"Detections count at IoU {threshold:g}, {COUNTED}.")
+    said = note(f"Detections count at IoU {threshold:g}, {plot.COUNTED}.")
     if not len(worst):
         return [note(f"None: {_why_none(results)}"), said]
     counts = worst.num_true_positives, worst.num_false_positives, worst.num_misses
     columns = worst.image_ids, *(values.tolist() for values in counts)
-    rows = zip(*([str(each) for each in column] for column in columns), strict=True)
+    rows = zip(*(map(str, column) for column in columns), strict=True)
     listed = table("Boxes of each image", ("image", "right", "wrong", "missed"), rows)
     if draw is None:
         return [said, listed]
@@ -161,7 +150,7 @@ def _worst_images(
         element("li", element("p", f"image {image}"), picture_or_why(partial(draw, image)))
         for image in _progress.steps(worst.image_ids, "Pictures")
     ]
-    shown = folded(items, _NUM_OPEN, lambda some: element("ul", *some, class_="lists grid"))
+    shown = folded(items, _NUM_OPEN, lambda some, _: element("ul", *some, class_="lists grid"))
     return [said, *shown, details("Their boxes in numbers", listed)]
 
 
@@ -174,33 +163,23 @@ def _why_none(results: DetectionResults) -> str:
     return "every ground truth is found, and nothing else."
 
 
-_BoxesOf: TypeAlias = Callable[[Any], Sequence[Mapping[str, Any]]]
-
-
-def _boxes(
-    results: DetectionResults, pictures: Pictures | None, detections: Boxes | None, ground_truths: Boxes | None
-) -> _BoxesOf | None:
-    """The function that gives the detections and the ground truths of an image, from the results if they hold them."""
-    options = {"pictures": pictures, "detections": detections, "ground_truths": ground_truths}
+def _check_boxes(results: DetectionResults, **options: object) -> None:
+    """Raise unless pictures come with boxes of both sides, or alone to results that hold the boxes."""
     given = [f"`{name}`" for name, option in options.items() if option is not None]
-    if given == ["`pictures`"] and results.boxes is not None:
-        return partial(_of_results, results)
-    if given and len(given) < len(options):
+    if 0 < len(given) < len(options) and (given != ["`pictures`"] or results.boxes is None):
         raise ValueError(
             "`pictures`, `detections` and `ground_truths` must be given together, or `pictures` alone for"
             f" `results(boxes=True)`; got {', '.join(given)} alone."
         )
-    sides: Any = detections, ground_truths
-    return (lambda image: [side(image) if callable(side) else side[image] for side in sides]) if given else None
 
 
-def _of_results(results: DetectionResults, image: int | str) -> Sequence[Mapping[str, Any]]:
-    sides = results.boxes_of([image] if isinstance(image, str) else torch.tensor([image], device="cpu"))
-    return [boxes for (boxes,) in sides]
-
-
-def _draw(results: DetectionResults, pictures: Any, boxes_of: _BoxesOf, box_format: str, image: int | str) -> Html:
-    """An image with its boxes, judged as the numbers of the section are."""
-    options = judged_like(results) | {"box_format": box_format, "height": _HEIGHT}
-    pixels = draw_boxes(picture_at("pictures", pictures, image), *boxes_of(image), **options)
+def _draw(results: DetectionResults, pictures: Any, sides: Sequence[Any], box_format: str, image: int | str) -> Html:
+    """An image with its boxes, those of the results if none are given, judged as the numbers of the section are."""
+    if sides[0] is None:
+        of_results = results.boxes_of([image] if isinstance(image, str) else torch.tensor([image], device="cpu"))
+        boxes = [boxes for (boxes,) in of_results]
+    else:
+        boxes = [side(image) if callable(side) else side[image] for side in sides]
+    options = plot.judged_like(results) | {"box_format": box_format, "height": _HEIGHT}
+    pixels = plot.draw_boxes(plot.picture_at("pictures", pictures, image), *boxes, **options)
     return picture(pixels, f"image {image} with its boxes")

@@ -47,11 +47,12 @@ def figures_section(results: object, section: str) -> Html:
     return element("div", *(join(shown_or_why(shown, *each)) for each in rows.items()), class_="figures")
 
 
-def folded(items: Sequence[Any], num_open: int, shown: Callable[[Sequence[Any]], Html]) -> list[Html]:
-    """The first items at once, and the others folded."""
-    others = items[num_open:]
-    folds = [details(f"{len(others)} more", shown(others))] if others else []
-    return [shown(items[:num_open]), *folds]
+def folded(items: Sequence[Any], num_open: int, shown: Callable[[Sequence[Any], str], Html]) -> list[Html]:
+    """The first items at once, and the others folded; `shown` gets the end of their caption, too."""
+    parts = [shown(items[:num_open], "")] if items else []
+    if others := items[num_open:]:
+        parts.append(details(f"{len(others)} more", shown(others, ", continued")))
+    return parts
 
 
 def conventions_note(conventions: Mapping[str, str]) -> Html:

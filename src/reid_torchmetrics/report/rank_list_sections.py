@@ -5,25 +5,27 @@ A rank list is a row of small pictures with captions, which wraps where the page
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from reid_torchmetrics import _progress
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures
 
-from .elements import Html, details, element, join, note, percent, picture, rank, table
-from .page import Section, picture_or_why
+from .elements import Html, element, join, note, percent, picture, rank, table
+from .page import Section, folded, picture_or_why
 
 _LARGEST = (192, 128)  # width and height in pixels; the height is that of Market-1501's pictures
 _NUM_CANDIDATES = 10
 _NUM_OPEN = 10  # queries that are seen at once; the others are folded
+_PRECISION = "average precision"  # in percent
 _HOW = (
     "the results hold no rank lists; metric.results(nearest=10) gives results that do, and those of evaluate(...) find"
     " them by themselves."
 )
 
 
+@dataclass
 class ReportedQueries:
     """Single queries of results, each with its rank list once on the page.
 
@@ -34,29 +36,19 @@ class ReportedQueries:
         gallery_pictures: None for `pictures`.
     """
 
-    def __init__(
-        self,
-        results: RetrievalResults,
-        names: Mapping[int, str],
-        pictures: Pictures | None,
-        gallery_pictures: Pictures | None,
-    ) -> None:
-        self.results, self.names = results, names
-        self.pictures, self.gallery_pictures = pictures, gallery_pictures
-        self.lists, self.missing = _rank_lists(results)
-        self._on_page: set[int] = set()
+    results: RetrievalResults
+    names: Mapping[int, str]
+    pictures: Pictures | None
+    gallery_pictures: Pictures | None
+    on_page: set[int] = field(default_factory=set)
 
-    def link(self, query: int) -> Html | None:
-        """A link to the rank list of a query, if it is on the page."""
-        return element("a", f"query {self._number(query)}", href=f"#query-{query}") if query in self._on_page else None
+    def __post_init__(self) -> None:
+        """Look for the lists of all queries."""
+        self.lists, self.missing = _rank_lists(self.results)
 
     def shown(self, queries: Sequence[int], caption: str) -> list[Html]:
         """Rank lists as pictures where there are pictures, else a table of numbers."""
-        first, others = queries[:_NUM_OPEN], queries[_NUM_OPEN:]
-        shown = [self._shown(first, caption)]
-        if others:
-            shown.append(details(f"{len(others)} more", self._shown(others, f"{caption}, continued")))
-        return shown
+        return folded(queries, _NUM_OPEN, lambda some, end: self._shown(some, f"{caption}{end}"))
 
     def _shown(self, queries: Sequence[int], caption: str) -> Html:
         if self.pictures is None or self.lists is None:
@@ -64,25 +56,34 @@ class ReportedQueries:
         items = [self._item(query, self.lists, self.pictures) for query in _progress.steps(queries, "Pictures")]
         return element("ul", *items, class_="lists", aria_label=caption)
 
+    def _facts(self, query: int) -> dict[str, str]:
+        """What is known of a query, in words; empty where it is not known."""
+        labels = self.results.query_identities, self.results.query_cameras
+        identity, camera = (None if values is None else int(values[query]) for values in labels)
+        return {
+            "query": str(self.results.name_of(query)),
+            "identity": "" if identity is None else self.names.get(identity, str(identity)),
+            "camera": "" if camera is None else str(camera),
+            _PRECISION: percent(float(self.results.average_precision[query])),
+            "first right answer at rank": rank(float(self.results.first_rank[query])),
+        }
+
     def _table(self, queries: Sequence[int], caption: str) -> Html:
-        columns = ["query", "identity", "camera", "average precision (%)", "first right answer at rank"]
-        rows = [[str(self._number(query)), *self._labels(query), *self._values(query)] for query in queries]
-        if self.lists is not None:
-            columns.append(f"first {self.lists.index.shape[1]} candidates")
-            rows = [[*row, _candidates(self.lists, query)] for row, query in zip(rows, queries, strict=True)]
-        known = [place for place, values in enumerate(zip(*rows, strict=True)) if any(values)]
-        return table(caption, [columns[place] for place in known], [[row[place] for place in known] for row in rows])
+        rows, lists = [self._facts(query) for query in queries], self.lists
+        if lists is not None:
+            column = f"first {lists.index.shape[1]} candidates"
+            rows = [row | {column: _candidates(lists, query)} for row, query in zip(rows, queries, strict=True)]
+        known = [name for name in rows[0] if any(row[name] for row in rows)]
+        headings = [f"{name} (%)" if name == _PRECISION else name for name in known]
+        return table(caption, headings, ([row[name] for name in known] for row in rows))
 
     def _item(self, query: int, lists: RankLists, pictures: Pictures) -> Html:
         """A query with its rank list."""
-        labels = zip(("identity", "camera"), self._labels(query), strict=True)
-        precision, first = self._values(query)
-        said = [f"query {self._number(query)}", *(f"{label} {value}" for label, value in labels if value)]
-        said += [f"average precision {precision} %", f"first right answer at rank {first}"]
-        words = element("p", ", ".join(said))
-        self._on_page.add(query)
+        facts = {name: fact for name, fact in self._facts(query).items() if fact}
+        words = ", ".join(f"{name} {fact}{' %' if name == _PRECISION else ''}" for name, fact in facts.items())
+        self.on_page.add(query)
         row = map(self._figure, listed_pictures(lists, query, pictures, self.gallery_pictures))
-        return element("li", words, element("div", *row, class_="pictures"), id=f"query-{query}")
+        return element("li", element("p", words), element("div", *row, class_="pictures"), id=f"query-{query}")
 
     def _figure(self, listed: ListedPicture) -> Html:
         kind, alt = ("right first", "right") if listed.kind == "first" else (listed.kind, listed.kind)
@@ -94,27 +95,11 @@ class ReportedQueries:
             return picture(image, alt, scale=max(1.0, min(_LARGEST[0] / image.width, _LARGEST[1] / image.height)))
 
         said = "query" if kind == "query" else f"{listed.rank}. {listed.score:.3f}"
-        who = []
-        if listed.identity is not None:
-            who.append(self.names.get(listed.identity, f"id\N{NO-BREAK SPACE}{listed.identity}"))
-        if listed.camera is not None:
-            who.append(f"cam\N{NO-BREAK SPACE}{listed.camera}")
+        identity, camera = listed.identity, listed.camera
+        who = [] if identity is None else [self.names.get(identity, f"id\N{NO-BREAK SPACE}{identity}")]
+        who += [] if camera is None else [f"cam\N{NO-BREAK SPACE}{camera}"]
         caption = element("figcaption", said, Html("<br>"), " ".join(who))
         return element("figure", picture_or_why(shown), caption, class_=kind)
-
-    def _number(self, query: int) -> str | int:
-        return self.results.name_of(query)
-
-    def _labels(self, query: int) -> list[str]:
-        """Identity and camera, empty where they are not known."""
-        columns = self.results.query_identities, self.results.query_cameras
-        labels: Iterable[Any] = ("" if column is None else int(column[query]) for column in columns)
-        identity, camera = labels
-        return [str(self.names.get(identity, identity)), str(camera)]
-
-    def _values(self, query: int) -> list[str]:
-        precision, first = self.results.average_precision[query], self.results.first_rank[query]
-        return [percent(float(precision)), rank(float(first))]
 
 
 def _candidates(lists: RankLists, query: int) -> str:
@@ -126,10 +111,9 @@ def _candidates(lists: RankLists, query: int) -> str:
 
 def hardest_section(queries: ReportedQueries, num_hardest: int) -> Section:
     """The queries with the lowest average precision."""
-    hardest = queries.results.hardest(num_hardest).tolist()
     said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
-    shown = queries.shown(hardest, "Queries with the lowest average precision") if hardest else []
     missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {queries.missing}")]
+    shown = queries.shown(queries.results.hardest(num_hardest).tolist(), "Queries with the lowest average precision")
     return Section("hardest", "Hardest queries", [note(said), *missing, *shown])
 
 
@@ -148,11 +132,11 @@ def _mistakes(queries: ReportedQueries, num_mistakes: int) -> list[Html]:
         "Queries whose best candidate is wrong, by how much it scores above the first right answer. Many such queries"
         " are errors of labels."
     )
-    links = [link for link in map(queries.link, mistakes) if link]
-    above = [element("p", "Shown above: ", join(links, ", "), ".")] if links else []
-    others = [query for query in mistakes if not queries.link(query)]
-    shown = queries.shown(others, "Queries whose best candidate is wrong, by falling margin") if others else []
-    return [note(said), *above, *shown]
+    above = [query for query in mistakes if query in queries.on_page]
+    links = [element("a", f"query {queries.results.name_of(query)}", href=f"#query-{query}") for query in above]
+    others = [query for query in mistakes if query not in above]
+    shown = queries.shown(others, "Queries whose best candidate is wrong, by falling margin")
+    return [note(said), *([element("p", "Shown above: ", join(links, ", "), ".")] if links else []), *shown]
 
 
 def _why_none(lists: RankLists) -> str:
