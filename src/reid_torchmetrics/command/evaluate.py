@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any, TypeAlias
@@ -24,7 +24,7 @@ from .outputs import Outputs
 from .processes import Share, joined
 
 _Sides: TypeAlias = dict[str, list[data.SampleFile]]
-"""the files of queries and of the gallery; without a gallery all are those of queries"""
+"""the files of queries and of the gallery; without a gallery the queries' are the files of both"""
 _Columns: TypeAlias = dict[str, NDArray[Any]]
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
@@ -33,6 +33,7 @@ _FROM_FILES = (
     *("query", "gallery", "ground_truth", "self_index", "gallery_groups"),
     *(f"{side}_{name}" for side in SIDES for name in LABELS),
 )
+_FILE_NAMES = "--file-names"
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
 
 
@@ -49,7 +50,7 @@ def run(words: Sequence[str]) -> int:
     arguments, options = parsed(parser, words, evaluate, described=described, without=_FROM_FILES)
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     fields = {name: options.pop(name) for name in PROTOCOL_FIELDS if name in options}
-    typed = fields.keys() | options.keys() & {"protocol"}
+    typed = fields.keys() | (options.keys() & {"protocol"})
     protocol = find_protocol(options.get("protocol") or "market1501")
     protocol.check_relevance(fields, lists=arguments.ground_truth is not None)
     protocol = options["protocol"] = protocol.changed(fields)
@@ -69,75 +70,25 @@ def run(words: Sequence[str]) -> int:
         return outputs.write({"": results}) if share.process == 0 else 0
 
 
-class _Given:
-    """What was typed about labels: the tables, names of arrays and columns, and how file names hold labels.
-
-    All of it must be used.
-    """
-
-    def __init__(self, arguments: Namespace) -> None:
-        self.tables, self.pattern = arguments.labels, arguments.file_names
-        self.names = named_values("--names", arguments.names)
-        self._used: dict[str, list[set[str]]] = {"embeddings": [], "tables": []}
-
-    def used(self, kind: str) -> set[str]:
-        """What one more side or table uses."""
-        self._used[kind].append(set())
-        return self._used[kind][-1]
-
-    def read_table(self, path: str) -> _Columns:
-        """The labels of a table, from its columns or from the names of files in it."""
-        guesses: list[str] = []
-        used = self.used("tables")
-        table = data.read_labels(path, names=self.names, guesses=guesses, used=used)
-        file_names, pattern = table.pop("names", None), self.pattern or "market1501"
-        if file_names is not None and "identities" not in table:
-            used.add("--file-names")
-            try:
-                table |= data.labels_from_names(file_names, pattern)
-            except ValueError as error:
-                remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
-                raise ValueError(f"{path}: {error} {remedy}") from None
-            guesses.append(f"{path}: labels from file names as in {pattern}")
-        elif file_names is not None and "names" in self.names:
-            raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
-        elif file_names is not None:
-            guesses.append(f"{path}: no labels from file names, as it has identities")
-        say(*guesses)
-        return table
-
-    def check_all_used(self) -> None:
-        """Raise unless a name is used by all files of a kind and no other, and the pattern by a table.
-
-        Raises:
-            ValueError: something is not.
-        """
-        # Without tables the files of embeddings have all names, or are refused before; so are labels of both kinds.
-        for key, name in self.names.items() if self.tables else ():
-            shares = [sum(key in used for used in files) / len(files) for files in self._used.values()]
-            if {*shares} != {0, 1}:
-                raise ValueError(f"`--names` must name arrays or columns that are in the files; got {key}={name}.")
-        if self.pattern is not None and not any("--file-names" in used for used in self._used["tables"]):
-            raise ValueError(
-                f"`--file-names` must come with a table of file names without identities; got {self.pattern!r}."
-            )
-
-
 def _read_sides(arguments: Namespace) -> _Sides:
     """The files of each side, with their labels."""
-    given = _Given(arguments)
-    sides: _Sides = {}
-    for role, paths in zip(SIDES, (arguments.query, arguments.gallery or arguments.query), strict=True):
-        used = given.used("embeddings") if given.tables else None  # without tables these files must have all
-        sides[role] = data.read_samples(paths, role=role, names=given.names, used=used)
+    names, tables, pattern = named_values("--names", arguments.names), arguments.labels, arguments.file_names
+    # What each side and each table uses; without tables each side must have all names.
+    used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
+    sources = arguments.query, arguments.gallery or arguments.query
+    sides = {
+        role: data.read_samples(source, role=role, names=names, used=of_side if tables else None)
+        for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
+    }
     # Without arrays for each side, both have found the same ones in one file.
     query, gallery = ([file.guesses for file in files] for files in sides.values())
     if not arguments.gallery and query == gallery:
         del sides["gallery"]
     say(*dict.fromkeys(guess for file in chain(*sides.values()) for guess in file.guesses))
-    if given.tables:
-        _add_labels(sides, given)
-    given.check_all_used()
+    if tables:
+        read = [_read_table(path, names, pattern, of_table) for path, of_table in zip(tables, used[1], strict=True)]
+        _add_labels(sides, read, " and ".join(tables))
+    _check_used(names if tables else {}, pattern, used)
     _check_roles(sides)
     if len(sides) == 1 and sides["query"][0].roles is None:
         say("no gallery: each item is searched among all others")
@@ -153,9 +104,43 @@ def _read_sides(arguments: Namespace) -> _Sides:
     return sides
 
 
-def _add_labels(sides: _Sides, given: _Given) -> None:
+def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: set[str]) -> _Columns:
+    """The labels of a table, from its columns or from the names of files in it."""
+    guesses: list[str] = []
+    table = data.read_labels(path, names=names, guesses=guesses, used=used)
+    file_names, known = table.pop("names", None), pattern or "market1501"
+    if file_names is not None and "identities" not in table:
+        used.add(_FILE_NAMES)
+        try:
+            table |= data.labels_from_names(file_names, known)
+        except ValueError as error:
+            remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
+            raise ValueError(f"{path}: {error} {remedy}") from None
+        guesses.append(f"{path}: labels from file names as in {known}")
+    elif file_names is not None and "names" in names:
+        raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
+    elif file_names is not None:
+        guesses.append(f"{path}: no labels from file names, as it has identities")
+    say(*guesses)
+    return table
+
+
+def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Sequence[Collection[str]]]) -> None:
+    """Raise unless each name is used by all sides or by all tables, and the pattern of file names by a table.
+
+    Raises:
+        ValueError: something is not used.
+    """
+    for key, name in names.items():
+        shares = {sum(key in each for each in of_kind) / len(of_kind) for of_kind in used}
+        if shares != {0, 1}:  # labels that both have are refused before
+            raise ValueError(f"`--names` must name arrays or columns that are in the files; got {key}={name}.")
+    if pattern is not None and not any(_FILE_NAMES in of_table for of_table in used[1]):
+        raise ValueError(f"`--file-names` must come with a table of file names without identities; got {pattern!r}.")
+
+
+def _add_labels(sides: _Sides, tables: list[_Columns], said: str) -> None:
     """Give the files the labels and roles of tables."""
-    said, tables = " and ".join(given.tables), [given.read_table(path) for path in given.tables]
     if len(tables) == 1 and len(sides) == 2:
         tables = _by_side(tables[0], said, _places(sides["query"])[-1].stop)
     if len(tables) != len(sides):
@@ -165,7 +150,7 @@ def _add_labels(sides: _Sides, given: _Given) -> None:
 
 
 def _with_table(files: Sequence[data.SampleFile], table: _Columns, said: str, role: str) -> list[data.SampleFile]:
-    """The files of a side with the labels and roles of a table, which has a row for each of their embeddings."""
+    """The files of a side with the labels and roles of a table, a row for each embedding."""
     places, first = _places(files), files[0]  # all shards have the same labels
     for name, values in table.items():
         if len(values) != places[-1].stop:
@@ -204,8 +189,8 @@ def _check_roles(sides: _Sides) -> None:
         if len(sides) == 1:
             wanted, rule = {True, False}, "tell queries and gallery apart"
         if kinds not in (set(), wanted):
-            came = " and ".join(("gallery", "queries")[kind] for kind in sorted(kinds))
-            raise ValueError(f"`roles` must {rule} in {files[0].path}; got {came}.")
+            listed = " and ".join(("gallery", "queries")[kind] for kind in sorted(kinds))
+            raise ValueError(f"`roles` must {rule} in {files[0].path}; got {listed}.")
 
 
 def _check_labels(sides: _Sides, protocol: Protocol, typed: Collection[str]) -> None:
@@ -242,9 +227,9 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: Namespace, sha
             labels = {name: values[rows] for name, values in file.labels.items()}
             roles = None if file.roles is None else file.roles[rows]
             metric.update(file.embeddings[rows], is_query=role == "query" if has_gallery else roles, **labels)
-    in_full = arguments.report is not None
-    has_cameras = all("cameras" in file.labels for file in chain(*sides.values()))
-    return metric.results(nearest=10 if in_full else 0, camera_pairs=in_full and has_cameras)
+    if arguments.report is None:
+        return metric.results()
+    return metric.results(nearest=10, camera_pairs=all("cameras" in file.labels for file in chain(*sides.values())))
 
 
 def _number_rows(files: Sequence[data.SampleFile]) -> None:
@@ -267,7 +252,7 @@ def _rows_within(files: Sequence[data.SampleFile], part: slice) -> Iterator[tupl
 def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Share) -> RetrievalResults:
     """By `evaluate`, for what metrics do not have."""
     if share.size > 1 or any(len(files) > 1 or "index" in files[0].labels for files in sides.values()):
-        option = next(name for name in _BY_ONE_CALL if name in options).replace("_", "-")
+        option, *_ = (name.replace("_", "-") for name in _BY_ONE_CALL if name in options)
         raise ValueError(f"`--{option}` must come with one file of each side, without `index`, in one process.")
     rows: dict[str, tuple[data.SampleFile, Any]] = {role: (files[0], slice(None)) for role, files in sides.items()}
     file = sides["query"][0]

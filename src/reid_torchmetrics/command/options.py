@@ -51,9 +51,9 @@ def parsed(
     described: Sequence[Any],
     without: Collection[str] = (),
 ) -> tuple[Namespace, dict[str, Any]]:
-    """All arguments in the words of the command line, and those that are options of functions, where they were given.
+    """All arguments in the words of the command line, and the given options of functions.
 
-    The options, with the texts of what is `described`, and those of outputs are added to the parser.
+    The parser gets these options, with the texts of what is `described`, and the options of outputs.
     """
     # Of several texts and of several types of one name the first counts.
     texts: dict[str, str] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from itertools import combinations, product
 from pathlib import Path
@@ -40,15 +40,15 @@ class Outputs:
         """
         self._to, self._least = arguments, named_values("--fail-under", arguments.fail_under, float)
         written = [] if arguments.json in {None, _STANDARD} else [Path(arguments.json)]
-        written += [
-            _named(path, kind) for path in (arguments.save, arguments.report) if path is not None for kind in kinds
-        ]
+        of_kinds = [path for path in (arguments.save, arguments.report) if path is not None]
+        written += [_named(path, kind) for path in of_kinds for kind in kinds]
         for path in written:
             _check_writable(path, is_folder=False)
         if arguments.pictures is not None:
             _check_writable(Path(arguments.pictures), is_folder=True)
         # No file is written over one that is read, or twice; also through links.
-        read = [*_files([*inputs, *(arguments.config or ())])]
+        paths = [Path(str(each)) for each in (*inputs, *(arguments.config or ())) if each is not None]
+        read = [file for path in paths for file in (path.iterdir() if path.is_dir() else [path])]
         for other, path in (*product(read, written), *combinations(written, 2)):
             if path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other)):
                 raise ValueError(f"{path}: must be another file than {other} to write to; got the same.")
@@ -76,18 +76,15 @@ class Outputs:
                 each.save(_named(self._to.save, kind))
             if self._to.pictures is not None:
                 _draw(each, Path(self._to.pictures), kind)
-        self._say(results)
-        low = [name for name, least in self._least.items() if not numbers[name] >= least]  # NaN, too
-        for name in low:
-            say(f"{PROGRAM}: {name} is {numbers[name]:.6g}, below {self._least[name]:.6g}")
-        return 1 if low else 0
-
-    def _say(self, results: Mapping[str, Any]) -> None:
         parts = {kind.rstrip("_"): each.to_dict() for kind, each in results.items()}
         text = json.dumps(parts.get("", parts), indent=1, allow_nan=False)
         if self._to.json not in {None, _STANDARD}:
             write_whole(Path(self._to.json), f"{text}\n".encode())
         print(text if self._to.json == _STANDARD else "\n\n".join(map(str, results.values())))  # noqa: T201
+        low = [name for name, least in self._least.items() if not numbers[name] >= least]  # NaN, too
+        for name in low:
+            say(f"{PROGRAM}: {name} is {numbers[name]:.6g}, below {self._least[name]:.6g}")
+        return 1 if low else 0
 
 
 def _means(results: Any) -> dict[str, float]:
@@ -110,12 +107,6 @@ def _named(path: str, kind: str) -> Path:
     """The path of one of several kinds of results: report.html, report_segm.html."""
     whole = Path(path)
     return whole.with_stem(f"{whole.stem}_{kind.rstrip('_')}") if kind else whole
-
-
-def _files(inputs: Iterable[object]) -> Iterator[Path]:
-    """The files of some paths: None is none, and a folder is what lies in it."""
-    for path in (Path(str(each)) for each in inputs if each is not None):
-        yield from path.iterdir() if path.is_dir() else (path,)
 
 
 def _check_writable(path: Path, *, is_folder: bool) -> None:

@@ -174,7 +174,7 @@ def _check_boxes(results: DetectionResults, **options: object) -> None:
 
 
 def _draw(results: DetectionResults, pictures: Any, sides: Sequence[Any], box_format: str, image: int | str) -> Html:
-    """An image with its boxes, those of the results if none are given, judged as the numbers of the section are."""
+    """An image with its boxes, by default of the results, judged as the numbers of the section are."""
     if sides[0] is None:
         of_results = results.boxes_of([image] if isinstance(image, str) else torch.tensor([image], device="cpu"))
         boxes = [boxes for (boxes,) in of_results]

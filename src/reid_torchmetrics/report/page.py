@@ -57,9 +57,9 @@ def folded(items: Sequence[Any], num_open: int, shown: Callable[[Sequence[Any], 
 
 def conventions_note(conventions: Mapping[str, str]) -> Html:
     """How numbers were computed, by their titles: what the first one shares with half of them is said once."""
-    own, shared = split_conventions(conventions)
+    alone, shared = split_conventions(conventions)
     lines = [f"Unless noted: {shared}."] if shared else []
-    lines += [f"{title}: {said}." for title, said in own.items() if said]
+    lines += [f"{title}: {said}." for title, said in alone.items() if said]
     return element("ul", *(element("li", line) for line in lines), class_="conventions")
 
 
