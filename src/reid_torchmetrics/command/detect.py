@@ -44,7 +44,9 @@ def run(words: Sequence[str]) -> int:
     say(*guesses)
     if of_evaluator is LvisMAP:
         options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
-    options.setdefault("class_names", _class_names(arguments.ground_truths))
+    categories = json.loads(Path(arguments.ground_truths).read_text(encoding="utf-8")).get("categories", [])
+    names = {int(each["id"]): each["name"] for each in categories if "name" in each}
+    options.setdefault("class_names", names or None)
     metric: DetectionMAP | LvisMAP = of_evaluator("xywh", kinds[0] if len(kinds) == 1 else kinds, **options)
     # Only a report and pictures show what lies across classes, and only a report has the boxes.
     has_boxes = arguments.report is not None
@@ -54,9 +56,3 @@ def run(words: Sequence[str]) -> int:
         metric.update(*(side[images] for side in sides))
         results = {prefix: metric.results(kind, **shown) for prefix, kind in zip(prefixes, kinds, strict=True)}
         return outputs.write(results) if share.process == 0 else 0
-
-
-def _class_names(path: str) -> dict[int, str] | None:
-    """The names of the categories of a data set, by their ids."""
-    categories = json.loads(Path(path).read_text(encoding="utf-8")).get("categories", [])
-    return {int(each["id"]): each["name"] for each in categories if "name" in each} or None

@@ -24,8 +24,6 @@ from reid_torchmetrics.functional.retrieval import Protocol
 
 from . import COMMANDS, PROGRAM
 
-_COLLECTIONS = (Sequence, Iterable, Collection)
-_PLAIN = (str, int, float)
 _OUTPUTS = {
     "json": ("FILE", "write the numbers as JSON; - prints them in place of the text"),
     "save": ("FILE", "write a results file (.npz), for `compare`"),
@@ -83,13 +81,13 @@ def _form(annotation: Any) -> dict[str, Any] | None:
     if bool in members:
         return {"action": ActionYesNo}
     for one in members:
-        if get_origin(one) in _COLLECTIONS and (inner := _form(get_args(one)[0])) is not None:
+        if get_origin(one) in (Sequence, Iterable, Collection) and (inner := _form(get_args(one)[0])) is not None:
             return inner | {"nargs": "+"}
     # `null` is None, but not where it may be a word.
     for one in members:
         if get_origin(one) is Literal:
             return {"choices": get_args(one)}
-        if one in _PLAIN:
+        if one in (str, int, float):
             return {"type": Union[one, None] if NoneType in members and one is not str else one}  # noqa: UP007
         if get_origin(one) is Mapping:
             return {"type": dict[get_args(one)]}  # type: ignore[misc]

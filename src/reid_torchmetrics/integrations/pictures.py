@@ -306,7 +306,7 @@ def _write_files(logger: object, images: _Images, step: int, default_root_dir: s
     folders = [getattr(logger, attribute, None) for attribute in ("log_dir", "save_dir")]
     folder = os.fspath(next((each for each in folders if isinstance(each, (str, os.PathLike))), default_root_dir))
     for name, image in images.items():
-        parts = "/".join(_cut(_UNSAFE.sub(_percent_encoded, part)) for part in name.split("/") if part)
+        parts = "/".join(_safe(part) for part in name.split("/") if part)
         contents = io.BytesIO()
         image.save(contents, format="PNG")
         _write(folder, f"pictures/{parts}_step_{step:06d}.png", contents.getvalue())
@@ -321,13 +321,9 @@ def _write(folder: str, path: str, contents: bytes) -> None:
         file.write(contents)
 
 
-def _cut(part: str) -> str:
-    """A part of a name, with a hash of all of it behind its beginning where it is too long."""
-    written = part.encode()
+def _safe(part: str) -> str:
+    """A part of a name, with characters as in URLs, and a hash behind its beginning where it is too long."""
+    written = _UNSAFE.sub(lambda unsafe: "".join(f"%{ord(each):02X}" for each in unsafe[0]), part).encode()
     if len(written) <= _LONGEST:
-        return part
+        return written.decode()
     return f"{written[:_LONGEST].decode(errors='ignore')}~{hashlib.sha256(written).hexdigest()[:16]}"
-
-
-def _percent_encoded(match: re.Match[str]) -> str:
-    return "".join(f"%{ord(character):02X}" for character in match[0])

@@ -55,7 +55,7 @@ def retrieval_page(
     if gallery_pictures is not None and pictures is None:
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     names = names or {}
-    queries = _Queries(results, names, pictures, gallery_pictures)
+    queries = _ReportedQueries(results, names, pictures, gallery_pictures)
     sections = [
         Section("numbers", "Numbers", _numbers(results, generator or torch.Generator().manual_seed(0))),
         Section("queries", "Queries and gallery", _query_counts(results)),
@@ -161,9 +161,12 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
             said = f"Queries of a camera against the gallery of one camera alone, by {title}."
             figures.append(figure(plot_camera_pairs(pairs, name=title)[0], f"camera-pairs-{name}", said))
         shown = _of_most_queries(pairs)
-        tables.append(_pairs_table(name, shown))
         if shown.mean.shape != pairs.mean.shape:
             few = f", of {_MOST_CAMERAS} cameras at most, those with the most queries"
+        columns = ["query camera", *(f"gallery camera {camera}" for camera in shown.gallery_cameras.tolist())]
+        numbers = zip(shown.query_cameras.tolist(), shown.mean.tolist(), strict=True)
+        rows = [[str(camera), *map(form_of(name), means)] for camera, means in numbers]
+        tables.append(table(heading(name), columns, rows))
     return [element("div", *figures, class_="figures"), details(f"As tables{few}", *tables)]
 
 
@@ -177,14 +180,8 @@ def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
     return CameraPairs(pairs.query_cameras[rows], pairs.gallery_cameras[columns], pairs.mean[at], pairs.num_valid[at])
 
 
-def _pairs_table(name: str, pairs: CameraPairs) -> Html:
-    columns = ["query camera", *(f"gallery camera {camera}" for camera in pairs.gallery_cameras.tolist())]
-    numbers = zip(pairs.query_cameras.tolist(), pairs.mean.tolist(), strict=True)
-    return table(heading(name), columns, ([str(camera), *map(form_of(name), means)] for camera, means in numbers))
-
-
 @dataclass
-class _Queries:
+class _ReportedQueries:
     """Single queries of results, each with its rank list once on the page.
 
     A rank list is a row of small pictures with captions, and wraps where the page is narrow.
@@ -269,7 +266,7 @@ def _candidates(lists: RankLists, query: int) -> str:
     return f"{wrong} wrong, right at {', '.join(map(str, right))}" if right else f"{wrong} wrong"
 
 
-def _hardest(queries: _Queries, num_hardest: int) -> list[Html]:
+def _hardest(queries: _ReportedQueries, num_hardest: int) -> list[Html]:
     """The queries with the lowest average precision."""
     said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
     missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {queries.missing}")]
@@ -277,7 +274,7 @@ def _hardest(queries: _Queries, num_hardest: int) -> list[Html]:
     return [note(said), *missing, *queries.shown(hardest, "Queries with the lowest average precision")]
 
 
-def _mistakes(queries: _Queries, num_mistakes: int) -> list[Html]:
+def _mistakes(queries: _ReportedQueries, num_mistakes: int) -> list[Html]:
     """The queries with a wrong best candidate that scores far above the first right answer."""
     if queries.lists is None:
         return [note(f"Not shown: {queries.missing}")]
