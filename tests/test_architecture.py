@@ -262,7 +262,6 @@ ONE_IMPORTER = {
     "metrics.reid.ranking": "rankings that metrics share; over 400 lines with the metric",
     "plot.judged_boxes": "judges boxes, and draws nothing",
     "report.detection_page": "one page",
-    "report.rank_list_sections": "the sections with pictures; over 400 lines with their page",
     "report.retrieval_page": "one page",
 }
 """modules that a single other module imports, and why they are files of their own"""

@@ -36,7 +36,9 @@ OF_DETECTION = (
 
 def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
     seen = []
-    monkeypatch.setattr(drawings, "draw_box_grid", lambda *args, **options: seen.append((args, options)) or pixels())
+    monkeypatch.setattr(
+        drawings.plot, "draw_box_grid", lambda *args, **options: seen.append((args, options)) or pixels()
+    )
     callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), names={1: "cat"})
     fit(callback, module=DetectingModule(), max_epochs=1)
     assert files() == named([f"val/{name}" for name in OF_DETECTION], 1)
@@ -60,7 +62,7 @@ class NamingModule(DetectingModule):
 
 def test_images_with_names_are_asked_for_by_them(monkeypatch):
     seen, asked = [], []
-    monkeypatch.setattr(drawings, "draw_box_grid", lambda *args, **options: seen.append(args) or pixels())
+    monkeypatch.setattr(drawings.plot, "draw_box_grid", lambda *args, **options: seen.append(args) or pixels())
     callback = EvaluationPictures("val_boxes", pictures=lambda name: asked.append(name) or picture(0))
     trainer(callback, False).validate(NamingModule(), loader(), verbose=False)
     ((_, found, true),) = seen
@@ -80,8 +82,8 @@ EVALUATOR_METRICS = {
 
 @pytest.mark.parametrize("evaluator", EVALUATORS)
 def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator, monkeypatch):
-    seen, draw = [], drawings.draw_box_grid
-    monkeypatch.setattr(drawings, "draw_box_grid", lambda *a, **k: seen.append(k["evaluator"]) or draw(*a, **k))
+    seen, draw = [], drawings.plot.draw_box_grid
+    monkeypatch.setattr(drawings.plot, "draw_box_grid", lambda *a, **k: seen.append(k["evaluator"]) or draw(*a, **k))
     module = DetectingModule()
     module.val_boxes = EVALUATOR_METRICS[evaluator](metric="map")
     callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10))

@@ -1,5 +1,7 @@
 """Two models in a report: the numbers are those of the comparison, which must be of the results."""
 
+import json
+
 import pytest
 import torch
 
@@ -100,5 +102,6 @@ def test_detectors_are_compared_on_the_page_of_one(tmp_path):
     ]
     assert "This page is about new." in shown.text
     assert data(page)["comparison"]["names"] == ["old", "new"]
+    assert json.loads(section(page, "provenance").one("pre").text) == data(page)
     with pytest.raises(ValueError, match=r"^`comparison` must be of `results`"):
         write_report(DetectionMAP().results(), tmp_path / "o.html", comparison=comparison)

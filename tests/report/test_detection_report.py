@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.report import detection_page, write_report
+from reid_torchmetrics import DetectionMAP, plot
+from reid_torchmetrics.report import write_report
 from tests.report import problems
 from tests.report.pages import Element, data, read, section
 
@@ -144,8 +144,8 @@ def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
 
 
 def test_boxes_have_the_names_of_the_metric_as_the_tables_have(tmp_path, monkeypatch):
-    seen, draw = [], detection_page.draw_boxes
-    monkeypatch.setattr(detection_page, "draw_boxes", lambda *a, **k: seen.append(k["names"]) or draw(*a, **k))
+    seen, draw = [], plot.draw_boxes
+    monkeypatch.setattr(plot, "draw_boxes", lambda *a, **k: seen.append(k["names"]) or draw(*a, **k))
     metric = DetectionMAP(class_names={3: "cat", 7: "dog"})
     metric.update(problems.DETECTIONS, problems.GROUND_TRUTHS)
     options = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP, plot
 from reid_torchmetrics.functional.detection import EVALUATORS, Detections, GroundTruths, evaluate_images, voc_evaluate
 from reid_torchmetrics.functional.detection.evaluation import title_of
 from reid_torchmetrics.plot import judged_like
 from reid_torchmetrics.plot.judged_boxes import Judgment
-from reid_torchmetrics.report import detection_page, write_report
+from reid_torchmetrics.report import write_report
 from tests.metrics.detection.detection_samples import fed, images
 from tests.report.pages import data, read, section
 
@@ -73,8 +73,8 @@ def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(ev
 
 @pytest.mark.parametrize("evaluator", METRICS)
 def test_images_are_judged_as_the_evaluator_matches_with_boxes_of_the_results(evaluator, tmp_path, monkeypatch):
-    options, draw = [], detection_page.draw_boxes
-    monkeypatch.setattr(detection_page, "draw_boxes", lambda *a, **k: options.append(k) or draw(*a, **k))
+    options, draw = [], plot.draw_boxes
+    monkeypatch.setattr(plot, "draw_boxes", lambda *a, **k: options.append(k) or draw(*a, **k))
     page = read(write_report(results_of(evaluator, boxes=True), tmp_path / "page.html", pictures=picture))
     images = section(page, "images")
     if NUM_RIGHT[evaluator] == 2:

@@ -40,46 +40,41 @@ def usage() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit status."""
     given = [*(sys.argv[1:] if arguments is None else arguments)]
-    debug = "--debug" in given
-    name, *rest = [each for each in given if each != "--debug"] or ["--help"]
+    name, *words = [each for each in given if each != "--debug"] or ["--help"]
     if name in {"-h", "--help", "--version"}:
         print(__version__ if name == "--version" else usage())  # noqa: T201
         return 0
-    if refused := _refusal(name, rest):
-        return refused
+    if why := _why_wrong(name, words):
+        say(f"{PROGRAM}: {why}")
+        return 2
     warnings.showwarning = _show_warning
     try:
         require("The command", "jsonargparse", "docstring_parser")
-        return int(import_module(f"{__name__}.{name}").run(rest))
+        return int(import_module(f"{__name__}.{name}").run(words))
     except Exception as error:  # a line in the place of a traceback, for whatever a file may lead to
-        if debug:
+        if "--debug" in given:
             raise
         kind = "" if isinstance(error, (OSError, ValueError, ModuleNotFoundError)) else f"{type(error).__name__}: "
-        return _said(kind + " ".join(str(error).split()))
+        say(f"{PROGRAM}: {kind}{' '.join(str(error).split())}")
     except KeyboardInterrupt:
-        return _said("interrupted; nothing was written")
+        say(f"{PROGRAM}: interrupted; nothing was written")
+    return 1
 
 
-def _refusal(name: str, words: Sequence[str]) -> int:
-    """Say why the usage is wrong, and return the exit status; 0 where it is right."""
+def _why_wrong(name: str, words: Sequence[str]) -> str:
+    """Why the usage is wrong; empty where it is right."""
+    if name not in COMMANDS:
+        return f"there is no command {name!r}; there are {', '.join(COMMANDS)}"
+    # The parser would take the last of two, and drop the values of the first.
     options = [each.partition("=")[0] for each in words if each.startswith("--")]
     twice = {each for each in options if options.count(each) > 1} - {"--config"}
-    if name not in COMMANDS:
-        return _said(f"there is no command {name!r}; there are {', '.join(COMMANDS)}", status=2)
-    if twice:
-        return _said(f"{min(twice)} must be given once, with all its values; got it twice", status=2)
-    return 0
+    return f"{min(twice)} must be given once, with all its values; got it twice" if twice else ""
 
 
-def say(line: str) -> None:
-    """Print a line on standard error, on one process."""
-    if os.environ.get("RANK", "0") == "0":
+def say(*lines: str) -> None:
+    """Print lines on standard error, on one process."""
+    for line in lines if os.environ.get("RANK", "0") == "0" else ():
         print(line, file=sys.stderr)  # noqa: T201
-
-
-def _said(message: str, *, status: int = 1) -> int:
-    say(f"{PROGRAM}: {message}")
-    return status
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

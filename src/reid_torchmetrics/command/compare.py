@@ -10,8 +10,8 @@ import torch
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval import RetrievalResults, compare
 
-from .options import add_options, chosen, new_parser
-from .outputs import Outputs, add_outputs
+from .options import new_parser, parsed
+from .outputs import Outputs
 
 
 def run(words: Sequence[str]) -> int:
@@ -19,19 +19,18 @@ def run(words: Sequence[str]) -> int:
     parser = new_parser("compare")
     parser.add_argument("files", nargs="+", help="results files of `--save`; the others are compared with the first")
     parser.add_argument("--seed", type=int, help="of the resampling; drawn, and printed, if it is not given")
-    added = add_options(parser, compare, words=(compare,), without=("a", "b"))
-    add_outputs(parser)
-    arguments = parser.parse_args(words)
-    outputs, options = Outputs(arguments, arguments.files), chosen(parser, arguments, added)
+    arguments, options = parsed(parser, words, compare, described=(compare,), without=("a", "b"))
+    files, outputs = arguments.files, Outputs(arguments, arguments.files)
     if arguments.seed is not None:
         options["generator"] = torch.Generator().manual_seed(arguments.seed)
-    if not len({*arguments.files}) == len(arguments.files) > 1:
-        raise ValueError(f"`files` must be two results files or more, each once; got {', '.join(arguments.files)}.")
-    models = {path: _loaded(path) for path in arguments.files}
-    stems = [Path(path).stem for path in models]
-    names = stems if len({*stems}) == len(stems) else [*models]
-    comparison = compare(dict(zip(names, models.values(), strict=True)), **options)
-    return outputs.write({"": comparison}, shown=[*models.values()][-1], comparison=comparison)
+    if not len({*files}) == len(files) > 1:
+        raise ValueError(f"`files` must be two results files or more, each once; got {', '.join(files)}.")
+    # Models are named like their files, with folders where files of several have one name.
+    models = [_loaded(path) for path in files]
+    stems = [Path(path).stem for path in files]
+    names = stems if len({*stems}) == len(stems) else files
+    comparison = compare(dict(zip(names, models, strict=True)), **options)
+    return outputs.write({"": comparison}, shown=models[-1], comparison=comparison)
 
 
 def _loaded(path: str) -> RetrievalResults | DetectionResults:

@@ -8,8 +8,8 @@ from pathlib import Path
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
 from reid_torchmetrics.functional.retrieval import Protocol, evaluate_lists, find_relevance
 
-from .options import add_options, chosen, new_parser
-from .outputs import Outputs, add_outputs
+from .options import new_parser, parsed
+from .outputs import Outputs
 
 _FROM_FILES = (
     *("retrieved", "positives", "gains", "num_positives"),
@@ -24,9 +24,8 @@ def run(words: Sequence[str]) -> int:
         "retrieved", help="a TREC run, ints of a vector index (.npy), ranked names, or a folder of them"
     )
     parser.add_argument("positives", help="qrels, a folder of Oxford's lists (*_good.txt, ...), JSON, or gnd_*.pkl")
-    added = add_options(parser, evaluate_lists, words=(Protocol, find_relevance, evaluate_lists), without=_FROM_FILES)
-    add_outputs(parser)
-    arguments = parser.parse_args(words)
+    described = evaluate_lists, find_relevance, Protocol
+    arguments, options = parsed(parser, words, evaluate_lists, described=described, without=_FROM_FILES)
     outputs = Outputs(arguments, (arguments.retrieved, arguments.positives))
     retrieved, positives = read_retrieved(arguments.retrieved), read_ground_truth(arguments.positives)
     if Path(arguments.retrieved).suffix == ".txt" and isinstance(retrieved, list):
@@ -37,4 +36,4 @@ def run(words: Sequence[str]) -> int:
                 f"{arguments.retrieved}: must be named like a query of {arguments.positives}; got {query!r}."
             )
         retrieved, positives = {query: retrieved}, {query: positives[query]}
-    return outputs.write({"": evaluate_lists(retrieved, positives, **chosen(parser, arguments, added))})
+    return outputs.write({"": evaluate_lists(retrieved, positives, **options)})

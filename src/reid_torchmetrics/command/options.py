@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from argparse import SUPPRESS
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -23,8 +24,13 @@ from reid_torchmetrics.functional.retrieval import Protocol
 
 from . import COMMANDS, PROGRAM
 
-_COLLECTIONS = (Sequence, Iterable, Collection)
-_PLAIN = (str, int, float)
+_OUTPUTS = {
+    "json": ("FILE", "write the numbers as JSON; - prints them in place of the text"),
+    "save": ("FILE", "write a results file (.npz), for `compare`"),
+    "report": ("FILE", "write a page of HTML"),
+    "pictures": ("FOLDER", "write the figures as PNG files"),
+}
+_LEAST = "exit with 1 if a number is below a value, such as map=0.85"
 
 
 def new_parser(command: str) -> ArgumentParser:
@@ -36,46 +42,53 @@ def new_parser(command: str) -> ArgumentParser:
     return parser
 
 
-def add_options(
-    parser: ArgumentParser, function: Callable[..., Any], *, words: Sequence[Any], without: Collection[str] = ()
-) -> list[str]:
-    """Add an option for each parameter that can be typed, and return their names; `words` describe them."""
+def parsed(
+    parser: ArgumentParser,
+    words: Sequence[str],
+    *functions: Callable[..., Any],
+    described: Sequence[Any],
+    without: Collection[str] = (),
+) -> tuple[Namespace, dict[str, Any]]:
+    """All arguments in the words of the command line, and the given options of functions.
+
+    The parser gets these options, with the texts of what is `described`, and the options of outputs.
+    """
+    # Of several texts and of several types of one name the first counts.
     texts: dict[str, str] = {}
-    added = []
-    for each in words:
-        found = docstring_parser.parse_from_object(each)
-        texts |= {name: one.description or "" for one in found.params for name in one.arg_name.split(", ")}
-    hints = {} if inspect.isclass(function) else get_type_hints(function)  # those of a class are known
-    for name, parameter in inspect.signature(function).parameters.items():
-        form = _form(parameter.annotation if not isinstance(parameter.annotation, str) else hints[name])
-        if form is not None and name not in without:
-            text = " ".join(texts.get(name, "").replace("%", "%%").split())
-            parser.add_argument(f"--{name.replace('_', '-')}", default=SUPPRESS, help=text, **form)
-            added.append(name)
-    return added
-
-
-def chosen(parser: ArgumentParser, arguments: Namespace, added: Sequence[str]) -> dict[str, Any]:
-    """The added options with a given value."""
+    for one in (one for each in described for one in docstring_parser.parse_from_object(each).params):
+        texts = dict.fromkeys(one.arg_name.split(", "), one.description or "") | texts
+    types: dict[str, Any] = {}
+    for each in functions:
+        hints = {} if inspect.isclass(each) else get_type_hints(each)  # those of a class are known
+        signature = inspect.signature(each).parameters
+        types |= {name: hints.get(name, signature[name].annotation) for name in signature if name not in types}
+    forms = {name: _form(annotation) for name, annotation in types.items() if name not in without}
+    options = {name: form for name, form in forms.items() if form is not None}
+    for name, form in options.items():
+        text = " ".join(texts.get(name, "").replace("%", "%%").split())
+        parser.add_argument(f"--{name.replace('_', '-')}", default=SUPPRESS, help=text, **form)
+    for name, (metavar, text) in _OUTPUTS.items():
+        parser.add_argument(f"--{name}", metavar=metavar, help=text)
+    parser.add_argument("--fail-under", nargs="+", default=[], metavar="NAME=VALUE", help=_LEAST)
+    arguments = parser.parse_args(words)
     values = vars(parser.instantiate(arguments))
-    return {name: values[name] for name in added if name in values}
+    return arguments, {name: values[name] for name in options if name in values}
 
 
 def _form(annotation: Any) -> dict[str, Any] | None:
     """How an option is read; None where nothing of the type can be typed."""
-    is_union = get_origin(annotation) in {Union, UnionType}
-    every = get_args(annotation) if is_union else (annotation,)
-    members = [each for each in every if each is not NoneType]
+    members = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
     if bool in members:
         return {"action": ActionYesNo}
     for one in members:
-        if get_origin(one) in _COLLECTIONS and (inner := _form(get_args(one)[0])) is not None:
+        if get_origin(one) in (Sequence, Iterable, Collection) and (inner := _form(get_args(one)[0])) is not None:
             return inner | {"nargs": "+"}
+    # `null` is None, but not where it may be a word.
     for one in members:
         if get_origin(one) is Literal:
             return {"choices": get_args(one)}
-        if one in _PLAIN:
-            return {"type": Union[one, None] if NoneType in every and one is not str else one}  # noqa: UP007
+        if one in (str, int, float):
+            return {"type": Union[one, None] if NoneType in members and one is not str else one}  # noqa: UP007
         if get_origin(one) is Mapping:
             return {"type": dict[get_args(one)]}  # type: ignore[misc]
     classes = tuple(one for one in members if is_dataclass(one) and one is not Protocol)
@@ -93,10 +106,8 @@ def named_values(option: str, given: Sequence[str], kind: Callable[[str], Any] =
         name, sign, value = word.partition("=")
         if name in values:
             raise ValueError(f"`{option}` must give each name once; got {name!r} twice.")
-        try:
+        with suppress(ValueError):  # of a value of another kind
             values[name] = kind(value)
-        except ValueError:
-            sign = ""
-        if not sign or not name:
+        if not (name and sign and name in values):
             raise ValueError(f"`{option}` must be words such as NAME=VALUE; got {word!r}.")
     return values

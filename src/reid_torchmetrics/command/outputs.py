@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
+from itertools import combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import Namespace
 
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
@@ -23,25 +24,7 @@ from reid_torchmetrics.report import write_report
 from . import PROGRAM, say
 from .options import named_values
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _STANDARD = "-"
-
-
-def add_outputs(parser: ArgumentParser) -> None:
-    """Add the options that say what is written."""
-    parser.add_argument("--json", metavar="FILE", help="write the numbers as JSON; - prints them in place of the text")
-    parser.add_argument("--save", metavar="FILE", help="write a results file (.npz), for `compare`")
-    parser.add_argument("--report", metavar="FILE", help="write a page of HTML")
-    parser.add_argument("--pictures", metavar="FOLDER", help="write the figures as PNG files")
-    parser.add_argument(
-        "--fail-under",
-        nargs="+",
-        default=[],
-        metavar="NAME=VALUE",
-        help="exit with 1 if a number is below a value, such as map=0.85",
-    )
 
 
 class Outputs:
@@ -55,18 +38,21 @@ class Outputs:
             OSError: a path that cannot be written to.
             ValueError: `--fail-under` of another form, or a path that is one of the `inputs` or another output.
         """
-        self.json, self.save, self.report, self.pictures = (
-            getattr(arguments, name) for name in ("json", "save", "report", "pictures")
-        )
-        self.least = named_values("--fail-under", arguments.fail_under, float)
-        written = [] if self.json in {None, _STANDARD} else [Path(self.json)]
-        written += [_named(path, kind) for path in (self.save, self.report) if path is not None for kind in kinds]
+        self._to, self._least = arguments, named_values("--fail-under", arguments.fail_under, float)
+        written = [] if arguments.json in {None, _STANDARD} else [Path(arguments.json)]
+        of_kinds = [path for path in (arguments.save, arguments.report) if path is not None]
+        written += [_named(path, kind) for path in of_kinds for kind in kinds]
         for path in written:
             _check_writable(path, is_folder=False)
-        if self.pictures is not None:
-            _check_writable(Path(self.pictures), is_folder=True)
-        _check_distinct(written, [*_files([*inputs, *(arguments.config or ())])])
-        if self.report is not None or self.pictures is not None:
+        if arguments.pictures is not None:
+            _check_writable(Path(arguments.pictures), is_folder=True)
+        # No file is written over one that is read, or twice; also through links.
+        paths = [Path(str(each)) for each in (*inputs, *(arguments.config or ())) if each is not None]
+        read = [file for path in paths for file in (path.iterdir() if path.is_dir() else [path])]
+        for other, path in (*product(read, written), *combinations(written, 2)):
+            if path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other)):
+                raise ValueError(f"{path}: must be another file than {other} to write to; got the same.")
+        if {arguments.report, arguments.pictures} != {None}:
             require("A report or a picture", "matplotlib")
 
     def write(self, results: Mapping[str, Any], *, shown: Any = None, **of_report: Any) -> int:
@@ -79,28 +65,26 @@ class Outputs:
             ValueError: `--fail-under` names a number that the results do not have.
         """
         numbers = {f"{kind}{name}": value for kind, each in results.items() for name, value in _means(each).items()}
-        for name in self.least:
+        for name in self._least:
             if name not in numbers:
                 raise ValueError(f"`--fail-under` must name one of {', '.join(numbers)}; got {name!r}.")
+        # The text is last: it says that all files are there.
         for kind, each in results.items():
-            if self.report is not None:
-                write_report(each if shown is None else shown, _named(self.report, kind), **of_report)
-            if self.save is not None:
-                each.save(_named(self.save, kind))
-            if self.pictures is not None:
-                _draw(each, Path(self.pictures), kind)
-        self._say(results)
-        low = [name for name, least in self.least.items() if not numbers[name] >= least]
-        for name in low:
-            say(f"{PROGRAM}: {name} is {numbers[name]:.6g}, below {self.least[name]:.6g}")
-        return 1 if low else 0
-
-    def _say(self, results: Mapping[str, Any]) -> None:
+            if self._to.report is not None:
+                write_report(each if shown is None else shown, _named(self._to.report, kind), **of_report)
+            if self._to.save is not None:
+                each.save(_named(self._to.save, kind))
+            if self._to.pictures is not None:
+                _draw(each, Path(self._to.pictures), kind)
         parts = {kind.rstrip("_"): each.to_dict() for kind, each in results.items()}
         text = json.dumps(parts.get("", parts), indent=1, allow_nan=False)
-        if self.json not in {None, _STANDARD}:
-            write_whole(Path(self.json), f"{text}\n".encode())
-        print(text if self.json == _STANDARD else "\n\n".join(map(str, results.values())))  # noqa: T201
+        if self._to.json not in {None, _STANDARD}:
+            write_whole(Path(self._to.json), f"{text}\n".encode())
+        print(text if self._to.json == _STANDARD else "\n\n".join(map(str, results.values())))  # noqa: T201
+        low = [name for name, least in self._least.items() if not numbers[name] >= least]  # NaN, too
+        for name in low:
+            say(f"{PROGRAM}: {name} is {numbers[name]:.6g}, below {self._least[name]:.6g}")
+        return 1 if low else 0
 
 
 def _means(results: Any) -> dict[str, float]:
@@ -111,11 +95,11 @@ def _means(results: Any) -> dict[str, float]:
 
 
 def _draw(results: Any, folder: Path, kind: str) -> None:
-    rows = {name: row for name, row in FIGURES.get(type(results), {}).items() if not row.why_not(results)}
-    drawn = {name: row.plot(results) for name, row in rows.items()} or {"comparison": plot_comparison(results)}
-    for name, plotted in drawn.items():
-        contents, figure = BytesIO(), cast("Figure", plotted[0])
-        figure.savefig(contents, format="png", dpi=150)
+    rows = FIGURES.get(type(results), {})
+    plots: dict[str, Any] = {name: row.plot for name, row in rows.items() if not row.why_not(results)}
+    for name, plot in (plots or {"comparison": plot_comparison}).items():
+        contents = BytesIO()
+        plot(results)[0].savefig(contents, format="png", dpi=150)
         write_whole(folder / f"{kind}{name}.png", contents.getvalue())
 
 
@@ -125,23 +109,10 @@ def _named(path: str, kind: str) -> Path:
     return whole.with_stem(f"{whole.stem}_{kind.rstrip('_')}") if kind else whole
 
 
-def _files(inputs: Iterable[object]) -> Iterator[Path]:
-    """The files of some paths: None is none, and a folder is what lies in it."""
-    for path in (Path(str(each)) for each in inputs if each is not None):
-        yield from path.iterdir() if path.is_dir() else (path,)
-
-
-def _check_distinct(written: Sequence[Path], read: Sequence[Path]) -> None:
-    """Raise if a file would be written over one that is read, or twice; also through links."""
-    for number, path in enumerate(written):
-        for other in (*read, *written[:number]):
-            if path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other)):
-                raise ValueError(f"{path}: must be another file than {other} to write to; got the same.")
-
-
 def _check_writable(path: Path, *, is_folder: bool) -> None:
     if path.exists() and path.is_dir() != is_folder:
         raise OSError(f"{path}: must be a {'folder' if is_folder else 'file'} to write to; got another.")
+    # Folders that do not exist are made, in the first one that does.
     above = next((each for each in (path, *path.absolute().parents) if each.exists()), path)
     if (above != path and not above.is_dir()) or not os.access(above, os.W_OK):
         raise OSError(f"{path}: must be a path to write to; got one in {above}, which is not writable.")

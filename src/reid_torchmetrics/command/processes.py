@@ -16,20 +16,19 @@ class Share(NamedTuple):
     process: int
     size: int
 
-    def of(self, total: int) -> range:
+    def of(self, total: int) -> slice:
         """This process's part of some rows, one after the other."""
-        return range(total * self.process // self.size, total * (self.process + 1) // self.size)
+        return slice(total * self.process // self.size, total * (self.process + 1) // self.size)
 
 
 @contextmanager
 def joined() -> Iterator[Share]:
     """Join the processes of torchrun, if there are several."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size == 1:
+    if os.environ.get("WORLD_SIZE", "1") == "1":
         yield Share(0, 1)
         return
     distributed.init_process_group("gloo")
     try:
-        yield Share(distributed.get_rank(), size)
+        yield Share(distributed.get_rank(), distributed.get_world_size())
     finally:
         distributed.destroy_process_group()

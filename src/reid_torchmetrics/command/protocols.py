@@ -26,6 +26,6 @@ def run(words: Sequence[str]) -> int:
 def in_words(protocol: Protocol) -> str:
     """The source of a protocol, and the convention of each number that it reports."""
     setup = Setup("pessimistic", "cosine", cameras=True, lists=protocol.needs_lists, groups=protocol.needs_groups)
-    own, shared = split_conventions({name: describe(name, protocol, setup) for name in protocol.reports})
-    rows = [f"  {name:<12} {words}" for name, words in own.items()]
+    alone, shared = split_conventions({name: describe(name, protocol, setup) for name in protocol.reports})
+    rows = [f"  {name:<12} {words}" for name, words in alone.items()]
     return "\n".join([protocol.name, f"  {protocol.source}", *rows, *([f"  {shared}"] if shared else [])])

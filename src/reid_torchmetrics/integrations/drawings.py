@@ -13,19 +13,11 @@ from torch.nn import Module, ModuleDict
 from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 from torchmetrics import MetricCollection
 
+from reid_torchmetrics import plot
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.metrics.detection import BoxMetric
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
-from reid_torchmetrics.plot import (
-    FIGURES,
-    Pictures,
-    captioned_pictures,
-    draw_box_grid,
-    draw_rank_lists,
-    judged_like,
-    picture_at,
-)
 
 from .pictures import PictureTable
 
@@ -49,7 +41,14 @@ def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) 
     """
     metrics: dict[str, EvaluatedMetric] = {}
     for attribute in attributes:
-        value = _attribute(argument, module, attribute)
+        try:
+            value = operator.attrgetter(attribute)(module)
+        except AttributeError:
+            has = [repr(name) for name, child in module.named_children() if any(_metrics_in(name, child))]
+            raise ValueError(
+                f"`{argument}` must name an attribute of {type(module).__name__}, whose metrics are"
+                f" {', '.join(has) or 'none'}; got {attribute!r}."
+            ) from None
         of_attribute = dict(_metrics_in(attribute, value))
         if not of_attribute:
             raise TypeError(
@@ -72,10 +71,16 @@ def numbers_are_others(metric: EvaluatedMetric, loaders: object) -> bool:
     """
     is_of_embeddings = isinstance(metric, EmbeddingMetric)
     numbers: list[Any] = [metric.index] if is_of_embeddings else [metric.image_ids, metric.image_name_lengths]
-    if holds_nothing(metric) or any(len(each) for each in numbers):
+    if holds_nothing(metric) or any(map(len, numbers)):
         return False
-    # Images are counted in turn over processes, as samples are dealt out; embeddings are counted process by process.
-    return any(_changes_order(sampler, deals=is_of_embeddings) for sampler in _samplers(loaders))
+    for sampler in _samplers(loaders):
+        # Images are counted in turn over processes, as samples are dealt out; embeddings process by process.
+        deals_otherwise = is_of_embeddings and getattr(sampler, "num_replicas", 1) > 1
+        if isinstance(sampler, DistributedSampler) and (sampler.shuffle or deals_otherwise):
+            return True
+        if isinstance(sampler, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)):
+            return True
+    return False
 
 
 def _samplers(loaders: object) -> Iterator[object]:
@@ -83,23 +88,6 @@ def _samplers(loaders: object) -> Iterator[object]:
     for loader in listed if isinstance(listed, (tuple, list)) else [listed]:
         yield getattr(loader, "sampler", None)
         yield getattr(getattr(loader, "batch_sampler", None), "sampler", None)
-
-
-def _changes_order(sampler: object, *, deals: bool) -> bool:
-    if isinstance(sampler, DistributedSampler):
-        return sampler.shuffle or (deals and sampler.num_replicas > 1)
-    return isinstance(sampler, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))
-
-
-def _attribute(argument: str, module: Module, attribute: str) -> object:
-    try:
-        return operator.attrgetter(attribute)(module)
-    except AttributeError:
-        has = [repr(name) for name, child in module.named_children() if any(_metrics_in(name, child))]
-        raise ValueError(
-            f"`{argument}` must name an attribute of {type(module).__name__}, whose metrics are"
-            f" {', '.join(has) or 'none'}; got {attribute!r}."
-        ) from None
 
 
 def _metrics_in(name: str, value: object) -> Iterator[tuple[str, EvaluatedMetric]]:
@@ -117,8 +105,8 @@ def _metrics_in(name: str, value: object) -> Iterator[tuple[str, EvaluatedMetric
 class DrawingOptions:
     """Options of `EvaluationPictures` about its pictures."""
 
-    pictures: Pictures | None
-    gallery_pictures: Pictures | None
+    pictures: plot.Pictures | None
+    gallery_pictures: plot.Pictures | None
     names: Mapping[int, str] | None
     num_queries: int
     k: int
@@ -143,36 +131,41 @@ def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
         has_samples = len(results.images) > 0
     if not has_samples:
         return {}
-    rows = FIGURES[type(results)].items()
-    drawings: Drawings = {name: partial(_figure, row.plot, results) for name, row in rows if not row.why_not(results)}
+    rows = plot.FIGURES[type(results)].items()
+    drawings: Drawings = {name: partial(_figure, row, results) for name, row in rows if not row.why_not(results)}
     if options.pictures is not None:
-        drawings |= _with_error_kept(name, prepare)
+        try:
+            drawings |= prepare()
+        except Exception as error:  # noqa: BLE001 - as in all processes alike, and said where pictures are drawn
+            drawings[name] = partial(_fail, error)
     return drawings
 
 
-def _figure(plot: Callable[[Any], tuple[Any, Any]], results: RetrievalResults | DetectionResults) -> Any:
-    return plot(results)[0]
+def _figure(row: plot.ResultFigure, results: RetrievalResults | DetectionResults) -> Any:
+    return row.plot(results)[0]
+
+
+def _fail(error: Exception) -> Any:
+    raise error
 
 
 def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options: DrawingOptions) -> Drawings:
-    hardest, pictures = results.hardest(options.num_queries), options.pictures
-    if pictures is None or not len(hardest):
+    hardest, precision = results.hardest(options.num_queries), results.average_precision
+    if not len(hardest):
         return {}
     longest = int(results.num_candidates[hardest].max())
     lists = metric.nearest(min(options.k, longest), queries=hardest)
-    gallery, names, precision = options.gallery_pictures, options.names, results.average_precision
-    draw = partial(draw_rank_lists, gallery_pictures=gallery, names=names, average_precision=precision)
-    table = partial(_rank_list_table, lists, pictures, options, precision)
-    return {"hardest_queries": lambda: draw(lists, pictures), TABLE: table}
+    pictures, gallery_pictures, names = options.pictures, options.gallery_pictures, options.names
+    draw = partial(plot.draw_rank_lists, gallery_pictures=gallery_pictures, names=names, average_precision=precision)
+    table = partial(_rank_list_table, lists, precision, pictures, gallery_pictures, names or {})
+    return {"hardest_queries": partial(draw, lists, pictures), TABLE: table}
 
 
-def _rank_list_table(
-    lists: RankLists, pictures: Pictures, options: DrawingOptions, average_precision: Tensor
-) -> PictureTable:
+def _rank_list_table(lists: RankLists, average_precision: Tensor, *shown: Any) -> PictureTable:
     """A row for each query, its pictures with captions: rank, score, identity and camera."""
     numbers = [lists.query_index, 100 * average_precision[lists.query], lists.first_positive_rank]
     rows = [
-        [*values, *captioned_pictures(lists, row, pictures, options.gallery_pictures, options.names or {})]
+        [*values, *plot.captioned_pictures(lists, row, *shown)]
         for row, values in enumerate(zip(*(each.tolist() for each in numbers), strict=True))
     ]
     ranks = [f"#{rank + 1}" for rank in range(lists.index.shape[1])]
@@ -181,24 +174,13 @@ def _rank_list_table(
 
 def _worst_images(metric: BoxMetric, results: DetectionResults, options: DrawingOptions) -> Drawings:
     worst = results.worst_images(options.num_images, iou_threshold=results.averages.grid.shown_threshold)
-    if options.pictures is None or not len(worst):
+    if not len(worst):
         return {}
-    pictures, boxes = options.pictures, metric.boxes_of(worst.image)
+    pictures: Any = options.pictures
+    boxes = metric.boxes_of(worst.image)
 
     def draw() -> Any:
-        images = [picture_at("pictures", pictures, image) for image in worst.image_ids]
-        return draw_box_grid(images, *boxes, box_format=metric.box_format, **judged_like(results))
+        images = [plot.picture_at("pictures", pictures, image) for image in worst.image_ids]
+        return plot.draw_box_grid(images, *boxes, box_format=metric.box_format, **plot.judged_like(results))
 
     return {"worst_images": draw}
-
-
-def _with_error_kept(name: str, prepare: Callable[[], Drawings]) -> Drawings:
-    """The drawings that `prepare` gives; if it fails, as in all processes alike, a drawing that raises its error."""
-    try:
-        return prepare()
-    except Exception as error:  # noqa: BLE001 - said where pictures are drawn
-        return {name: partial(_fail, error)}
-
-
-def _fail(error: Exception) -> Any:
-    raise error

@@ -9,27 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, plot
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
-from reid_torchmetrics.plot import check_pictures, without_normalization
 
-from .drawings import (
-    SAMPLE_PICTURES,
-    TABLE,
-    DrawingOptions,
-    EvaluatedMetric,
-    drawings_of,
-    evaluated_metrics,
-    holds_nothing,
-    numbers_are_others,
-)
+from . import drawings
 from .pictures import log_pictures, takes_tables
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback, LightningModule, Trainer
-
-    from reid_torchmetrics.plot import Channels, Pictures
 else:
     # Trainers of Lightning's two names only take callbacks of their own; where one is imported, the other costs little.
     _NAMES = [name for name in ("lightning", "pytorch_lightning") if importlib.util.find_spec(name)]
@@ -96,10 +84,10 @@ class EvaluationPictures(Callback):
         self,
         metrics: str | Sequence[str] = "val_metrics",
         *,
-        pictures: Pictures | None = None,
-        gallery_pictures: Pictures | None = None,
-        mean: Channels | None = None,
-        std: Channels | None = None,
+        pictures: plot.Pictures | None = None,
+        gallery_pictures: plot.Pictures | None = None,
+        mean: plot.Channels | None = None,
+        std: plot.Channels | None = None,
         names: Mapping[int, str] | None = None,
         num_queries: int = 10,
         k: int = 10,
@@ -113,16 +101,18 @@ class EvaluationPictures(Callback):
         for argument, count in counts.items():
             _checks.positive_int(argument, count)
         _checks.names_of_labels("names", names)
-        check_pictures("pictures", pictures)
-        check_pictures("gallery_pictures", gallery_pictures)
+        plot.check_pictures("pictures", pictures)
+        plot.check_pictures("gallery_pictures", gallery_pictures)
         if gallery_pictures is not None and pictures is None:
             raise ValueError("`pictures` must be given with `gallery_pictures`; got None.")
         self._attributes = {"metrics": _listed("metrics", metrics)}
         if test_metrics is not None:
             self._attributes["test_metrics"] = _listed("test_metrics", test_metrics)
-        pictures, gallery_pictures = (without_normalization(each, mean, std) for each in (pictures, gallery_pictures))
+        pictures, gallery_pictures = (
+            plot.without_normalization(each, mean, std) for each in (pictures, gallery_pictures)
+        )
         few = {argument: _bounded(argument, counts[argument]) for argument in ("num_queries", "k", "num_images")}
-        self._options = DrawingOptions(pictures, gallery_pictures, names, **few)
+        self._options = drawings.DrawingOptions(pictures, gallery_pictures, names, **few)
         self._every_n_epochs = every_n_epochs
         self._warned: set[tuple[str, ...]] = set()
 
@@ -146,29 +136,32 @@ class EvaluationPictures(Callback):
         """Draw and log, before the module logs its numbers and the metrics are reset."""
         self._log_all(trainer, pl_module, "test")
 
-    def _metrics(self, module: LightningModule, stage: str) -> dict[str, EvaluatedMetric]:
+    def _metrics(self, module: LightningModule, stage: str) -> dict[str, drawings.EvaluatedMetric]:
         argument = "test_metrics" if stage == "test" and "test_metrics" in self._attributes else "metrics"
-        return evaluated_metrics(argument, module, self._attributes[argument])
+        return drawings.evaluated_metrics(argument, module, self._attributes[argument])
 
     def _log_all(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         metrics = self._metrics(module, stage)
-        pictures: dict[str, Any] = {}
+        named: drawings.Drawings = {}
+        loaders = trainer.test_dataloaders if stage == "test" else trainer.val_dataloaders
         for attribute, metric in metrics.items():
             # Other processes may have samples, so all take part; a single one need not, and would warn of no samples.
-            drawings = {} if trainer.world_size == 1 and holds_nothing(metric) else drawings_of(metric, self._options)
+            is_empty = trainer.world_size == 1 and drawings.holds_nothing(metric)
+            of_metric = {} if is_empty else drawings.drawings_of(metric, self._options)
             if not trainer.is_global_zero:
                 continue
-            if not drawings:
+            if not of_metric:
                 self._warn_once((attribute,), _without_samples(attribute, stage))
-            loaders = trainer.test_dataloaders if stage == "test" else trainer.val_dataloaders
-            left_out = set() if takes_tables(trainer.loggers) else {TABLE}
-            if SAMPLE_PICTURES & drawings.keys() and numbers_are_others(metric, loaders):
+            left_out = set() if takes_tables(trainer.loggers) else {drawings.TABLE}
+            if drawings.SAMPLE_PICTURES & of_metric.keys() and drawings.numbers_are_others(metric, loaders):
                 self._warn_once((attribute, stage), _with_other_numbers(attribute, metric))
-                left_out = {*SAMPLE_PICTURES}
+                left_out = {*drawings.SAMPLE_PICTURES}
             folder = stage if len(metrics) == 1 else f"{stage}/{attribute}"
-            for name in (name for name in drawings if name not in left_out):
-                with self._warning_instead(f"picture '{folder}/{name}'", "drawn"):
-                    pictures[f"{folder}/{name}"] = drawings[name]()
+            named |= {f"{folder}/{name}": draw for name, draw in of_metric.items() if name not in left_out}
+        pictures: dict[str, Any] = {}
+        for name, draw in named.items():
+            with self._warning_instead(f"picture '{name}'", "drawn"):
+                pictures[name] = draw()
         if pictures:
             self._log(trainer, stage, pictures)
 
@@ -202,14 +195,14 @@ class EvaluationPictures(Callback):
 
 
 def _without_samples(attribute: str, stage: str) -> str:
-    step, hook = ("validation_step", "validation") if stage == "val" else ("test_step", "test")
+    hook = "validation" if stage == "val" else stage
     return (
         f"No picture of `{attribute}` was logged, because it has no samples when callbacks are called at the end of the"
-        f" {hook} epoch: update it in `{step}`, and do not reset it before `on_{hook}_epoch_end` of the module."
+        f" {hook} epoch: update it in `{hook}_step`, and do not reset it before `on_{hook}_epoch_end` of the module."
     )
 
 
-def _with_other_numbers(attribute: str, metric: EvaluatedMetric) -> str:
+def _with_other_numbers(attribute: str, metric: drawings.EvaluatedMetric) -> str:
     argument, how = "image_id", '{..., "image_id": image_id} in `target`'
     if isinstance(metric, EmbeddingMetric):
         argument, how = "index", "`update(..., index=index)`"

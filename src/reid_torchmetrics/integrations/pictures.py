@@ -117,16 +117,16 @@ def log_pictures(
         if not name.strip("/"):
             raise ValueError(f"`name` must have a character that is no slash; got {name!r}.")
     tables = {name: each for name, each in pictures.items() if isinstance(each, PictureTable)}
-    images = {name: _as_image(_pixels_of(each)) for name, each in pictures.items() if name not in tables}
+    images = {name: _image_of(each) for name, each in pictures.items() if name not in tables}
     sent = {_NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", name): image for name, image in images.items()}
-    loggers = logger if isinstance(logger, (list, tuple)) else [logger]
-    for each in loggers or [None]:
+    for each in (logger if isinstance(logger, (list, tuple)) else [logger]) or [None]:
         send = _sender_to(each)
-        if send is not None:
-            send(each, sent, step, **({"tables": tables, "is_row_open": is_row_open} if send is _to_wandb else {}))
-            continue
-        for name, image in images.items():
-            _write_file(_folder_of(each, default_root_dir), name, image, step)
+        if send is _to_wandb:
+            send(each, sent, step, tables=tables, is_row_open=is_row_open)
+        elif send is not None:
+            send(each, sent, step)
+        else:
+            _write_files(each, images, step, default_root_dir)
 
 
 def takes_tables(loggers: Sequence[object]) -> bool:
@@ -168,14 +168,16 @@ def register_logger(kind: type | str, send: Sender) -> None:
     _SENDERS[name] = send
 
 
-def _pixels_of(picture: object) -> _Pixels:
-    # Who has a figure or an image of Pillow has imported its module.
-    figures = sys.modules.get("matplotlib.figure")
+def _image_of(picture: object) -> Image:
+    """A picture as loggers take it as it is: of an array some rescale the values and guess the order of axes."""
+    require("A picture in a log", "PIL")
+    from PIL import Image as ImageModule  # noqa: PLC0415 - not every evaluation has pictures
+
+    figures = sys.modules.get("matplotlib.figure")  # who has a figure has imported it
     if figures is not None and isinstance(picture, figures.Figure):
-        return _drawn(picture)
-    images = sys.modules.get("PIL.Image")
-    if images is not None and isinstance(picture, images.Image):
-        return np.array(picture_at("picture", (picture,), 0))
+        return ImageModule.fromarray(_drawn(picture))
+    if isinstance(picture, ImageModule.Image):
+        return ImageModule.fromarray(np.array(picture_at("picture", (picture,), 0)))
     if not isinstance(picture, (np.ndarray, Tensor)):
         raise TypeError(
             "`picture` must be a figure of Matplotlib, an image of Pillow, a NumPy array or a tensor; got"
@@ -187,7 +189,7 @@ def _pixels_of(picture: object) -> _Pixels:
         raise ValueError(f"`picture` must have shape [H, W, 3]; got {list(picture.shape)}.")
     if 0 in picture.shape:
         raise ValueError(f"`picture` must have at least one pixel; got {list(picture.shape)}.")
-    return picture.cpu().numpy() if isinstance(picture, Tensor) else picture
+    return ImageModule.fromarray(picture.cpu().numpy() if isinstance(picture, Tensor) else picture)
 
 
 def _drawn(figure: Any) -> _Pixels:
@@ -206,14 +208,6 @@ def _drawn(figure: Any) -> _Pixels:
     return pixels
 
 
-def _as_image(pixels: _Pixels) -> Image:
-    # Loggers take an image of Pillow as it is. Of an array some rescale the values and guess the order of axes.
-    require("A picture in a log", "PIL")
-    from PIL import Image  # noqa: PLC0415 - not every evaluation has pictures
-
-    return Image.fromarray(pixels)
-
-
 def _names_of(kind: type) -> tuple[str, str]:
     return f"{kind.__module__}.{kind.__qualname__}", kind.__name__
 
@@ -229,9 +223,24 @@ def _client(logger: Any) -> Any:
     return getattr(logger, "experiment", logger)
 
 
-def _to_tensorboard(logger: Any, images: _Images, step: int) -> None:
-    for name, image in images.items():
-        _client(logger).add_image(name, np.array(image), step, dataformats="HWC")
+def _one_by_one(send: Callable[[Any, str, Image, int], object]) -> Sender:
+    """The function for a client that takes a picture at a time."""
+
+    def send_all(logger: Any, images: _Images, step: int) -> None:
+        for name, image in images.items():
+            send(logger, name, image, step)
+
+    return send_all
+
+
+def _in_one_call(package: str) -> Sender:
+    """The function for a client with an image class in its package."""
+
+    def send(logger: Any, images: _Images, step: int) -> None:
+        image_of = importlib.import_module(package).Image
+        _client(logger).log({name: image_of(image) for name, image in images.items()}, step=step)
+
+    return send
 
 
 def _to_wandb(logger: Any, images: _Images, step: int, *, tables: dict[str, PictureTable], is_row_open: bool) -> None:
@@ -248,103 +257,73 @@ def _to_wandb(logger: Any, images: _Images, step: int, *, tables: dict[str, Pict
     logger.experiment.log(media, commit=not is_row_open)
 
 
-def _to_mlflow(logger: Any, images: _Images, step: int) -> None:
+@_one_by_one
+def _to_tensorboard(logger: Any, name: str, image: Image, step: int) -> None:
+    _client(logger).add_image(name, np.array(image), step, dataformats="HWC")
+
+
+@_one_by_one
+def _to_mlflow(logger: Any, name: str, image: Image, step: int) -> None:
     client = logger.experiment  # begins the run: its number is not known before
-    for name, image in images.items():
-        key = re.sub(r"[^a-zA-Z0-9_\-./ ]", "_", name)  # as Lightning does with the names of numbers
-        client.log_image(logger.run_id, image, key=key, step=step)
+    key = re.sub(r"[^a-zA-Z0-9_\-./ ]", "_", name)  # as Lightning does with the names of numbers
+    client.log_image(logger.run_id, image, key=key, step=step)
 
 
-def _to_comet(logger: Any, images: _Images, step: int) -> None:
-    for name, image in images.items():
-        logger.experiment.log_image(image, name=name, step=step)
+@_one_by_one
+def _to_litlogger(logger: Any, name: str, image: Image, step: int) -> None:
+    logger.experiment[name].append(importlib.import_module("litlogger").Image(image), step=step)
 
 
-def _to_litlogger(logger: Any, images: _Images, step: int) -> None:
-    from litlogger import Image  # noqa: PLC0415 - who has its logger has it
-
-    for name, image in images.items():
-        logger.experiment[name].append(Image(image), step=step)
-
-
-def _to_dvclive(logger: Any, images: _Images, step: int) -> None:
-    for name, image in images.items():
-        _client(logger).log_image(f"{name}/{step}.png", image)  # a folder of steps is shown with a slider
+@_one_by_one
+def _to_clearml(_: Any, name: str, image: Image, step: int) -> None:
+    title, _, series = name.rpartition("/")
+    client = importlib.import_module("clearml").Logger.current_logger()
+    client.report_image(title or series, series, step, image=np.array(image))
 
 
-def _in_one_call(package: str) -> Sender:
-    """The function for a client with an image class in its package."""
-
-    def send(logger: Any, images: _Images, step: int) -> None:
-        image_of = importlib.import_module(package).Image
-        _client(logger).log({name: image_of(image) for name, image in images.items()}, step=step)
-
-    return send
-
-
-def _to_clearml(_: Any, images: _Images, step: int) -> None:
-    clearml = importlib.import_module("clearml")
-    for name, image in images.items():
-        title, _, series = name.rpartition("/")
-        clearml.Logger.current_logger().report_image(title or series, series, step, image=np.array(image))
-
-
-def _to_nobody(logger: Any, images: _Images, step: int) -> None:
-    """Drop pictures, as this logger does with numbers: it stands for all others in `Trainer(fast_dev_run=True)`."""
-
-
+# A folder of steps is shown with a slider.
+_to_dvclive = _one_by_one(lambda logger, name, image, step: _client(logger).log_image(f"{name}/{step}.png", image))
 _SENDERS: dict[str, Sender] = {
-    "TensorBoardLogger": _to_tensorboard,
-    "SummaryWriter": _to_tensorboard,
+    **dict.fromkeys(("TensorBoardLogger", "SummaryWriter"), _to_tensorboard),
     "WandbLogger": _to_wandb,
     "MLFlowLogger": _to_mlflow,
-    "CometLogger": _to_comet,
+    "CometLogger": _one_by_one(
+        lambda logger, name, image, step: logger.experiment.log_image(image, name=name, step=step)
+    ),
     "LitLogger": _to_litlogger,
-    "DVCLiveLogger": _to_dvclive,
-    "dvclive.live.Live": _to_dvclive,
+    **dict.fromkeys(("DVCLiveLogger", "dvclive.live.Live"), _to_dvclive),
     "SwanLabLogger": _in_one_call("swanlab"),
-    "ClearMLLogger": _to_clearml,
-    "clearml.task.Task": _to_clearml,
-    "TrackioLogger": _in_one_call("trackio"),
-    "trackio.run.Run": _in_one_call("trackio"),
-    "DummyLogger": _to_nobody,
+    **dict.fromkeys(("ClearMLLogger", "clearml.task.Task"), _to_clearml),
+    **dict.fromkeys(("TrackioLogger", "trackio.run.Run"), _in_one_call("trackio")),
+    # It stands for all others in `Trainer(fast_dev_run=True)`, and drops numbers, too.
+    "DummyLogger": lambda *_: None,
 }
 """by the name of the class, with its module where the name alone may be that of another"""
 
 
-def _folder_of(logger: object, default_root_dir: str | os.PathLike[str]) -> str:
-    for attribute in ("log_dir", "save_dir"):
-        folder = getattr(logger, attribute, None)
-        if isinstance(folder, (str, os.PathLike)):
-            return os.fspath(folder)
-    return os.fspath(default_root_dir)
+def _write_files(logger: object, images: _Images, step: int, default_root_dir: str | os.PathLike[str]) -> None:
+    """Write a file for each name, in folders by its slashes; several slashes are one."""
+    folders = [getattr(logger, attribute, None) for attribute in ("log_dir", "save_dir")]
+    folder = os.fspath(next((each for each in folders if isinstance(each, (str, os.PathLike))), default_root_dir))
+    for name, image in images.items():
+        parts = "/".join(_safe(part) for part in name.split("/") if part)
+        contents = io.BytesIO()
+        image.save(contents, format="PNG")
+        _write(folder, f"pictures/{parts}_step_{step:06d}.png", contents.getvalue())
 
 
-def _write_file(folder: str, name: str, image: Image, step: int) -> None:
-    file_name, contents = f"pictures/{_file_name(name, step)}", io.BytesIO()
-    image.save(contents, format="PNG")
-    if "://" in folder:  # `CSVLogger` writes to object stores, too
-        import fsspec  # noqa: PLC0415 - PyTorch and Lightning bring it
-
-        with fsspec.open(f"{folder}/{file_name}", "wb") as file:
-            file.write(contents.getvalue())
-    else:
-        write_whole(Path(folder, file_name), contents.getvalue())
+def _write(folder: str, path: str, contents: bytes) -> None:
+    if "://" not in folder:
+        write_whole(Path(folder, path), contents)
+        return
+    # `CSVLogger` writes to object stores, too; PyTorch and Lightning bring fsspec.
+    with importlib.import_module("fsspec").open(f"{folder}/{path}", "wb") as file:
+        file.write(contents)
 
 
-def _file_name(name: str, step: int) -> str:
-    """A file for each name, in folders by its slashes; several slashes are one."""
-    parts = [_cut(_UNSAFE.sub(_percent_encoded, part)) for part in name.split("/") if part]
-    return f"{'/'.join(parts)}_step_{step:06d}.png"
-
-
-def _cut(part: str) -> str:
-    """A part of a name, with a hash of all of it behind its beginning where it is too long."""
-    written = part.encode()
+def _safe(part: str) -> str:
+    """A part of a name, with characters as in URLs, and a hash behind its beginning where it is too long."""
+    written = _UNSAFE.sub(lambda unsafe: "".join(f"%{ord(each):02X}" for each in unsafe[0]), part).encode()
     if len(written) <= _LONGEST:
-        return part
+        return written.decode()
     return f"{written[:_LONGEST].decode(errors='ignore')}~{hashlib.sha256(written).hexdigest()[:16]}"
-
-
-def _percent_encoded(match: re.Match[str]) -> str:
-    return "".join(f"%{ord(character):02X}" for character in match[0])

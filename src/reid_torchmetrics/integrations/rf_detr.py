@@ -45,8 +45,8 @@ class RfDetrBackend(CocoBackend):
 def _images(metric: Any, side: str) -> list[dict[str, Any]]:
     """The images of a side, as `update` takes them; without boxes or masks if the metric has none."""
     states = {key: getattr(metric, f"{side}_{name}") for key, name in (_STATES | _SIDES[side]).items()}
-    held = {key: values for key, values in states.items() if values}
-    images = [dict(zip(held, image, strict=True)) for image in zip(*held.values(), strict=True)]
+    filled = {key: values for key, values in states.items() if values}
+    images = [dict(zip(filled, image, strict=True)) for image in zip(*filled.values(), strict=True)]
     for image in images:  # TorchMetrics has boxes [1, 0] for none, and pairs of size and counts
         if "boxes" in image:
             image["boxes"] = image["boxes"].view(-1, 4)

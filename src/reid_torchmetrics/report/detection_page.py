@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
 import torch
 
-from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics import _checks, _progress, plot
 from reid_torchmetrics.functional.detection import BOX_FORMATS
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
-from reid_torchmetrics.functional.retrieval.evaluation import Comparison
-from reid_torchmetrics.plot import (
-    COUNTED,
-    MOST_CLASSES,
-    Indexed,
-    Pictures,
-    draw_boxes,
-    judged_like,
-    picture_at,
-    why_no_errors,
-    why_no_kinds_of_errors,
-)
 
-from .comparison_section import comparison_section
-from .elements import Html, details, element, join, note, percent, picture, table
-from .page import Page, Section, conventions_note, figures_section, picture_or_why, provenance_section, versions
+from .elements import UNDEFINED, Html, details, element, note, percent, picture, table
+from .page import Page, Section, conventions_note, figures_section, folded, picture_or_why
 
-Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | Indexed
+Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | plot.Indexed
 """a function of the number or the name of an image, or something indexed by it, that gives the boxes"""
 
 _MOST_OPEN = 20  # classes that are seen at once
@@ -39,95 +26,87 @@ _MOST_ROWS = 1000  # a page with more is slow, and all are in its JSON
 _MOST_CONFUSED = 20  # pairs of classes
 _NUM_OPEN, _HEIGHT = 6, 320  # of images
 _HEADINGS = {"map": "AP (%)", "map_50": "AP at IoU 0.5 (%)", "map_75": "AP at IoU 0.75 (%)"}
-_COUNTS = ("ground truths", "detections")
 
 
 def detection_page(
     results: DetectionResults,
+    compared: Sequence[Section] = (),
     *,
     names: Mapping[int, str] | None = None,
     num_worst: int = 20,
-    pictures: Pictures | None = None,
+    pictures: plot.Pictures | None = None,
     detections: Boxes | None = None,
     ground_truths: Boxes | None = None,
     box_format: str = "xyxy",
-    comparison: Comparison | None = None,
 ) -> Page:
     """All sections about results of a detection; for the options see `write_report`."""
     _checks.positive_int("num_worst", num_worst)
     _checks.one_of("box_format", box_format, BOX_FORMATS)
-    _checks.instance("comparison", comparison, (Comparison,))
-    boxes_of = _boxes(results, pictures, detections, ground_truths)
     if names:
         results = replace(results, class_names=names)
+    _check_boxes(results, pictures=pictures, detections=detections, ground_truths=ground_truths)
+    draw = None if pictures is None else partial(_draw, results, pictures, (detections, ground_truths), box_format)
     threshold = results.averages.grid.shown_threshold
-    draw = None if pictures is None or boxes_of is None else partial(_draw, results, pictures, boxes_of, box_format)
-    numbers = results.to_dict(iou_threshold=threshold)
-    data = {"versions": versions(), **numbers, "errors": _error_kinds(results, threshold)}
+    data = {**results.to_dict(iou_threshold=threshold), "errors": _error_kinds(results, threshold)}
     sections = [
-        Section("numbers", "Numbers", [_numbers(results, data)]),
+        Section("numbers", "Numbers", _numbers(results, data["numbers"])),
+        *compared,
         Section("classes", "Classes", _classes(results, data["classes"])),
         Section("curves", "Curves", [figures_section(results, "curves")]),
         Section("errors", "Errors", _errors(results, threshold, data["errors"])),
         Section("images", "Images with the most errors", _worst_images(results, threshold, num_worst, draw)),
-        provenance_section(data),
     ]
-    if comparison is not None:
-        means = {name: math.nan if value < 0 else value for name, value in results.means.items()}
-        data["comparison"] = comparison.to_dict()
-        sections.insert(1, comparison_section(means, comparison))
     num_classes = len(results.classes)
     lead = f"{num_classes} class{'es' * (num_classes != 1)}; average precision by rule {results.averages.rule}."
     return Page(f"Detection results, {results.evaluator.title}", lead, sections, data)
 
 
-def _numbers(results: DetectionResults, data: Mapping[str, Any]) -> Html:
+def _numbers(results: DetectionResults, numbers: Mapping[str, Any]) -> list[Html]:
     """The numbers of the evaluator, and below them how they were computed."""
-    numbers = {title_of(name): number for name, number in data["numbers"].items()}
-    rows = [[f"{title} (%)", percent(number["value"])] for title, number in numbers.items()]
-    conventions = conventions_note({title: number["convention"] for title, number in numbers.items()})
-    return join([table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows), conventions])
+    rows = [[f"{title_of(name)} (%)", percent(number["value"])] for name, number in numbers.items()]
+    conventions = conventions_note({title_of(name): number["convention"] for name, number in numbers.items()})
+    return [table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows), conventions]
 
 
 def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float | None]]) -> list[Html]:
     """The numbers of each class."""
     if not classes:
         return [note("None: there are no boxes.")]
-    rows = [[name, *(_cell(column, value) for column, value in of_class.items())] for name, of_class in classes.items()]
     averages, (names, *_) = results.averages, classes.values()
     caption = "Means over IoU thresholds, if no threshold is named"
     if averages.at_confidence:
         at = f"IoU {averages.grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}"
         caption = f"{caption}; {', '.join(averages.at_confidence)} at {at}"
-    columns = ["class", *(_heading(name, is_alone="recall" not in names) for name in names)]
+    columns = [_column(name, names) for name in names]
+    rows = [
+        [name, *(written(value) for (_, written), value in zip(columns, values.values(), strict=True))]
+        for name, values in classes.items()
+    ]
     summary = f"All {len(rows)} classes"
     if len(rows) > _MOST_ROWS:
         summary = f"{_MOST_ROWS:,} of {len(rows):,} classes, those with the lowest AP; all are in the JSON below"
         rising = averages.of_classes()["map"].argsort(stable=True)  # NaN is last
         rows = [rows[place] for place in rising[:_MOST_ROWS].sort().values.tolist()]
-    filter_by = "class beginning with" if len(rows) > _MOST_OPEN else None
-    shown = table(caption, columns, rows, filter_by=filter_by)
-    return [details(summary, shown) if filter_by else shown]
+    headings = ["class", *(said for said, _ in columns)]
+    if len(rows) <= _MOST_OPEN:
+        return [table(caption, headings, rows)]
+    return [details(summary, table(caption, headings, rows, filter_by="class beginning with"))]
 
 
-def _heading(column: str, *, is_alone: bool) -> str:
-    """The heading of a column; the largest recall is simply the recall, unless there is one at a confidence."""
-    if column in (*_COUNTS, "confidence"):
-        return column
-    if column.startswith("mar"):
-        return "recall (%)" if is_alone else "largest recall (%)"
-    return _HEADINGS.get(column, f"{title_of(column)} (%)")
-
-
-def _cell(column: str, value: float | None) -> str:
-    if column in _COUNTS:
-        return f"{int(value or 0):,}"
-    return percent(value) if column != "confidence" or value is None else f"{value:.3f}"
+def _column(name: str, names: Collection[str]) -> tuple[str, Callable[[Any], str]]:
+    """The heading of one of the columns with these names, and how its values are written."""
+    if name in ("ground truths", "detections"):
+        return name, lambda count: f"{int(count or 0):,}"
+    if name == "confidence":
+        return name, lambda value: UNDEFINED if value is None else f"{value:.3f}"
+    if name.startswith("mar"):  # the largest recall is simply the recall, unless there is one at a confidence
+        return "largest recall (%)" if "recall" in names else "recall (%)", percent
+    return _HEADINGS.get(name, f"{title_of(name)} (%)"), percent
 
 
 def _error_kinds(results: DetectionResults, threshold: float) -> dict[str, Any] | None:
     """Counts and gains of each kind of errors; None where they are not known."""
-    if why_no_kinds_of_errors(results):
+    if plot.why_no_kinds_of_errors(results):
         return None
     breakdown = results.error_breakdown(iou_threshold=threshold)
     gains = None if math.isnan(breakdown.average_precision) else dict(breakdown.gains)
@@ -136,7 +115,7 @@ def _error_kinds(results: DetectionResults, threshold: float) -> dict[str, Any] 
 
 def _errors(results: DetectionResults, threshold: float, kinds: Mapping[str, Any] | None) -> list[Html]:
     """Confused classes and kinds of errors, at the IoU threshold nearest to 0.5."""
-    if why_not := why_no_errors(results):
+    if why_not := plot.why_no_errors(results):
         return [note(f"Not shown: {why_not}")]
     shown = [figures_section(results, "errors")]
     if kinds is not None:
@@ -144,7 +123,7 @@ def _errors(results: DetectionResults, threshold: float, kinds: Mapping[str, Any
         rows = [[kind, f"{counts[kind]:,}", percent(gains.get(kind)), said] for kind, said in ERROR_KINDS.items()]
         headings = ("kind", "errors", "AP gained (points)", "meaning")
         shown.append(table("Kinds of errors", headings, rows, words=["meaning"]))
-    matrix = results.confusion_matrix(iou_threshold=threshold, num_classes=MOST_CLASSES)
+    matrix = results.confusion_matrix(iou_threshold=threshold, num_classes=plot.MOST_CLASSES)
     confused = matrix.most_confused(_MOST_CONFUSED).tolist()
     if not confused:
         return [*shown, note("No class is detected as another.")]
@@ -158,12 +137,12 @@ def _worst_images(
 ) -> list[Html]:
     """The images with the most errors."""
     worst = results.worst_images(num_worst, iou_threshold=threshold)
-    said = note(f"Detections count at IoU {threshold:g}, {COUNTED}.")
+    said = note(f"Detections count at IoU {threshold:g}, {plot.COUNTED}.")
     if not len(worst):
         return [note(f"None: {_why_none(results)}"), said]
     counts = worst.num_true_positives, worst.num_false_positives, worst.num_misses
     columns = worst.image_ids, *(values.tolist() for values in counts)
-    rows = zip(*([str(each) for each in column] for column in columns), strict=True)
+    rows = zip(*(map(str, column) for column in columns), strict=True)
     listed = table("Boxes of each image", ("image", "right", "wrong", "missed"), rows)
     if draw is None:
         return [said, listed]
@@ -171,11 +150,8 @@ def _worst_images(
         element("li", element("p", f"image {image}"), picture_or_why(partial(draw, image)))
         for image in _progress.steps(worst.image_ids, "Pictures")
     ]
-    first, others = items[:_NUM_OPEN], items[_NUM_OPEN:]
-    shown = [said, element("ul", *first, class_="lists grid")]
-    if others:
-        shown.append(details(f"{len(others)} more", element("ul", *others, class_="lists grid")))
-    return [*shown, details("Their boxes in numbers", listed)]
+    shown = folded(items, _NUM_OPEN, lambda some, _: element("ul", *some, class_="lists grid"))
+    return [said, *shown, details("Their boxes in numbers", listed)]
 
 
 def _why_none(results: DetectionResults) -> str:
@@ -187,40 +163,23 @@ def _why_none(results: DetectionResults) -> str:
     return "every ground truth is found, and nothing else."
 
 
-_BoxesOf: TypeAlias = Callable[[int | str], tuple[Mapping[str, Any], Mapping[str, Any]]]
-
-
-def _boxes(
-    results: DetectionResults, pictures: Pictures | None, detections: Boxes | None, ground_truths: Boxes | None
-) -> _BoxesOf | None:
-    """The function that gives the detections and the ground truths of an image, from the results if they hold them."""
-    options = {"pictures": pictures, "detections": detections, "ground_truths": ground_truths}
+def _check_boxes(results: DetectionResults, **options: object) -> None:
+    """Raise unless pictures come with boxes of both sides, or alone to results that hold the boxes."""
     given = [f"`{name}`" for name, option in options.items() if option is not None]
-    if given == ["`pictures`"] and results.boxes is not None:
-        return partial(_of_results, results)
-    if detections is not None and ground_truths is not None and pictures is not None:
-        return lambda image: (_at(detections, image), _at(ground_truths, image))
-    if given:
+    if 0 < len(given) < len(options) and (given != ["`pictures`"] or results.boxes is None):
         raise ValueError(
             "`pictures`, `detections` and `ground_truths` must be given together, or `pictures` alone for"
             f" `results(boxes=True)`; got {', '.join(given)} alone."
         )
-    return None
 
 
-def _at(boxes: Boxes, image: int | str) -> Mapping[str, Any]:
-    of_image: Mapping[str, Any] = boxes(image) if callable(boxes) else boxes[image]
-    return of_image
-
-
-def _of_results(results: DetectionResults, image: int | str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    asked = [image] if isinstance(image, str) else torch.tensor([image], device="cpu")
-    (detections,), (ground_truths,) = results.boxes_of(asked)
-    return detections, ground_truths
-
-
-def _draw(results: DetectionResults, pictures: Pictures, boxes_of: _BoxesOf, box_format: str, image: int | str) -> Html:
-    """An image with its boxes, judged as the numbers of the section are."""
-    options = judged_like(results) | {"box_format": box_format, "height": _HEIGHT}
-    pixels = draw_boxes(picture_at("pictures", pictures, image), *boxes_of(image), **options)
+def _draw(results: DetectionResults, pictures: Any, sides: Sequence[Any], box_format: str, image: int | str) -> Html:
+    """An image with its boxes, by default of the results, judged as the numbers of the section are."""
+    if sides[0] is None:
+        of_results = results.boxes_of([image] if isinstance(image, str) else torch.tensor([image], device="cpu"))
+        boxes = [boxes for (boxes,) in of_results]
+    else:
+        boxes = [side(image) if callable(side) else side[image] for side in sides]
+    options = plot.judged_like(results) | {"box_format": box_format, "height": _HEIGHT}
+    pixels = plot.draw_boxes(plot.picture_at("pictures", pictures, image), *boxes, **options)
     return picture(pixels, f"image {image} with its boxes")

@@ -8,19 +8,14 @@ import io
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reid_torchmetrics.functional.named_numbers import in_words
 from reid_torchmetrics.functional.retrieval.measures import parse_report, title_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
-    from PIL.Image import Image
 
 UNDEFINED = "undefined"
 _VOID = frozenset({"img", "input", "link", "meta"})
@@ -116,9 +111,15 @@ def _row(cells: Sequence[str], kinds: Sequence[str | None]) -> Html:
     return element("tr", element("th", first, scope="row"), *tail)
 
 
-def figure(plotted: Figure | SubFigure, name: str, caption: str) -> Html:
+def figure(plotted: Any, name: str, caption: str) -> Html:
     """A figure of Matplotlib as SVG, with letters as text; `name` is unique on the page, and begins all its ids."""
-    root = _svg(plotted)
+    import matplotlib as mpl  # noqa: PLC0415 - a large import that evaluation does not need
+
+    file = io.StringIO()
+    # The salt stands for the random number that ids are made of; no metadata, for it has the date.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "reid_torchmetrics"}):
+        plotted.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    root = ET.fromstring(_NO_XML.sub("\N{REPLACEMENT CHARACTER}", file.getvalue()))  # noqa: S314 - our own
     for each in root.iter():
         each.tag = _without_namespace(each.tag)
         each.attrib = {_without_namespace(key): _renamed(key, value, name) for key, value in each.attrib.items()}
@@ -131,8 +132,8 @@ def figure(plotted: Figure | SubFigure, name: str, caption: str) -> Html:
     return element("figure", Html(ET.tostring(root, encoding="unicode")), below)
 
 
-def picture(pixels: Image | NDArray[np.uint8], alt: str, *, scale: float = 1.0) -> Html:
-    """A picture, an array as [H, W, 3], as JPEG that the browser decodes and scales when the reader comes near."""
+def picture(pixels: Any, alt: str, *, scale: float = 1.0) -> Html:
+    """A picture of Pillow or an array [H, W, 3], as JPEG that is decoded and scaled when the reader comes near."""
     from PIL import Image as ImageModule  # noqa: PLC0415 - not every evaluation has pictures
 
     image = ImageModule.fromarray(pixels) if isinstance(pixels, np.ndarray) else pixels
@@ -141,17 +142,6 @@ def picture(pixels: Image | NDArray[np.uint8], alt: str, *, scale: float = 1.0) 
     data = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
     width, height = round(scale * image.width), round(scale * image.height)
     return element("img", src=data, alt=alt, width=width, height=height, loading="lazy")
-
-
-def _svg(plotted: Figure | SubFigure) -> ET.Element:
-    import matplotlib as mpl  # noqa: PLC0415 - a large import that evaluation does not need
-
-    file = io.StringIO()
-    whole: Any = plotted  # of our own axes, so it is no part of another figure
-    # The salt stands for the random number that ids are made of; no metadata, for it has the date.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "reid_torchmetrics"}):
-        whole.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    return ET.fromstring(_NO_XML.sub("\N{REPLACEMENT CHARACTER}", file.getvalue()))  # noqa: S314 - written a line before
 
 
 def _without_namespace(name: str) -> str:
@@ -172,9 +162,9 @@ def percent(value: float | None) -> str:
     return UNDEFINED if value is None or math.isnan(value) else f"{100 * value:.2f}"
 
 
-def of_measure(name: str, value: float) -> str:
-    """The value of a reported number: a rank, or a share in percent, without the sign."""
-    return rank(value) if parse_report(name)[0].is_rank else percent(value)
+def form_of(name: str) -> Callable[[float], str]:
+    """How values of a reported number are written: ranks, or shares in percent, without the sign."""
+    return rank if parse_report(name)[0].is_rank else percent
 
 
 def rank(value: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -26,10 +27,10 @@ class Section(NamedTuple):
     content: Sequence[str]
 
 
-def shown_or_why(make: Callable[[], list[Html]]) -> list[Html]:
+def shown_or_why(make: Callable[..., list[Html]], *of: Any) -> list[Html]:
     """The content of a section or, where the results lack it, the reason."""
     try:
-        return make()
+        return make(*of)
     except ValueError as error:
         return [note(f"Not shown: {error}")]
 
@@ -37,20 +38,28 @@ def shown_or_why(make: Callable[[], list[Html]]) -> list[Html]:
 def figures_section(results: object, section: str) -> Html:
     """The figures of a section, each with its caption or the reason why there is none."""
 
-    def shown(name: str, row: ResultFigure) -> Html:
+    def shown(name: str, row: ResultFigure) -> list[Html]:
         if why_not := row.why_not(results):
-            return note(f"Not shown: {why_not}")
-        return join(shown_or_why(lambda: [figure(row.plot(results)[0], name.replace("_", "-"), row.caption)]))
+            return [note(f"Not shown: {why_not}")]
+        return [figure(row.plot(results)[0], name.replace("_", "-"), row.caption)]
 
-    rows = FIGURES[type(results)].items()
-    return element("div", *(shown(name, row) for name, row in rows if row.section == section), class_="figures")
+    rows = {name: row for name, row in FIGURES[type(results)].items() if row.section == section}
+    return element("div", *(join(shown_or_why(shown, *each)) for each in rows.items()), class_="figures")
+
+
+def folded(items: Sequence[Any], num_open: int, shown: Callable[[Sequence[Any], str], Html]) -> list[Html]:
+    """The first items at once, and the others folded; `shown` gets the end of their caption, too."""
+    parts = [shown(items[:num_open], "")] if items else []
+    if others := items[num_open:]:
+        parts.append(details(f"{len(others)} more", shown(others, ", continued")))
+    return parts
 
 
 def conventions_note(conventions: Mapping[str, str]) -> Html:
     """How numbers were computed, by their titles: what the first one shares with half of them is said once."""
-    own, shared = split_conventions(conventions)
+    alone, shared = split_conventions(conventions)
     lines = [f"Unless noted: {shared}."] if shared else []
-    lines += [f"{title}: {said}." for title, said in own.items() if said]
+    lines += [f"{title}: {said}." for title, said in alone.items() if said]
     return element("ul", *(element("li", line) for line in lines), class_="conventions")
 
 
@@ -74,8 +83,13 @@ class Page(NamedTuple):
 
 
 def written(page: Page, title: str | None) -> str:
-    """The page as HTML, under another title than its own if one is given."""
-    title = page.title if title is None else title
+    """The page as HTML, under another title than its own if one is given; versions and numbers are its end."""
+    title, data = page.title if title is None else title, {"versions": _versions(), **page.data}
+    numbers = as_json(data)
+    code = element("pre", element("code", numbers), tabindex="0")
+    versions = table("Versions", ("package", "version"), data["versions"].items())
+    provenance = Section("provenance", "Provenance", [versions, details("Settings and numbers as JSON", code)])
+    sections = [*page.sections, provenance]
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -84,12 +98,11 @@ def written(page: Page, title: str | None) -> str:
         element("title", title),
         element("style", _file("page.css")),
     )
-    entries = (element("li", element("a", each.heading, href=f"#{each.id}")) for each in page.sections)
+    entries = (element("li", element("a", each.heading, href=f"#{each.id}")) for each in sections)
     contents = element("nav", element("ul", *entries), aria_label="Contents")
     header = element("header", element("h1", title), element("p", page.lead, class_="note"), contents)
-    main = element("main", join(map(_section, page.sections), between="\n"))
-    data, script = embedded(as_json(page.data)), element("script", _file("page.js"))
-    body = element("body", join([header, main, data, script], between="\n"))
+    main = element("main", join(map(_section, sections), between="\n"))
+    body = element("body", join([header, main, embedded(numbers), element("script", _file("page.js"))], between="\n"))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
@@ -103,25 +116,14 @@ def _section(section: Section) -> Html:
     return element("section", heading, *section.content, id=section.id, aria_labelledby=f"{section.id}-heading")
 
 
-def versions() -> dict[str, str]:
+def _versions() -> dict[str, str]:
     """Versions of the packages that computed the numbers."""
+    of_torchmetrics = "unknown"
+    with suppress(PackageNotFoundError):
+        of_torchmetrics = version("torchmetrics")
     return {
         "reid_torchmetrics": __version__,
         "torch": str(torch.__version__),
-        "torchmetrics": _version_of("torchmetrics"),
+        "torchmetrics": of_torchmetrics,
         "python": platform.python_version(),
     }
-
-
-def _version_of(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown"
-
-
-def provenance_section(data: dict[str, Any]) -> Section:
-    """Versions, then all settings and numbers as JSON."""
-    shown = table("Versions", ("package", "version"), data["versions"].items())
-    code = element("pre", element("code", as_json(data)), tabindex="0")
-    return Section("provenance", "Provenance", [shown, details("Settings and numbers as JSON", code)])

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraPairs, Comparison, RetrievalResults
-from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries, parse_report
-from reid_torchmetrics.plot import Pictures, plot_camera_pairs
+from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics.functional.retrieval import measures
+from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraPairs, RankLists, RetrievalResults
+from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, plot_camera_pairs
 
-from .comparison_section import comparison_section
-from .elements import Html, details, element, figure, heading, note, of_measure, rank, table, title_of
-from .page import Page, Section, conventions_note, figures_section, provenance_section, shown_or_why, versions
-from .rank_list_sections import ReportedQueries, hardest_section, mistakes_section
+from .elements import Html, details, element, figure, form_of, heading, join, note, percent, picture, rank, table
+from .page import Page, Section, conventions_note, figures_section, folded, picture_or_why, shown_or_why
 
 _LEVEL, _REPEATS = 0.95, 1000  # of intervals
 _MOST_ROWS = 1000  # a page with more is slow
 _MOST_CAMERAS = 40  # a table of the pairs of more is slow, and not read
+_LARGEST = (192, 128)  # width and height in pixels; the height is that of Market-1501's pictures
+_NUM_CANDIDATES = 10
+_NUM_OPEN = 10  # queries that are seen at once; the others are folded
+_PRECISION = "average precision"  # in percent
 _HOW = (
-    "the results hold no pairs of cameras; metric.results(camera_pairs=True) gives results that do, and those of"
-    " evaluate(...) find them by themselves."
+    "the results hold no {}; metric.results({}) gives results that do, and those of evaluate(...) find them by"
+    " themselves."
 )
 _REASONS = {
     "not_in_gallery": "no other gallery item has its identity",
@@ -35,63 +39,55 @@ _REASONS = {
 
 def retrieval_page(
     results: RetrievalResults,
+    compared: Sequence[Section] = (),
     *,
     pictures: Pictures | None = None,
     names: Mapping[int, str] | None = None,
     gallery_pictures: Pictures | None = None,
     num_hardest: int = 60,
     num_mistakes: int = 20,
-    comparison: Comparison | None = None,
     generator: torch.Generator | None = None,
 ) -> Page:
     """All sections about results of a retrieval; for the options see `write_report`."""
-    _checks.instance("comparison", comparison, (Comparison,))
     _checks.instance("generator", generator, (torch.Generator,))
     _checks.positive_int("num_hardest", num_hardest)
     _checks.positive_int("num_mistakes", num_mistakes)
     if gallery_pictures is not None and pictures is None:
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     names = names or {}
-    queries = ReportedQueries(results, names, pictures, gallery_pictures)
-    data = {"versions": versions(), **results.to_dict()}
+    queries = _ReportedQueries(results, names, pictures, gallery_pictures)
     sections = [
         Section("numbers", "Numbers", _numbers(results, generator or torch.Generator().manual_seed(0))),
         Section("queries", "Queries and gallery", _query_counts(results)),
-    ]
-    if comparison is not None:
-        data["comparison"] = comparison.to_dict()
-        sections.append(comparison_section(results.means, comparison))
-    sections += [
+        *compared,
         Section("curves", "Curves", [figures_section(results, "curves")]),
-        hardest_section(queries, num_hardest),
-        mistakes_section(queries, num_mistakes),
-        Section("camera-pairs", "Pairs of cameras", shown_or_why(lambda: _camera_pairs(results))),
-        Section("cameras", "Cameras", shown_or_why(lambda: [_cameras(results)])),
-        Section("identities", "Identities", shown_or_why(lambda: [_identities(results, names)])),
-        provenance_section(data),
+        Section("hardest", "Hardest queries", _hardest(queries, num_hardest)),
+        Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes)),
+        Section("camera-pairs", "Pairs of cameras", shown_or_why(_camera_pairs, results)),
+        Section("cameras", "Cameras", shown_or_why(_cameras, results)),
+        Section("identities", "Identities", shown_or_why(_identities, results, names)),
     ]
-    return Page(f"Retrieval results, {results.protocol.name}", str(results.setup).capitalize() + ".", sections, data)
+    lead = f"{str(results.setup).capitalize()}."
+    return Page(f"Retrieval results, {results.protocol.name}", lead, sections, results.to_dict())
 
 
 def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html]:
     """Every reported number with its interval, and below them how they were computed."""
-    rows = [_number_row(results, name, mean, generator) for name, mean in results.means.items()]
+    rows, averaged = [], results.averaged
+    for name, mean in results.means.items():
+        written, between = form_of(name), "none: no mean over queries"
+        if name in averaged:
+            interval = results.interval(name, generator=generator, level=_LEVEL, repeats=_REPEATS)
+            low, high = (written(float(end)) for end in (interval.low, interval.high))
+            between = low if low == high else f"{low} to {high}"
+        rows.append([heading(name), written(mean), between])
     columns = ("measure", "value", f"{100 * _LEVEL:g} % interval")
     said = (
         f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
         " so they are about other queries, not about another gallery or another training run."
     )
-    conventions = conventions_note({title_of(name): said for name, said in results.conventions.items()})
+    conventions = conventions_note({measures.title_of(name): said for name, said in results.conventions.items()})
     return [table("Means over queries", columns, rows), conventions, note(said)]
-
-
-def _number_row(results: RetrievalResults, name: str, mean: float, generator: torch.Generator) -> list[str]:
-    if name not in results.averaged:
-        return [heading(name), of_measure(name, mean), "none: no mean over queries"]
-    interval = results.interval(name, generator=generator, level=_LEVEL, repeats=_REPEATS)
-    low, high = (of_measure(name, float(end)) for end in (interval.low, interval.high))
-    between = low if low == high else f"{low} to {high}"
-    return [heading(name), of_measure(name, mean), between]
 
 
 def _query_counts(results: RetrievalResults) -> list[Html]:
@@ -106,71 +102,71 @@ def _query_counts(results: RetrievalResults) -> list[Html]:
         ["positives", _median(results.num_positives, valid), "right answers in the gallery"],
         ["candidates", _median(results.num_candidates, valid), "gallery items, once junk is removed"],
     ]
-    caption = f"Queries; those without a positive {_counted_as(results)}"
+    substitute = measures.EMPTY_TARGET_ACTIONS[results.protocol.empty_target_action]
+    counted = "are left out of the means" if substitute is None else f"count as {substitute:g} in the means"
     return [
-        table(caption, ("queries", "number", "why"), rows, words=["why"]),
+        table(f"Queries; those without a positive {counted}", ("queries", "number", "why"), rows, words=["why"]),
         table("Median over evaluated queries", ("per query", "median", "what"), medians, words=["what"]),
     ]
 
 
-def _counted_as(results: RetrievalResults) -> str:
-    substitute = EMPTY_TARGET_ACTIONS[results.protocol.empty_target_action]
-    return "are left out of the means" if substitute is None else f"count as {substitute:g} in the means"
-
-
 def _median(counts: Tensor, valid: Tensor) -> str:
-    return rank(float(median_over_queries(counts.double().masked_fill(~valid, torch.nan))))
+    return rank(float(measures.median_over_queries(counts.double().masked_fill(~valid, torch.nan))))
 
 
-def _cameras(results: RetrievalResults) -> Html:
+def _cameras(results: RetrievalResults) -> list[Html]:
     """The reported numbers of each query camera."""
-    parts = {name: results.by_camera(name) for name in results.averaged}
-    return table("Means over the queries of each camera", *_columns("camera", parts, {}))
+    return [_parts_table("camera", {name: results.by_camera(name) for name in results.averaged})]
 
 
-def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
-    """The reported numbers of each identity, the hardest first."""
+def _identities(results: RetrievalResults, names: Mapping[int, str]) -> list[Html]:
+    """The reported numbers of each identity, the hardest by the first number first."""
     parts = {name: results.by_identity(name) for name in results.averaged}
-    columns, rows = _columns("identity", parts, names)
-    shown = table("Means over the queries of each identity", columns, rows, filter_by="identity beginning with")
-    first, *_ = parts
-    order = "falling" if parse_report(first)[0].lower_is_better else "rising"
-    number = len(parts[first].labels)
-    some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
-    return details(f"{some} identities, by {order} {title_of(first)}", shown)
-
-
-def _columns(
-    label: str, parts: Mapping[str, Breakdown], names: Mapping[int, str]
-) -> tuple[list[str], Iterable[Sequence[str]]]:
-    """Headings and rows of a table of groups, identities by the first number, the worst first."""
     (name, first), *_ = parts.items()
-    order = torch.arange(len(first.mean), device=first.mean.device)
-    if label == "identity":  # NaN is last
-        rising = -first.mean if parse_report(name)[0].lower_is_better else first.mean
-        order = rising.argsort(stable=True)[:_MOST_ROWS]
-    labels = [str(names.get(each, each)) for each in first.labels[order, 0].tolist()]
-    columns = [labels, *([str(each) for each in part[order].tolist()] for part in (first.num_queries, first.num_valid))]
-    columns += [[of_measure(name, value) for value in part.mean[order].tolist()] for name, part in parts.items()]
-    return [label, "queries", "with a value", *map(heading, parts)], zip(*columns, strict=True)
+    is_falling, number = measures.parse_report(name)[0].lower_is_better, len(first.labels)
+    worst = (-first.mean if is_falling else first.mean).argsort(stable=True)[:_MOST_ROWS]  # NaN is last
+    some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
+    order = f"{'falling' if is_falling else 'rising'} {measures.title_of(name)}"
+    shown = _parts_table("identity", parts, worst, names, filter_by="identity beginning with")
+    return [details(f"{some} identities, by {order}", shown)]
+
+
+def _parts_table(
+    label: str,
+    parts: Mapping[str, Breakdown],
+    order: Tensor | slice = slice(None),
+    names: Mapping[int, str] | None = None,
+    **options: Any,
+) -> Html:
+    """The means of groups of queries, for each number."""
+    names, (first, *_) = names or {}, parts.values()
+    columns = {
+        label: [str(names.get(each, each)) for each in first.labels[order, 0].tolist()],
+        "queries": map(str, first.num_queries[order].tolist()),
+        "with a value": map(str, first.num_valid[order].tolist()),
+        **{heading(name): map(form_of(name), part.mean[order].tolist()) for name, part in parts.items()},
+    }
+    rows = zip(*columns.values(), strict=True)
+    return table(f"Means over the queries of each {label}", [*columns], rows, **options)
 
 
 def _camera_pairs(results: RetrievalResults) -> list[Html]:
     """The first reported number between each two cameras, or all that the results hold."""
     if results.camera_pairs is None and results.problem is None:
-        return [note(f"Not shown: {_HOW}")]
-    names = [*results.averaged][:1] if results.camera_pairs is None else [*results.camera_pairs]
-    pairs = {name: results.by_camera_pair(name) for name in names}
-    said = "Queries of a camera against the gallery of one camera alone, by {}."
-    figures = [
-        figure(plot_camera_pairs(each, name=title_of(name))[0], f"camera-pairs-{name}", said.format(title_of(name)))
-        for name, each in pairs.items()
-        if not parse_report(name)[0].is_rank  # colors are shares
-    ]
-    shown = {name: _of_most_queries(each) for name, each in pairs.items()}
-    tables = [_pairs_table(name, each) for name, each in shown.items()]
-    is_cut = any(shown[name].mean.shape != each.mean.shape for name, each in pairs.items())
-    few = f", of {_MOST_CAMERAS} cameras at most, those with the most queries" if is_cut else ""
+        return [note(f"Not shown: {_HOW.format('pairs of cameras', 'camera_pairs=True')}")]
+    figures, tables, few = [], [], ""
+    for name in [*results.averaged][:1] if results.camera_pairs is None else results.camera_pairs:
+        pairs, title = results.by_camera_pair(name), measures.title_of(name)
+        if not measures.parse_report(name)[0].is_rank:  # colors are shares
+            said = f"Queries of a camera against the gallery of one camera alone, by {title}."
+            figures.append(figure(plot_camera_pairs(pairs, name=title)[0], f"camera-pairs-{name}", said))
+        shown = _of_most_queries(pairs)
+        if shown.mean.shape != pairs.mean.shape:
+            few = f", of {_MOST_CAMERAS} cameras at most, those with the most queries"
+        columns = ["query camera", *(f"gallery camera {camera}" for camera in shown.gallery_cameras.tolist())]
+        numbers = zip(shown.query_cameras.tolist(), shown.mean.tolist(), strict=True)
+        rows = [[str(camera), *map(form_of(name), means)] for camera, means in numbers]
+        tables.append(table(heading(name), columns, rows))
     return [element("div", *figures, class_="figures"), details(f"As tables{few}", *tables)]
 
 
@@ -184,8 +180,136 @@ def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
     return CameraPairs(pairs.query_cameras[rows], pairs.gallery_cameras[columns], pairs.mean[at], pairs.num_valid[at])
 
 
-def _pairs_table(name: str, pairs: CameraPairs) -> Html:
-    columns = ["query camera", *(f"gallery camera {camera}" for camera in pairs.gallery_cameras.tolist())]
-    numbers = zip(pairs.query_cameras.tolist(), pairs.mean.tolist(), strict=True)
-    rows = [[str(camera), *(of_measure(name, value) for value in means)] for camera, means in numbers]
-    return table(heading(name), columns, rows)
+@dataclass
+class _ReportedQueries:
+    """Single queries of results, each with its rank list once on the page.
+
+    A rank list is a row of small pictures with captions, and wraps where the page is narrow.
+
+    Args:
+        results: with rank lists, or with the scores to make them.
+        names: of identities.
+        pictures: of the queries; None for tables.
+        gallery_pictures: None for `pictures`.
+    """
+
+    results: RetrievalResults
+    names: Mapping[int, str]
+    pictures: Pictures | None
+    gallery_pictures: Pictures | None
+    on_page: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """Look for the lists of all queries."""
+        self.lists, self.missing = _rank_lists(self.results)
+
+    def shown(self, queries: Sequence[int], caption: str) -> list[Html]:
+        """Rank lists as pictures where there are pictures, else a table of numbers."""
+        return folded(queries, _NUM_OPEN, lambda some, end: self._shown(some, f"{caption}{end}"))
+
+    def _shown(self, queries: Sequence[int], caption: str) -> Html:
+        if self.pictures is None or self.lists is None:
+            return self._table(queries, caption)
+        items = [self._item(query, self.lists, self.pictures) for query in _progress.steps(queries, "Pictures")]
+        return element("ul", *items, class_="lists", aria_label=caption)
+
+    def _facts(self, query: int) -> dict[str, str]:
+        """What is known of a query, in words; empty where it is not known."""
+        labels = self.results.query_identities, self.results.query_cameras
+        identity, camera = (None if values is None else int(values[query]) for values in labels)
+        return {
+            "query": str(self.results.name_of(query)),
+            "identity": "" if identity is None else self.names.get(identity, str(identity)),
+            "camera": "" if camera is None else str(camera),
+            _PRECISION: percent(float(self.results.average_precision[query])),
+            "first right answer at rank": rank(float(self.results.first_rank[query])),
+        }
+
+    def _table(self, queries: Sequence[int], caption: str) -> Html:
+        rows, lists = [self._facts(query) for query in queries], self.lists
+        if lists is not None:
+            column = f"first {lists.index.shape[1]} candidates"
+            rows = [row | {column: _candidates(lists, query)} for row, query in zip(rows, queries, strict=True)]
+        known = [name for name in rows[0] if any(row[name] for row in rows)]
+        headings = [f"{name} (%)" if name == _PRECISION else name for name in known]
+        return table(caption, headings, ([row[name] for name in known] for row in rows))
+
+    def _item(self, query: int, lists: RankLists, pictures: Pictures) -> Html:
+        """A query with its rank list."""
+        facts = {name: fact for name, fact in self._facts(query).items() if fact}
+        words = ", ".join(f"{name} {fact}{' %' if name == _PRECISION else ''}" for name, fact in facts.items())
+        self.on_page.add(query)
+        row = map(self._figure, listed_pictures(lists, query, pictures, self.gallery_pictures))
+        return element("li", element("p", words), element("div", *row, class_="pictures"), id=f"query-{query}")
+
+    def _figure(self, listed: ListedPicture) -> Html:
+        kind, alt = ("right first", "right") if listed.kind == "first" else (listed.kind, listed.kind)
+
+        def shown() -> Html:
+            image = listed.picture()
+            image.thumbnail(_LARGEST)
+            # A small picture is enlarged by the browser, so that the page holds no more of it.
+            return picture(image, alt, scale=max(1.0, min(_LARGEST[0] / image.width, _LARGEST[1] / image.height)))
+
+        said = "query" if kind == "query" else f"{listed.rank}. {listed.score:.3f}"
+        identity, camera = listed.identity, listed.camera
+        who = [] if identity is None else [self.names.get(identity, f"id\N{NO-BREAK SPACE}{identity}")]
+        who += [] if camera is None else [f"cam\N{NO-BREAK SPACE}{camera}"]
+        caption = element("figcaption", said, Html("<br>"), " ".join(who))
+        return element("figure", picture_or_why(shown), caption, class_=kind)
+
+
+def _candidates(lists: RankLists, query: int) -> str:
+    """The places of right candidates in words, for readers who do not see colors or pictures."""
+    right = (lists.is_positive[query].nonzero()[:, 0] + 1).tolist()
+    wrong = int((lists.index[query] >= 0).sum()) - len(right)
+    return f"{wrong} wrong, right at {', '.join(map(str, right))}" if right else f"{wrong} wrong"
+
+
+def _hardest(queries: _ReportedQueries, num_hardest: int) -> list[Html]:
+    """The queries with the lowest average precision."""
+    said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
+    missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {queries.missing}")]
+    hardest = queries.results.hardest(num_hardest).tolist()
+    return [note(said), *missing, *queries.shown(hardest, "Queries with the lowest average precision")]
+
+
+def _mistakes(queries: _ReportedQueries, num_mistakes: int) -> list[Html]:
+    """The queries with a wrong best candidate that scores far above the first right answer."""
+    if queries.lists is None:
+        return [note(f"Not shown: {queries.missing}")]
+    mistakes = queries.lists.confident_mistakes(num_mistakes).tolist()
+    if not mistakes:
+        return [note(f"None: {_why_none(queries.lists)}")]
+    said = (
+        "Queries whose best candidate is wrong, by how much it scores above the first right answer. Many such queries"
+        " are errors of labels."
+    )
+    above = [query for query in mistakes if query in queries.on_page]
+    links = [element("a", f"query {queries.results.name_of(query)}", href=f"#query-{query}") for query in above]
+    others = [query for query in mistakes if query not in above]
+    shown = queries.shown(others, "Queries whose best candidate is wrong, by falling margin")
+    return [note(said), *([element("p", "Shown above: ", join(links, ", "), ".")] if links else []), *shown]
+
+
+def _why_none(lists: RankLists) -> str:
+    """The reason why no query is a confident mistake."""
+    num_valid = int((lists.first_positive_rank > 0).sum())
+    some = f"for {num_valid:,} of {len(lists):,} queries."
+    if num_valid == 0:
+        return f"the gallery has a right answer {some}"
+    if num_valid < len(lists):
+        return f"the best candidate is right wherever the gallery has a right answer, {some}"
+    return "the best candidate of every query is right."
+
+
+def _rank_lists(results: RetrievalResults) -> tuple[RankLists | None, str]:
+    """The lists of all queries that results hold or can make; else None and the reason."""
+    if results.rank_lists is not None:
+        return results.rank_lists.first(min(_NUM_CANDIDATES, results.rank_lists.index.shape[1])), ""
+    if results.problem is None:
+        return None, _HOW.format("rank lists", "nearest=10")
+    try:
+        return results.nearest(_NUM_CANDIDATES), ""
+    except ValueError as error:
+        return None, str(error)

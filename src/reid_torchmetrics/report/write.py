@@ -1,25 +1,35 @@
-"""Results as a page, and the page as a file."""
+"""Results as a page, also about other models, and the page as a file."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from inspect import signature
 from pathlib import Path
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
-from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
-from reid_torchmetrics.plot import Pictures, check_pictures
+from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference, RetrievalResults
+from reid_torchmetrics.plot import Pictures, check_pictures, plot_comparison
 
 from .detection_page import Boxes, detection_page
-from .page import Page, written
+from .elements import UNDEFINED, Html, details, element, figure, note, percent, rank, table
+from .page import Page, Section, written
 from .retrieval_page import retrieval_page
+
+_MOST_NAMED = 50  # queries that are gained or lost
+_OF_EVERY_PAGE = ("results", "path", "title", "comparison")
+_PAGES: dict[type, tuple[Callable[..., Page], str]] = {
+    RetrievalResults: (retrieval_page, "a retrieval"),
+    DetectionResults: (detection_page, "a detection"),
+}
+"""by the type of results: the function that makes the page, and the kind of evaluation"""
 
 
 def write_report(
@@ -87,12 +97,7 @@ def write_report(
     _checks.names_of_labels("names", names)
     check_pictures("pictures", pictures)
     check_pictures("gallery_pictures", gallery_pictures)
-    page = _page(results, options)
-    write_whole(path, written(page, title).encode("utf-8", errors="replace"))
-    return path
-
-
-def _page(results: object, options: dict[str, Any]) -> Page:
+    _checks.instance("comparison", comparison, (Comparison,))
     if type(results) not in _PAGES:
         raise TypeError(
             "`results` must be those of an evaluation, such as `evaluate` or `coco_evaluate`, or of a metric's"
@@ -102,12 +107,74 @@ def _page(results: object, options: dict[str, Any]) -> Page:
     for name, value in options.items():
         if name not in signature(make).parameters:
             raise ValueError(f"`{name}` must be left out for results of {kind}; got {type(value).__name__}.")
-    return make(results, **options)
+    compared = [] if comparison is None else [_comparison_section(results.means, comparison)]
+    page = make(results, compared, **options)
+    if comparison is not None:
+        page.data["comparison"] = comparison.to_dict()
+    write_whole(path, written(page, title).encode("utf-8", errors="replace"))
+    return path
 
 
-_OF_EVERY_PAGE = ("results", "path", "title")
-_PAGES: dict[type, tuple[Callable[..., Page], str]] = {
-    RetrievalResults: (retrieval_page, "a retrieval"),
-    DetectionResults: (detection_page, "a detection"),
-}
-"""by the type of results: the function that makes the page, and the kind of evaluation"""
+def _comparison_section(means: Mapping[str, float], comparison: Comparison) -> Section:
+    """The differences of models, one of them that of the page with these `means`.
+
+    Raises:
+        ValueError: no model has the numbers of the page.
+    """
+    pairs = comparison.by_name
+    model, chance = _this_model(means, comparison), comparison.chance.capitalize()
+    said = f"This page is about {model}. {chance}; the same draws for all models."
+    content = [note(said), *(each for place, pair in enumerate(pairs.values()) for each in _pair(pair, place))]
+    return Section("comparison", "Two models" if len(pairs) == 1 else "Models", content)
+
+
+def _this_model(means: Mapping[str, float], comparison: Comparison) -> str:
+    pairs = comparison.by_name
+    candidates = {name: {key: of.mean_b for key, of in each.differences.items()} for name, each in pairs.items()}
+    candidates[comparison.names[0]] = {name: of.mean_a for name, of in comparison.differences.items()}
+    # As words, for NaN is not itself; without a class detections have -1.
+    here = {name: str(math.nan if mean < 0 else mean) for name, mean in means.items()}
+    for model, numbers in candidates.items():
+        if all(here.get(name) == str(mean) for name, mean in numbers.items()):
+            return model
+    raise ValueError("`comparison` must be of `results` and of others; got one of other numbers.")
+
+
+def _pair(pair: Comparison, place: int) -> list[Html]:
+    """What two models differ by."""
+    a, b = pair.names
+    has_holm = any(each.p_holm >= 0 for each in pair.differences.values())
+    holm = ["p by Holm"] if has_holm else []
+    interval, unit = f"{100 * pair.level:g} % interval", "queries" if pair.protocol else "classes"
+    columns = ["measure", a, b, f"{b} - {a}", interval, "p", *holm, f"{unit} better", "worse", "equal"]
+    rows = [_row(difference, has_holm=has_holm) for difference in pair.differences.values()]
+    shown = [
+        table(f"Numbers of {a} and {b}, and their differences", columns, rows),
+        figure(plot_comparison(pair)[0], f"comparison-{place}", "Differences with their intervals."),
+    ]
+    if pair.protocol is None:
+        return shown
+    # The queries whose first candidate became right, and wrong, by their numbers.
+    gained = _change(f"Queries whose first candidate is right in {b} alone", pair.gained_index)
+    lost = _change(f"Queries whose first candidate is right in {a} alone", pair.lost_index)
+    return [note(f"{a}: {pair.setup_a}. {b}: {pair.setup_b}."), *shown, gained, lost]
+
+
+def _row(difference: Difference, *, has_holm: bool) -> list[str]:
+    written = rank if difference.is_rank else percent
+    means = [written(mean) for mean in (difference.mean_a, difference.mean_b)]
+    changes = difference.difference, difference.low, difference.high
+    gain, low, high = (f"+{written(each)}" if each > 0 else written(each) for each in changes)
+    p_values = [difference.p_value, difference.p_holm][: 1 + has_holm]
+    chance = [UNDEFINED if math.isnan(p_value) else f"{p_value:.4f}" for p_value in p_values]
+    counts = [f"{number:,}" for number in (difference.num_better, difference.num_worse, difference.num_equal)]
+    heading = difference.title if difference.is_rank else f"{difference.title} (%)"
+    return [heading, *means, gain, f"{low} to {high}", *chance, *counts]
+
+
+def _change(said: str, index: Tensor) -> Html:
+    said = f"{said}: {len(index)}"
+    if not len(index):
+        return element("p", f"{said}.")
+    more = f" and {len(index) - _MOST_NAMED:,} more, see the JSON below" if len(index) > _MOST_NAMED else ""
+    return details(said, element("p", ", ".join(map(str, index[:_MOST_NAMED].tolist())) + more))
