@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -200,18 +200,37 @@ def _draw_judged(
     """
     small, large = Lettering(max(10, height // 36)), Lettering(max(12, height // 28))
     drawn = _with_boxes(image, boxes, names, height, small)
-    legend = _legend_lines(boxes, small, drawn.width)
-    gap = small.height // 2
+    legend = _legend(boxes, small, drawn.width)
+    gap, side = small.height // 2, small.height
     top = large.height + gap // 2 if title else 0
     bottom = top + drawn.height + gap
-    width = max(drawn.width, *(_legend_width(line, small) for line in legend))
-    canvas = Canvas(width, bottom + len(legend) * (small.height + gap))
+    ends = [place.left + place.width for place, *_ in legend]
+    canvas = Canvas(max(drawn.width, *ends), bottom + legend[-1][0].top + side + gap)
     if title:
-        canvas.text((0, 0), large.cut(title, width, keeps_end=is_name), large)
+        canvas.text((0, 0), large.cut(title, canvas.image.width, keeps_end=is_name), large)
     canvas.image.paste(drawn, (0, top))
-    for number, line in enumerate(legend):
-        _draw_legend(canvas, bottom + number * (small.height + gap), line, small)
+    for (left, line, *_), style, text in legend:
+        if style.mark is None:
+            _outline(canvas, Box(left, bottom + line + 1, 3 * side // 2, side - 2), style, 2)
+        else:
+            canvas.mark((left + side // 4, bottom + line), side, style.mark, style.color)
+        canvas.text((left + 2 * side, bottom + line), text, small)
     return canvas.image
+
+
+def _legend(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[tuple[Box, _BoxStyle, str]]:
+    """Outcomes with their counts at their places, in as many lines as they need."""
+    counts = Counter(judged.outcome for judged in boxes)
+    legend: list[tuple[Box, _BoxStyle, str]] = []
+    left, top, height = 0, 0, lettering.height
+    for outcome in [each for each in _STYLES if counts[each] or each != "ignored"]:
+        text = f"{counts[outcome]} {outcome}"
+        size = 2 * height + lettering.width(text)
+        if left and left + size > width:
+            left, top = 0, top + height + height // 2
+        legend.append((Box(left, top, size, height), _STYLES[outcome], text))
+        left += size + height
+    return legend
 
 
 def _with_boxes(
@@ -222,31 +241,23 @@ def _with_boxes(
     size, scale = fitted.size, (fitted.width / image.width, fitted.height / image.height)
     canvas = Canvas(*size)
     canvas.image.paste(fitted)
-    boxes = [each for each in boxes if not any(map(math.isnan, each.corners))]  # NaN has no place, but is counted
+    # NaN has no place, but is counted.
+    placed = [(each, _in_pixels(each.corners, scale, size)) for each in boxes if not any(map(math.isnan, each.corners))]
     thickness = max(2, round(size[1] / 110))
-    in_pixels = [_in_pixels(each.corners, scale, size) for each in boxes]
-    for judged, box in zip(boxes, in_pixels, strict=True):
+    for judged, box in placed:
         _outline(canvas, box, _STYLES[judged.outcome], thickness)
-    # The last ones are errors: they choose their places first and are written last, on top of the others.
-    plates = _Plates(canvas, lettering)
-    for judged, box in reversed([*zip(boxes, in_pixels, strict=True)]):
-        plates.add(_STYLES[judged.outcome], _text(judged, names), box, below=judged.score is None)
-    plates.draw()
+    _write_beside(canvas, placed, names, lettering)
     return canvas.image
 
 
 def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:
-    """A box in pixels of the scaled image, clipped to the image."""
-    left, right = _span(scale[0] * corners[0], scale[0] * corners[2], size[0])
-    top, bottom = _span(scale[1] * corners[1], scale[1] * corners[3], size[1])
-    return Box(left, top, right - left, bottom - top)
-
-
-def _span(low: float, high: float, size: int) -> tuple[int, int]:
-    """First pixel and the one behind the last; both ends may be infinite."""
-    low, high = (min(max(end, 0), size) for end in (low, high))
-    first = min(round(low), size - _LEAST_SIDE)
-    return first, max(round(high), first + _LEAST_SIDE)
+    """A box in pixels of the scaled image, clipped to the image; edges may be infinite."""
+    starts, lengths = [], []
+    for ends, factor, most in zip((corners[::2], corners[1::2]), scale, size, strict=True):
+        first, last = (round(min(max(factor * end, 0), most)) for end in ends)
+        starts.append(min(first, most - _LEAST_SIDE))
+        lengths.append(max(last - starts[-1], _LEAST_SIDE))
+    return Box(*starts, *lengths)
 
 
 def _outline(canvas: Canvas, box: Box, style: _BoxStyle, thickness: int) -> None:
@@ -258,6 +269,30 @@ def _outline(canvas: Canvas, box: Box, style: _BoxStyle, thickness: int) -> None
         canvas.frame(box, style.color, thickness)
 
 
+def _write_beside(
+    canvas: Canvas, boxes: Sequence[tuple[JudgedBox, Box]], names: Mapping[int, str], lettering: Lettering
+) -> None:
+    """Write labels and scores on plates beside their boxes, where no other plate is if there is such a place."""
+    height, padding, (most, _) = lettering.height, lettering.height // 2, canvas.image.size
+    plates: list[tuple[Box, _BoxStyle, str]] = []
+    # The last boxes are errors: they choose their places first and are written last, on top of the others.
+    for judged, box in reversed(boxes):
+        style = _STYLES[judged.outcome]
+        margin = padding + (height if style.mark else 0)
+        text = lettering.cut(_text(judged, names), most - margin)
+        size = min(lettering.width(text) + margin, most), height
+        places = _places(box, size, canvas.image.size, below=judged.score is None)
+        free = (place for place in places if not any(place.meets(other) for other, *_ in plates))
+        plates.append((next(free, places[0]), style, text))
+    for plate, style, text in reversed(plates):
+        canvas.fill(plate, style.color)
+        left = plate.left + padding // 2
+        if style.mark:
+            canvas.mark((plate.left + 1, plate.top + 1), height - 2, style.mark, style.color)
+            left += height
+        canvas.text((left, plate.top), text, lettering, WHITE)
+
+
 def _text(judged: JudgedBox, names: Mapping[int, str]) -> str:
     name = names.get(judged.label)
     if judged.score is not None:
@@ -266,71 +301,15 @@ def _text(judged: JudgedBox, names: Mapping[int, str]) -> str:
     return f"{said} ({judged.remark})" if judged.remark else said
 
 
-class _Plates:
-    """Texts on their plates, each beside its box where there is room."""
+def _places(box: Box, size: tuple[int, int], whole: tuple[int, int], *, below: bool) -> list[Box]:
+    """Places of a plate of a size in the whole image.
 
-    def __init__(self, canvas: Canvas, lettering: Lettering) -> None:
-        self.canvas, self.lettering, self.size = canvas, lettering, canvas.image.size
-        self.padding = lettering.height // 2
-        self.placed: list[tuple[Box, _BoxStyle, str]] = []
-
-    def add(self, style: _BoxStyle, text: str, box: Box, *, below: bool) -> None:
-        """Put a plate at the first of its places where no other is, else at the first."""
-        margin = self._room_for_mark(style) + self.padding
-        text = self.lettering.cut(text, self.size[0] - margin)
-        width = min(self.lettering.width(text) + margin, self.size[0])
-        places = [*self._places(box, width, below=below)]
-        free = (place for place in places if not any(place.meets(other) for other, *_ in self.placed))
-        self.placed.append((next(free, places[0]), style, text))
-
-    def _places(self, box: Box, width: int, *, below: bool) -> Iterator[Box]:
-        """Outside of the box above and below, then inside, at its left edge and at its right one; all in the image."""
-        height, last_left, last_top = self.lettering.height, self.size[0] - width, self.size[1] - self.lettering.height
-        outside, inside = [box.top - height, box.top + box.height], [box.top, box.top + box.height - height]
-        order = -1 if below else 1
-        lefts = [min(max(left, 0), last_left) for left in (box.left, box.left + box.width - width)]
-        for top in (*outside[::order], *inside[::order]):
-            if 0 <= top <= last_top:
-                yield from (Box(left, top, width, height) for left in lefts)
-        yield Box(lefts[0], min(max(box.top, 0), last_top), width, height)
-
-    def _room_for_mark(self, style: _BoxStyle) -> int:
-        return 0 if style.mark is None else self.lettering.height
-
-    def draw(self) -> None:
-        """Draw the plates, the first one on top."""
-        for box, style, text in reversed(self.placed):
-            self.canvas.fill(box, style.color)
-            if style.mark is not None:
-                self.canvas.mark((box.left + 1, box.top + 1), self.lettering.height - 2, style.mark, style.color)
-            left = box.left + self._room_for_mark(style) + self.padding // 2
-            self.canvas.text((left, box.top), text, self.lettering, WHITE)
-
-
-def _legend_lines(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[list[tuple[_BoxStyle, str]]]:
-    """Outcomes with their counts, in as many lines as they need."""
-    counts = Counter(judged.outcome for judged in boxes)
-    lines: list[list[tuple[_BoxStyle, str]]] = [[]]
-    for outcome, style in _STYLES.items():
-        if counts[outcome] or outcome != "ignored":
-            entry = (style, f"{counts[outcome]} {outcome}")
-            if lines[-1] and _legend_width([*lines[-1], entry], lettering) > width:
-                lines.append([])
-            lines[-1].append(entry)
-    return lines
-
-
-def _legend_width(entries: Sequence[tuple[_BoxStyle, str]], lettering: Lettering) -> int:
-    apart = lettering.height
-    return sum(3 * apart + lettering.width(text) for _, text in entries) - apart
-
-
-def _draw_legend(canvas: Canvas, top: int, entries: Sequence[tuple[_BoxStyle, str]], lettering: Lettering) -> None:
-    left, side = 0, lettering.height
-    for style, text in entries:
-        if style.mark is None:
-            _outline(canvas, Box(left, top + 1, 3 * side // 2, side - 2), style, 2)
-        else:
-            canvas.mark((left + side // 4, top), side, style.mark, style.color)
-        canvas.text((left + 2 * side, top), text, lettering)
-        left += 3 * side + lettering.width(text)
+    Outside of the box above and below, then inside, at its left edge and at its right one; at last where there is room.
+    """
+    (width, height), (last_left, last_top) = size, (whole[0] - size[0], whole[1] - size[1])
+    outside, inside = [box.top - height, box.top + box.height], [box.top, box.top + box.height - height]
+    order = -1 if below else 1
+    lefts = [min(max(left, 0), last_left) for left in (box.left, box.left + box.width - width)]
+    tops = [top for top in (*outside[::order], *inside[::order]) if 0 <= top <= last_top]
+    places = [Box(left, top, *size) for top in tops for left in lefts]
+    return [*places, Box(lefts[0], min(max(box.top, 0), last_top), *size)]

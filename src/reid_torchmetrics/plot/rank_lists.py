@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise, zip_longest
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,6 @@ _ASPECT_OF_NOTHING = 0.5
 _WIDEST_FOR_TITLE = 640
 _SPACE = "  "
 _NO_ROWS = "no queries"
-_HEADS = ("query", "candidates", "first right")
-"""above the groups of columns"""
 _SIGNS = {"check": "\N{CHECK MARK}", "cross": "\N{BALLOT X}", None: ""}
 """in captions that are text"""
 
@@ -77,11 +76,15 @@ def draw_rank_lists(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    listed = (listed_pictures(lists, row, pictures, gallery_pictures) for row in range(len(lists)))
-    rows = [_row(lists, row, each, names or {}, average_precision) for row, each in enumerate(listed)]
-    if any(first for _, _, first in rows):  # where another row has a picture, a place says why there is none
-        rows = [_with_remark(lists, row, cells) for row, cells in enumerate(rows)]
-    return _draw_rows(rows, height, title or "")
+    rows = [
+        _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names or {}, average_precision)
+        for row in range(len(lists))
+    ]
+    heads = {0: "query", 1: "candidates", lists.index.shape[1] + 1: "first right"}
+    rank, num_candidates = lists.first_positive_rank, (lists.index >= 0).sum(1)
+    if bool(((rank >= 1) & (rank <= num_candidates)).all()):  # nothing stands behind the candidates
+        rows = [cells for *cells, _ in rows]
+    return _draw_rows(rows, heads, height, title or "")
 
 
 class ListedPicture(NamedTuple):
@@ -103,24 +106,22 @@ def listed_pictures(
 ) -> list[ListedPicture]:
     """The query, its candidates, and the first right answer if it is not among them."""
     argument, gallery = ("pictures", pictures) if gallery_pictures is None else ("gallery_pictures", gallery_pictures)
-    fields = vars(lists).items()
-    values: dict[str, Any] = {name: None if each is None else each[row].tolist() for name, each in fields}
-
-    def of_gallery(kind: str, index: int, **labels: Any) -> ListedPicture:
-        return ListedPicture(kind, index, partial(picture_at, argument, gallery, index), **labels)
-
+    values: dict[str, Any] = {name: each if each is None else each[row].tolist() for name, each in vars(lists).items()}
     number, identity = values["query_index"], values["query_identities"]
     query = partial(picture_at, "pictures", pictures, number)
     listed = [ListedPicture("query", number, query, identity, values["query_cameras"])]
+
+    def add(kind: str, index: int, **labels: Any) -> None:
+        listed.append(ListedPicture(kind, index, partial(picture_at, argument, gallery, index), **labels))
+
+    columns = {"identity": values["identities"], "camera": values["cameras"], "score": values["scores"]}
     for place, index in enumerate(values["index"]):
         if index >= 0:
-            kind = "right" if values["is_positive"][place] else "wrong"
-            names = {"identity": "identities", "camera": "cameras", "score": "scores"}
-            labels = {label: values[name] and values[name][place] for label, name in names.items()}
-            listed.append(of_gallery(kind, index, rank=place + 1, **labels))
+            labels = {label: column if column is None else column[place] for label, column in columns.items()}
+            add("right" if values["is_positive"][place] else "wrong", index, rank=place + 1, **labels)
     if values["first_positive_rank"] >= len(listed):
         first = {label: values[f"first_positive_{label}"] for label in ("rank", "score", "camera")}
-        listed.append(of_gallery("first", values["first_positive_index"], identity=identity, **first))
+        add("first", values["first_positive_index"], identity=identity, **first)
     return listed
 
 
@@ -138,23 +139,13 @@ class _Cell(NamedTuple):
     """lines in the place of the picture"""
 
 
-_Row: TypeAlias = tuple[Sequence[_Cell], ...]
-"""groups of cells that are set apart"""
-
-
-def _with_remark(lists: RankLists, row: int, cells: _Row) -> _Row:
-    query, others, first = cells
-    return query, others, first or [_Cell(remark=("it is", f"#{int(lists.first_positive_rank[row])}"))]
-
-
 def captioned_pictures(
     lists: RankLists, row: int, pictures: Pictures, gallery_pictures: Pictures | None, names: Mapping[int, str]
 ) -> list[tuple[Image, str] | None]:
     """The query, its candidates and the first right answer behind them, with captions; None where there is none."""
-    query, others, first = _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names)
     return [
         None if cell.image is None else (cell.image, _SPACE.join([_SIGNS[cell.mark], *sum(cell.caption, ())]).strip())
-        for cell in (*query, *others, *(first or [_Cell()]))
+        for cell in _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names)
     ]
 
 
@@ -164,16 +155,20 @@ def _row(
     listed: Sequence[ListedPicture],
     names: Mapping[int, str],
     average_precision: Tensor | None = None,
-) -> _Row:
-    """The cells of a list: pale ones stand for candidates that are lacking."""
-    query, *others = (_cell(each, names) for each in listed)
+) -> list[_Cell]:
+    """The query, its candidates with pale places for those that are lacking, and the first right answer behind them.
+
+    If it is not behind them, a remark says which candidate it is, or that there is none.
+    """
+    query, *candidates = (_cell(each, names) for each in listed)
     if average_precision is not None:
         said = f"AP {100 * float(average_precision[lists.query[row]]):.1f} %"
         query = query._replace(caption=(*query.caption, (said,)))
-    others, first = (others[:-1], others[-1:]) if listed[-1].kind == "first" else (others, [])
-    if lists.first_positive_rank[row] < 1:
-        first = [_Cell(remark=("no right", "answer"))]
-    return [query], [*others, *[_Cell()] * (lists.index.shape[1] - len(others))], first
+    rank = int(lists.first_positive_rank[row])
+    first = _Cell(remark=("it is", f"#{rank}") if rank > 0 else ("no right", "answer"))
+    if listed[-1].kind == "first":
+        first = candidates.pop()
+    return [query, *candidates, *[_Cell()] * (lists.index.shape[1] - len(candidates)), first]
 
 
 def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
@@ -186,20 +181,25 @@ def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
     return _Cell(listed.picture(), color, mark, ((f"#{listed.rank}", score), (*who, *camera)))
 
 
-def _draw_rows(rows: Sequence[_Row], height: int, title: str) -> NDArray[np.uint8]:
-    """Draw rows of as many groups each, with pictures of a height in cells of one size.
+def _draw_rows(rows: Sequence[Sequence[_Cell]], heads: Mapping[int, str], height: int, title: str) -> NDArray[np.uint8]:
+    """Draw rows of as many cells each, with pictures of a height in cells of one size.
 
-    A cell has the proportions of the median picture, and pictures keep their own.
+    A cell has the proportions of the median picture, and pictures keep their own. Columns with a head are set apart.
     """
-    sizes = _CellSizes(height, [cell for row in rows for group in row for cell in group])
+    cells = [cell for row in rows for cell in row]
+    num_columns = len(rows[0]) if rows else 0
+    sizes = _CellSizes(height, cells)
     small, large, gap = sizes.small, sizes.large, sizes.gap
-    rows = _with_lines(rows, sizes)
-    groups = [[row[number] for row in rows] for number in range(len(rows[0]) if rows else 0)]
-    num_lines = max((len(cell.caption) for group in groups for cells in group for cell in cells), default=0)
+    captions = _captions(cells, sizes)
+    # Where each column begins, and the last one ends.
+    step = sizes.cell_width + gap
+    lefts = [
+        gap + column * step + 2 * gap * sum(0 < start <= column for start in heads) for column in range(num_columns)
+    ]
+    width = lefts[-1] + step if rows else gap
     head = gap + (large.height + gap if title else 0)
     top = head + (small.height if rows else 0)
-    row_height = sizes.cell_height + num_lines * small.height + 2 * gap
-    width, lefts = _columns([max(map(len, group)) for group in groups], sizes)
+    row_height = sizes.cell_height + max(map(len, captions), default=0) * small.height + 2 * gap
     title = large.cut(title, max(width, _WIDEST_FOR_TITLE) - 2 * gap)
     words = max(large.width(title), small.width("" if rows else _NO_ROWS))
     canvas = Canvas(max(width, words + 2 * gap), top + (len(rows) * row_height or small.height + gap))
@@ -207,14 +207,13 @@ def _draw_rows(rows: Sequence[_Row], height: int, title: str) -> NDArray[np.uint
         canvas.text((gap, gap), title, large)
     if not rows:
         canvas.text((gap, top), _NO_ROWS, small, GRAY)
-    for text, group, left in zip(_HEADS, groups, lefts, strict=False):
-        if any(group):
-            canvas.text((left, head), small.cut(text, max(map(len, group)) * sizes.cell_width), small, GRAY)
-    for number, row in enumerate(rows):
-        for cells, left in zip(row, lefts, strict=True):
-            for column, cell in enumerate(cells):
-                corner = left + column * (sizes.cell_width + gap), top + number * row_height
-                _draw_cell(canvas, sizes, Box(*corner, sizes.cell_width, sizes.cell_height), cell)
+    starts = [start for start in heads if start < num_columns]
+    for start, end in pairwise([*starts, num_columns]):
+        canvas.text((lefts[start], head), small.cut(heads[start], (end - start) * sizes.cell_width), small, GRAY)
+    for place, (cell, caption) in enumerate(zip(cells, captions, strict=True)):
+        row, column = divmod(place, num_columns)
+        box = Box(lefts[column], top + row * row_height, sizes.cell_width, sizes.cell_height)
+        _draw_cell(canvas, sizes, box, cell, caption)
     return canvas.pixels()
 
 
@@ -233,33 +232,17 @@ class _CellSizes:
         self.cell_height = height + 2 * self.frame
 
 
-def _with_lines(rows: Sequence[_Row], sizes: _CellSizes) -> list[_Row]:
-    """All rows, with one part of a caption a line where all parts of one are too wide for a line."""
-    split: set[int] = set()  # lines that are wider than a cell in one of the cells, and are split in all
-    for cell in (cell for row in rows for cells in row for cell in cells):
-        wide = (sizes.small.is_wider(_SPACE.join(parts), sizes.cell_width) for parts in cell.caption)
-        split |= {line for line, is_wide in enumerate(wide) if is_wide}
-    return [tuple([_split(cell, split) for cell in cells] for cells in row) for row in rows]
+def _captions(cells: Sequence[_Cell], sizes: _CellSizes) -> list[list[str]]:
+    """The lines below each picture: if one is too wide for a cell, its parts are lines of their own in all cells."""
+    lines = []
+    for of_cells in zip_longest(*(cell.caption for cell in cells), fillvalue=()):
+        joined = [_SPACE.join(parts) for parts in of_cells]
+        is_split = any(sizes.small.is_wider(line, sizes.cell_width) for line in joined)
+        lines.append(of_cells if is_split else [(line,) for line in joined])
+    return [[line for parts in of_cell for line in parts if line] for of_cell in zip(*lines, strict=True)]
 
 
-def _split(cell: _Cell, split: Collection[int]) -> _Cell:
-    lines: list[str] = []
-    for line, parts in enumerate(cell.caption):
-        lines += parts if line in split else [_SPACE.join(parts)]
-    return cell._replace(caption=tuple((line,) for line in lines if line))
-
-
-def _columns(nums_columns: Sequence[int], sizes: _CellSizes) -> tuple[int, list[int]]:
-    """The width of all cells with margins, and where each group begins; one without cells has no place."""
-    step, lefts, end = sizes.cell_width + sizes.gap, [], sizes.gap
-    for num_columns in nums_columns:
-        is_apart = num_columns > 0 and end > sizes.gap
-        lefts.append(end + (2 * sizes.gap if is_apart else 0))
-        end = lefts[-1] + num_columns * step
-    return end, lefts
-
-
-def _draw_cell(canvas: Canvas, sizes: _CellSizes, box: Box, cell: _Cell) -> None:
+def _draw_cell(canvas: Canvas, sizes: _CellSizes, box: Box, cell: _Cell, caption: Sequence[str]) -> None:
     if not cell.remark:
         canvas.fill(box, PALE)
     if cell.image is not None:
@@ -268,12 +251,9 @@ def _draw_cell(canvas: Canvas, sizes: _CellSizes, box: Box, cell: _Cell) -> None
     if cell.mark is not None:
         right = box.left + box.width - sizes.frame - sizes.badge - 1
         canvas.mark((right, box.top + sizes.frame + 1), sizes.badge, cell.mark, cell.color)
-    _write_lines(canvas, sizes, box._replace(top=box.top + box.height), [line for (line,) in cell.caption], BLACK)
-    above = (box.height - len(cell.remark) * sizes.small.height) // 2
-    _write_lines(canvas, sizes, box._replace(top=box.top + above), cell.remark, GRAY)
-
-
-def _write_lines(canvas: Canvas, sizes: _CellSizes, box: Box, lines: Sequence[str], color: Color) -> None:
-    for number, line in enumerate(lines):
-        place = box._replace(top=box.top + number * sizes.small.height, height=sizes.small.height)
-        canvas.centered(place, line, sizes.small, color)
+    line_height = sizes.small.height
+    above = (box.height - len(cell.remark) * line_height) // 2
+    for top, lines, color in ((box.height, caption, BLACK), (above, cell.remark, GRAY)):
+        for number, line in enumerate(lines):
+            place = Box(box.left, box.top + top + number * line_height, box.width, line_height)
+            canvas.centered(place, line, sizes.small, color)
