@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from reid_torchmetrics._extras import require
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    import matplotlib.axes
+    import matplotlib.figure
 
-Plotted: TypeAlias = "tuple[Figure | SubFigure, Axes]"
+# In words, as Matplotlib is imported when something is drawn.
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Plotted: TypeAlias = "tuple[matplotlib.figure.Figure | matplotlib.figure.SubFigure, Axes]"
 """a figure and its axes"""
 Result = TypeVar("Result")
 

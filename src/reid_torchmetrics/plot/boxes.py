@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,9 @@ from reid_torchmetrics.functional.detection import Evaluator
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.detection.inputs import plain_id
 
-from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Color, Lettering, resized
+from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Image, Lettering, resized
 from .judged_boxes import JudgedBox, Judgment
 from .pictures import as_image
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 _LEAST_HEIGHT = 64
 _GAP = 12
@@ -126,8 +123,7 @@ def draw_box_grid(
     for argument, given in (("detections", detections), ("ground_truths", ground_truths), ("titles", titles)):
         if given is not None and len(given) != len(pictures):
             raise ValueError(f"`{argument}` must have one entry for each picture; got {len(given)} of {len(pictures)}.")
-    if columns is None:
-        columns = max(1, math.ceil(math.sqrt(len(pictures))))
+    columns = max(1, math.ceil(math.sqrt(len(pictures)))) if columns is None else columns
     _checks.positive_int("columns", columns)
     images = []
     for number, (picture, predicted, true) in enumerate(zip(pictures, detections, ground_truths, strict=True)):
@@ -140,11 +136,10 @@ def draw_box_grid(
 
 def judged_like(results: DetectionResults) -> dict[str, Any]:
     """Options of `draw_boxes` for boxes that are judged as the errors of results are counted."""
-    threshold = results.averages.grid.shown_threshold
     return {
         "names": results.class_names,
-        "min_score": results.best_confidences(iou_threshold=threshold),
-        "iou_threshold": threshold,
+        "min_score": results.best_confidences(),
+        "iou_threshold": results.averages.grid.shown_threshold,
         "class_agnostic": results.is_micro,
         "evaluator": results.evaluator,
     }
@@ -152,9 +147,7 @@ def judged_like(results: DetectionResults) -> dict[str, Any]:
 
 def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
     image = plain_id(ground_truths.get("image_id"))
-    if image is None:
-        return None
-    return str(image) if isinstance(image, str) else f"image {int(image)}"
+    return image if image is None or isinstance(image, str) else f"image {int(image)}"
 
 
 def _grid(images: Sequence[Image], columns: int) -> NDArray[np.uint8]:
@@ -163,7 +156,7 @@ def _grid(images: Sequence[Image], columns: int) -> NDArray[np.uint8]:
         lettering = Lettering(_SIZE_OF_REMARK)
         canvas = Canvas(lettering.width(_NO_IMAGES) + 2 * _GAP, lettering.height + 2 * _GAP)
         canvas.text((_GAP, _GAP), _NO_IMAGES, lettering, GRAY)
-        return canvas.pixels()
+        return np.array(canvas.image)
     widths = [max(image.width for image in images[column::columns]) for column in range(min(columns, len(images)))]
     heights = [max(image.height for image in images[row : row + columns]) for row in range(0, len(images), columns)]
     canvas = Canvas(sum(widths) + _GAP * (len(widths) + 1), sum(heights) + _GAP * (len(heights) + 1))
@@ -171,24 +164,14 @@ def _grid(images: Sequence[Image], columns: int) -> NDArray[np.uint8]:
         row, column = divmod(number, columns)
         left, top = sum(widths[:column]) + _GAP * (column + 1), sum(heights[:row]) + _GAP * (row + 1)
         canvas.image.paste(image, (left, top))
-    return canvas.pixels()
+    return np.array(canvas.image)
 
 
-class _BoxStyle(NamedTuple):
-    """How boxes of an outcome are drawn."""
-
-    color: Color
-    mark: str | None = None
-    is_dashed: bool = False
-
-
-_STYLES = {
-    "right": _BoxStyle(GREEN, "check"),
-    "wrong": _BoxStyle(RED, "cross"),
-    "missed": _BoxStyle(BLUE, is_dashed=True),
-    "ignored": _BoxStyle(GRAY),
-}
-"""by outcome, in the order of the legend"""
+_COLORS = {"right": GREEN, "wrong": RED, "missed": BLUE, "ignored": GRAY}
+"""of boxes by outcome, in the order of the legend"""
+_MARKS = {"right": "check", "wrong": "cross"}
+_Labeled: TypeAlias = tuple[Box, str, str]
+"""the place of a text about an outcome, the outcome, and the text"""
 
 
 def _draw_judged(
@@ -209,26 +192,26 @@ def _draw_judged(
     if title:
         canvas.text((0, 0), large.cut(title, canvas.image.width, keeps_end=is_name), large)
     canvas.image.paste(drawn, (0, top))
-    for (left, line, *_), style, text in legend:
-        if style.mark is None:
-            _outline(canvas, Box(left, bottom + line + 1, 3 * side // 2, side - 2), style, 2)
+    for (left, line, *_), outcome, text in legend:
+        if outcome in _MARKS:
+            canvas.mark((left + side // 4, bottom + line), side, _MARKS[outcome], _COLORS[outcome])
         else:
-            canvas.mark((left + side // 4, bottom + line), side, style.mark, style.color)
+            _outline(canvas, Box(left, bottom + line + 1, 3 * side // 2, side - 2), outcome, 2)
         canvas.text((left + 2 * side, bottom + line), text, small)
     return canvas.image
 
 
-def _legend(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[tuple[Box, _BoxStyle, str]]:
+def _legend(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[_Labeled]:
     """Outcomes with their counts at their places, in as many lines as they need."""
     counts = Counter(judged.outcome for judged in boxes)
-    legend: list[tuple[Box, _BoxStyle, str]] = []
+    legend: list[_Labeled] = []
     left, top, height = 0, 0, lettering.height
-    for outcome in [each for each in _STYLES if counts[each] or each != "ignored"]:
+    for outcome in [each for each in _COLORS if counts[each] or each != "ignored"]:
         text = f"{counts[outcome]} {outcome}"
         size = 2 * height + lettering.width(text)
         if left and left + size > width:
             left, top = 0, top + height + height // 2
-        legend.append((Box(left, top, size, height), _STYLES[outcome], text))
+        legend.append((Box(left, top, size, height), outcome, text))
         left += size + height
     return legend
 
@@ -245,7 +228,7 @@ def _with_boxes(
     placed = [(each, _in_pixels(each.corners, scale, size)) for each in boxes if not any(map(math.isnan, each.corners))]
     thickness = max(2, round(size[1] / 110))
     for judged, box in placed:
-        _outline(canvas, box, _STYLES[judged.outcome], thickness)
+        _outline(canvas, box, judged.outcome, thickness)
     _write_beside(canvas, placed, names, lettering)
     return canvas.image
 
@@ -260,13 +243,13 @@ def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, f
     return Box(*starts, *lengths)
 
 
-def _outline(canvas: Canvas, box: Box, style: _BoxStyle, thickness: int) -> None:
-    thickness = min(thickness, min(box.width, box.height) // 2)
-    if style.is_dashed:
-        canvas.dashed_frame(box, style.color, thickness, dash=3 * thickness)
+def _outline(canvas: Canvas, box: Box, outcome: str, thickness: int) -> None:
+    thickness, color = min(thickness, min(box.width, box.height) // 2), _COLORS[outcome]
+    if outcome == "missed":
+        canvas.dashed_frame(box, color, thickness, dash=3 * thickness)
     else:  # seen on a ground of its own color, too
         canvas.frame(box.inside(-1), WHITE, thickness + 2)
-        canvas.frame(box, style.color, thickness)
+        canvas.frame(box, color, thickness)
 
 
 def _write_beside(
@@ -274,31 +257,29 @@ def _write_beside(
 ) -> None:
     """Write labels and scores on plates beside their boxes, where no other plate is if there is such a place."""
     height, padding, (most, _) = lettering.height, lettering.height // 2, canvas.image.size
-    plates: list[tuple[Box, _BoxStyle, str]] = []
+    plates: list[_Labeled] = []
     # The last boxes are errors: they choose their places first and are written last, on top of the others.
     for judged, box in reversed(boxes):
-        style = _STYLES[judged.outcome]
-        margin = padding + (height if style.mark else 0)
+        margin = padding + (height if judged.outcome in _MARKS else 0)
         text = lettering.cut(_text(judged, names), most - margin)
         size = min(lettering.width(text) + margin, most), height
         places = _places(box, size, canvas.image.size, below=judged.score is None)
         free = (place for place in places if not any(place.meets(other) for other, *_ in plates))
-        plates.append((next(free, places[0]), style, text))
-    for plate, style, text in reversed(plates):
-        canvas.fill(plate, style.color)
+        plates.append((next(free, places[0]), judged.outcome, text))
+    for plate, outcome, text in reversed(plates):
+        canvas.fill(plate, _COLORS[outcome])
         left = plate.left + padding // 2
-        if style.mark:
-            canvas.mark((plate.left + 1, plate.top + 1), height - 2, style.mark, style.color)
+        if outcome in _MARKS:
+            canvas.mark((plate.left + 1, plate.top + 1), height - 2, _MARKS[outcome], _COLORS[outcome])
             left += height
         canvas.text((left, plate.top), text, lettering, WHITE)
 
 
 def _text(judged: JudgedBox, names: Mapping[int, str]) -> str:
-    name = names.get(judged.label)
     if judged.score is not None:
-        return f"{judged.label}: {judged.score:.2f}" if name is None else f"{name} {judged.score:.2f}"
-    said = str(judged.label) if name is None else name
-    return f"{said} ({judged.remark})" if judged.remark else said
+        return f"{names.get(judged.label, f'{judged.label}:')} {judged.score:.2f}"
+    name = names.get(judged.label, str(judged.label))
+    return f"{name} ({judged.remark})" if judged.remark else name
 
 
 def _places(box: Box, size: tuple[int, int], whole: tuple[int, int], *, below: bool) -> list[Box]:

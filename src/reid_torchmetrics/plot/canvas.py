@@ -8,14 +8,13 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from reid_torchmetrics._extras import require
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    import PIL.Image
 
+Image: TypeAlias = "PIL.Image.Image"
+"""of Pillow, in words, as it is imported when something is drawn"""
 Color: TypeAlias = tuple[int, int, int]
 
 GREEN: Color = (26, 152, 80)
@@ -73,9 +72,8 @@ class Box(NamedTuple):
 
     def meets(self, other: Box) -> bool:
         """Whether they have a pixel in common."""
-        left, top, right, bottom = self.corners
-        other_left, other_top, other_right, other_bottom = other.corners
-        return left <= other_right and other_left <= right and top <= other_bottom and other_top <= bottom
+        (left, top), (right, bottom) = map(max, self[:2], other[:2]), map(min, self.corners[2:], other.corners[2:])
+        return left <= right and top <= bottom
 
 
 class Lettering:
@@ -108,8 +106,7 @@ class Lettering:
     def width(self, text: str) -> int:
         """Pixels from the beginning of a text to its end, on one line."""
         text = " ".join(text.splitlines())
-        length: float = self.font_of(text)[0].getlength(text)
-        return math.ceil(length)
+        return math.ceil(self.font_of(text)[0].getlength(text))
 
     def is_wider(self, text: str, width: int) -> bool:
         """Whether a text is wider than `width` pixels; a text of more letters is, and is not measured."""
@@ -138,10 +135,6 @@ class Canvas:
     def __init__(self, width: int, height: int) -> None:
         self.image: Image = pillow().Image.new("RGB", (width, height), WHITE)
         self._draw = pillow().ImageDraw.Draw(self.image)
-
-    def pixels(self) -> NDArray[np.uint8]:
-        """The pixels, [height, width, 3]."""
-        return np.array(self.image)
 
     def fill(self, box: Box, color: Color) -> None:
         """Fill a rectangle."""

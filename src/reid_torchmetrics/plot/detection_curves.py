@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import AP_RULES, ConfidenceCurve, DetectionCurve, confidence_curve
+from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCurve, confidence_curve
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
 
@@ -28,9 +27,6 @@ from .axes import (
     with_legend,
     with_legend_below,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MOST_CURVES = 200  # more gray lines cannot be told apart
 _MOST_POINTS = 2000  # more than a picture has columns
@@ -151,38 +147,28 @@ def plot_detection_confidence(
     # 0 and 1, as confidences are probabilities; wider for other scores.
     lowest, highest = curve.confidence[-1:].tolist(), curve.confidence[:1].tolist()
     limits = min([0.0, *lowest]), max([1.0, *highest])
-    best, title = curve.best(), "no detection is right" if _is_defined(curve) else "undefined: no ground truth"
+    best, is_defined = curve.best(), curve.num_classes > 0 and not bool(curve.recall.isnan().any())
+    title = "no detection is right" if is_defined else "undefined: no ground truth"
+    # Confidences ascend, with the values up to each of them.
+    scores, ends = curve.confidence.flip(0), curve.confidence.new_tensor(limits)
+    x = torch.cat([ends[:1], scores, ends[1:]])
+    if len(x) > _MOST_POINTS:
+        x = torch.linspace(*limits, _MOST_POINTS, dtype=torch.float64, device=x.device)
+    x = x if is_defined else x[:0]
+    # And the value above the highest score.
     measures = {"precision": (curve.precision, math.nan), "recall": (curve.recall, 0.0), "F1": (curve.f1, 0.0)}
     for name, (values, above) in measures.items():
         at_best = "" if best is None else f"{100 * float(values[best]):.1f} %"
-        x, y = _steps(curve, values, above, limits)
+        y = torch.cat([values.flip(0), values.new_tensor([above])])[torch.searchsorted(scores, x)]
         ax.plot(x.cpu().numpy(), 100 * y.cpu().numpy(), drawstyle="steps-pre", label=f"{name}  {at_best}".strip())
     if best is not None:
         ax.axvline(float(curve.confidence[best]), color="black", linewidth=1, linestyle="dashed")
-        title = f"best F1, at confidence {float(curve.confidence[best]):.3f}" if _is_defined(curve) else title
+        title = f"best F1, at confidence {float(curve.confidence[best]):.3f}" if is_defined else title
     about = f"mean of {curve.num_classes} classes" if label is None else shown(name_of(label, names or {}))
     ax.set(xlabel="confidence", ylabel="precision, recall and F1 (%)", title=f"{about}, IoU {iou_threshold:g}")
     in_percent(ax, "y")
     ax.set_xlim(*limits)
     return with_legend_below(ax, is_own=is_own, title=title, loc="lower center")
-
-
-def _steps(
-    curve: ConfidenceCurve, values: Float[Tensor, " scores"], above: float, limits: tuple[float, float]
-) -> tuple[Float[Tensor, " points"], Float[Tensor, " points"]]:
-    """Ascending confidences with the values up to each of them; `above` is the value above the highest score."""
-    if not _is_defined(curve):
-        return values[:0], values[:0]
-    ends = values.new_tensor(limits)
-    scores, values = curve.confidence.flip(0), torch.cat([values.flip(0), values.new_tensor([above])])
-    x = torch.cat([ends[:1], scores, ends[1:]])
-    if len(x) > _MOST_POINTS:
-        x = torch.linspace(*limits, _MOST_POINTS, dtype=torch.float64, device=x.device)
-    return x, values[torch.searchsorted(scores, x)]
-
-
-def _is_defined(curve: ConfidenceCurve) -> bool:
-    return curve.num_classes > 0 and not bool(curve.recall.isnan().any())
 
 
 def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes | None = None) -> Plotted:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison
 
-from .axes import USUAL_SIZE, Plotted, new_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .axes import USUAL_SIZE, Axes, Plotted, new_axes
 
 _MOST_IN_USUAL_FIGURE = 10
 _ROW_HEIGHT = 0.32  # inches

@@ -13,8 +13,6 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, EVALUATORS, Detections, Evaluator, GroundTruths
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 
-OUTCOMES = ("ignored", "right", "missed", "wrong")
-"""in the order of drawing: errors are on top"""
 _ANY_AREA = {"all": COCO_AREA_RANGES["all"]}
 
 
@@ -22,7 +20,7 @@ class JudgedBox(NamedTuple):
     """A detection, or a ground truth that is missed or ignored."""
 
     outcome: str
-    """one of `OUTCOMES`"""
+    """"ignored", "right", "missed" or "wrong", in the order of drawing: errors are on top"""
     corners: tuple[float, float, float, float]
     """left, top, right and bottom edge, in order also for inverted boxes; they may be infinite or NaN"""
     label: int
@@ -55,7 +53,7 @@ class Judgment:
     def judge(
         self, detections: Mapping[str, Any], ground_truths: Mapping[str, Any], which: str = ""
     ) -> list[JudgedBox]:
-        """Match the boxes of one image, and list them in the order of `OUTCOMES`, without low scores.
+        """Match the boxes of one image, and list them in the order of drawing, without low scores.
 
         All detections take part in matching, also beyond the limits of an evaluation. Errors name the arguments with
         `which` behind.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -13,10 +13,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.errors import ConfusionMatrix
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
 
-from .axes import Plotted, new_axes, shown
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .axes import Axes, Plotted, new_axes, shown
 
 _BACKGROUND = "background"
 _CELLS: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest"}

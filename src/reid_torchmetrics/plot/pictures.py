@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -14,10 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 
-from .canvas import pillow
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from .canvas import Image, pillow
 
 _CHANNELS = (1, 3, 4)  # gray, RGB, RGB with opacity
 _ROUNDING = 1e-3  # what resizing may leave outside of [0, 1]

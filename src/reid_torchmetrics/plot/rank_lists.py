@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 
-from .canvas import BLACK, DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Color, Lettering
+from .canvas import BLACK, DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Color, Image, Lettering
 from .pictures import Pictures, picture_at
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 _LEAST_HEIGHT = 32
 _ASPECTS = (1 / 3, 2.0)  # narrowest and widest cell, as width over height
@@ -214,7 +211,7 @@ def _draw_rows(rows: Sequence[Sequence[_Cell]], heads: Mapping[int, str], height
         row, column = divmod(place, num_columns)
         box = Box(lefts[column], top + row * row_height, sizes.cell_width, sizes.cell_height)
         _draw_cell(canvas, sizes, box, cell, caption)
-    return canvas.pixels()
+    return np.array(canvas.image)
 
 
 class _CellSizes:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -27,14 +26,12 @@ from .axes import (
     with_legend,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _NO_QUERY = "undefined: no query was evaluated"
-_LAST_RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.inf)  # of the bins
+_BINS = {"1": 1, "2": 2, "3-5": 5, "6-10": 10, "11-20": 20, "21-50": 50, "51-100": 100, "101-\n200": 200}
+_BINS |= {"201-\n500": 500, "501-\n1000": 1000, "> 1000": math.inf}
+"""the last ranks of the bins by their names"""
 _WIDTH = 0.85  # of the bars of one bin
 _STEP = 20  # percent: the axis of shares ends at a multiple of it
-_WIDE = 7  # characters of the name of a bin that needs two lines
 _LEAST_RANKS = 10  # of a CMC are shown also where it does not change
 _RULES = {"rectangle": "not interpolated", "trapezoid": "trapezoids, not interpolated"}
 
@@ -174,7 +171,7 @@ def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults],
     num_candidates = max(
         (int(each.num_candidates.amax()) for each in named.values() if len(each.num_candidates)), default=0
     )
-    lasts = [last for before, last in pairwise((0, *_LAST_RANKS)) if before < max(1, num_candidates)]
+    lasts = [last for before, last in pairwise((0, *_BINS.values())) if before < max(1, num_candidates)]
     width = _WIDTH / max(1, len(named))
     highest = _STEP
     for place, (name, each) in enumerate(named.items()):
@@ -187,8 +184,7 @@ def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults],
         if len(named) == 1 and not bool(percent.isnan().any()):
             ax.bar_label(bars, [f"{value:.1f}" for value in percent.tolist()], fontsize="x-small", padding=1)
     ax.set(xlabel="rank of the first right answer", ylabel="valid queries (%)", title="First right answers")
-    names = [_range(before + 1, last) for before, last in pairwise((0, *lasts))]
-    ax.set(xticks=range(len(lasts)), xticklabels=names, xlim=(-0.6, len(lasts) - 0.4))
+    ax.set(xticks=range(len(lasts)), xticklabels=[*_BINS][: len(lasts)], xlim=(-0.6, len(lasts) - 0.4))
     ax.set(ylim=(0, 1.08 * highest))  # there is room for a number on the highest bar
     ax.tick_params(axis="x", labelsize="small")
     ax.grid(axis="y", alpha=0.3)
@@ -197,14 +193,7 @@ def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults],
     return with_legend(ax, is_own=False, title="queries with a right answer", loc="upper right")
 
 
-def _range(first: float, last: float) -> str:
-    if last == math.inf:
-        return f"> {first - 1}"
-    name = f"{last}" if first == last else f"{first}-{last}"
-    return name.replace("-", "-\n") if len(name) >= _WIDE else name
-
-
-def _shares(results: RetrievalResults, lasts: list[float]) -> Float[Tensor, " bins"]:
+def _shares(results: RetrievalResults, lasts: list[float]) -> Tensor:
     """Share of the valid queries in each bin; NaN without any."""
     ranks = results.first_rank.cpu().double()
     weight = torch.ones_like(ranks) if results.weight is None else results.weight.cpu().double()

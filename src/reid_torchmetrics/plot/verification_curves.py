@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Identification
 from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 
-from .axes import Plotted, by_name, in_log_percent, in_percent, labeled, new_axes, with_legend_below
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .axes import Axes, Plotted, by_name, in_log_percent, in_percent, labeled, new_axes, with_legend_below
 
 Percent = NDArray[np.float64]
 
