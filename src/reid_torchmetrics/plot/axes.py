@@ -19,10 +19,8 @@ Result = TypeVar("Result")
 
 USUAL_SIZE = (6.4, 4.2)
 """of a figure, in inches; loggers show it well"""
-MOST_NAMED = 10
-"""curves of classes or queries with colors and names of their own"""
-UNNAMED: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
-"""the look of more of them"""
+MANY: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
+"""the look of curves that are too many to have names and colors of their own"""
 _MOST_CHARACTERS = 28
 _MOST_INSIDE = 5  # entries of a legend that leave room for the curves
 _LINE = 100  # characters that fit below a figure of the usual width
@@ -57,9 +55,8 @@ def in_log_percent(ax: Axes, which: str, least: float) -> None:
 
     ax.set(**{f"{which}scale": "log", f"{which}lim": (least, 100)})
     axis = ax.xaxis if which == "x" else ax.yaxis
-    axis.set_major_locator(LogLocator(numticks=12))
+    axis.set(major_locator=LogLocator(numticks=12), minor_formatter=NullFormatter())
     axis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.set_minor_formatter(NullFormatter())
     ax.grid(alpha=0.3)
 
 
@@ -82,20 +79,17 @@ def labeled(name: object, said: str) -> str:
     return f" {label}" if label.startswith("_") else label  # matplotlib leaves such labels out
 
 
-def with_legend(ax: Axes, *, is_own: bool, title: str | None = None, **options: Any) -> Plotted:
-    """A figure and its axes with a legend inside, or beside our own axes if it is long."""
-    handles, _ = ax.get_legend_handles_labels()
-    if is_own and len(handles) > _MOST_INSIDE:
-        options |= {"loc": "upper left", "bbox_to_anchor": (1, 1)}
-    if handles:
-        ax.legend(fontsize="small", title=title, title_fontsize="small", **options)
-    return ax.figure, ax
+def with_legend(ax: Axes, *, is_own: bool, is_below: bool = False, title: str | None = None, **options: Any) -> Plotted:
+    """A figure and its axes with a legend inside, or beside our own axes if it is long.
 
-
-def with_legend_below(ax: Axes, *, is_own: bool, title: str | None = None, **options: Any) -> Plotted:
-    """The same with a legend below our own axes, or beside them if it is long: the curves may be anywhere inside."""
+    With `is_below` a shorter one is below our own axes, for the curves may be anywhere inside.
+    """
     _, labels = ax.get_legend_handles_labels()
-    if is_own and len(labels) <= _MOST_INSIDE:
+    if is_own and len(labels) > _MOST_INSIDE:
+        options |= {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+    elif is_own and is_below:
         num_columns = _LINE // (max(map(len, labels), default=0) + _HANDLE)
         options |= {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18), "ncols": min(max(1, num_columns), 3)}
-    return with_legend(ax, is_own=is_own, title=title, **options)
+    if labels:
+        ax.legend(fontsize="small", title=title, title_fontsize="small", **options)
+    return ax.figure, ax

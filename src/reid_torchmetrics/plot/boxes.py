@@ -182,16 +182,25 @@ def _draw_judged(
     A title that is too wide loses its end or, if it is the image's name, its beginning.
     """
     small, large = Lettering(max(10, height // 36)), Lettering(max(12, height // 28))
-    drawn = _with_boxes(image, boxes, names, height, small)
-    legend = _legend(boxes, small, drawn.width)
+    fitted = resized(image, _WIDEST * height, height)
+    size, scale = fitted.size, (fitted.width / image.width, fitted.height / image.height)
+    drawn = Canvas(*size)
+    drawn.image.paste(fitted)
+    # NaN has no place, but is counted.
+    placed = [(each, _in_pixels(each.corners, scale, size)) for each in boxes if not any(map(math.isnan, each.corners))]
+    for judged, box in placed:
+        _outline(drawn, box, judged.outcome, max(2, round(size[1] / 110)))
+    _write_beside(drawn, placed, names, small)
+    # The picture with its boxes, between the title and the legend.
+    legend = _legend(boxes, small, size[0])
     gap, side = small.height // 2, small.height
     top = large.height + gap // 2 if title else 0
-    bottom = top + drawn.height + gap
+    bottom = top + size[1] + gap
     ends = [place.left + place.width for place, *_ in legend]
-    canvas = Canvas(max(drawn.width, *ends), bottom + legend[-1][0].top + side + gap)
+    canvas = Canvas(max(size[0], *ends), bottom + legend[-1][0].top + side + gap)
     if title:
         canvas.text((0, 0), large.cut(title, canvas.image.width, keeps_end=is_name), large)
-    canvas.image.paste(drawn, (0, top))
+    canvas.image.paste(drawn.image, (0, top))
     for (left, line, *_), outcome, text in legend:
         if outcome in _MARKS:
             canvas.mark((left + side // 4, bottom + line), side, _MARKS[outcome], _COLORS[outcome])
@@ -214,23 +223,6 @@ def _legend(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> lis
         legend.append((Box(left, top, size, height), outcome, text))
         left += size + height
     return legend
-
-
-def _with_boxes(
-    image: Image, boxes: Sequence[JudgedBox], names: Mapping[int, str], height: int, lettering: Lettering
-) -> Image:
-    """The scaled image with its boxes."""
-    fitted = resized(image, _WIDEST * height, height)
-    size, scale = fitted.size, (fitted.width / image.width, fitted.height / image.height)
-    canvas = Canvas(*size)
-    canvas.image.paste(fitted)
-    # NaN has no place, but is counted.
-    placed = [(each, _in_pixels(each.corners, scale, size)) for each in boxes if not any(map(math.isnan, each.corners))]
-    thickness = max(2, round(size[1] / 110))
-    for judged, box in placed:
-        _outline(canvas, box, judged.outcome, thickness)
-    _write_beside(canvas, placed, names, lettering)
-    return canvas.image
 
 
 def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -26,9 +27,9 @@ PALE: Color = (240, 240, 240)
 BLACK: Color = (0, 0, 0)
 WHITE: Color = (255, 255, 255)
 
-ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
-_LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {ELLIPSIS}  # of Pillow's own font
+_LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {_ELLIPSIS}  # of Pillow's own font
 _SCALE = 0.9  # letters of DejaVu Sans become as large as in Pillow's font
 
 # Corners of the lines of each mark, in a square of side 1.
@@ -106,7 +107,8 @@ class Lettering:
     def width(self, text: str) -> int:
         """Pixels from the beginning of a text to its end, on one line."""
         text = " ".join(text.splitlines())
-        return math.ceil(self.font_of(text)[0].getlength(text))
+        length: float = self.font_of(text)[0].getlength(text)
+        return math.ceil(length)
 
     def is_wider(self, text: str, width: int) -> bool:
         """Whether a text is wider than `width` pixels; a text of more letters is, and is not measured."""
@@ -123,7 +125,7 @@ class Lettering:
         text = text[-width - 1 :] if keeps_end else text[: width + 1]  # of more letters not all have room
 
         def shortened(length: int) -> str:
-            return ELLIPSIS + text[len(text) - length :] if keeps_end else text[:length].rstrip() + ELLIPSIS
+            return _ELLIPSIS + text[len(text) - length :] if keeps_end else text[:length].rstrip() + _ELLIPSIS
 
         fitting = bisect_right(range(len(text)), width, key=lambda length: self.width(shortened(length)))
         return shortened(fitting - 1) if fitting else ""
@@ -166,11 +168,12 @@ class Canvas:
         font, lower = lettering.font_of(text)
         self._draw.text((corner[0], corner[1] + lower), text, fill=color, font=font)
 
-    def centered(self, box: Box, text: str, lettering: Lettering, color: Color = BLACK) -> None:
-        """Write a line of text into the middle of a rectangle, cut where it is too wide."""
-        text = lettering.cut(text, box.width)
-        left = box.left + (box.width - lettering.width(text)) // 2
-        self.text((left, box.top + (box.height - lettering.height) // 2), text, lettering, color)
+    def centered(self, box: Box, lines: Sequence[str], lettering: Lettering, color: Color = BLACK) -> None:
+        """Write lines of text into the middle of a rectangle from its top on, each cut where it is too wide."""
+        for number, line in enumerate(lines):
+            text = lettering.cut(line, box.width)
+            left = box.left + (box.width - lettering.width(text)) // 2
+            self.text((left, box.top + number * lettering.height), text, lettering, color)
 
     def mark(self, corner: tuple[int, int], size: int, mark: str, color: Color) -> None:
         """Draw a white check mark or cross on a disc, from its upper left corner on."""

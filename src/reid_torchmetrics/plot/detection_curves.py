@@ -14,20 +14,9 @@ from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCur
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
 
-from .axes import (
-    MOST_NAMED,
-    UNNAMED,
-    Plotted,
-    by_name,
-    in_percent,
-    labeled,
-    new_axes,
-    precision_over_recall,
-    shown,
-    with_legend,
-    with_legend_below,
-)
+from .axes import MANY, Axes, Plotted, by_name, in_percent, labeled, new_axes, precision_over_recall, shown, with_legend
 
+_MOST_NAMED = 10  # curves with colors and names of their own
 _MOST_CURVES = 200  # more gray lines cannot be told apart
 _MOST_POINTS = 2000  # more than a picture has columns
 _MOST_MARKED = 200  # detections that can be told apart
@@ -106,8 +95,8 @@ def _lines_of_classes(labels: list[int], precision: Tensor, average: Tensor, nam
     if len(labels) > _MOST_CURVES:
         even = torch.linspace(0, len(labels) - 1, _MOST_CURVES, device="cpu").round().long()
         columns = average.argsort(stable=True)[even]
-    if len(labels) > MOST_NAMED:
-        return [(None, precision[:, column], UNNAMED) for column in columns.tolist()]
+    if len(labels) > _MOST_NAMED:
+        return [(None, precision[:, column], MANY) for column in columns.tolist()]
     said = [f"AP {value:.1f} %" for value in average.tolist()]
     return [
         (labeled(name_of(label, names), said[column]), precision[:, column], {}) for column, label in enumerate(labels)
@@ -144,13 +133,13 @@ def plot_detection_confidence(
     threshold = results.averages.grid.threshold_index(iou_threshold)
     curve = confidence_curve(results.matches, label, threshold=threshold)
     is_own, ax = ax is None, new_axes() if ax is None else ax
+    scores = curve.confidence.flip(0)
     # 0 and 1, as confidences are probabilities; wider for other scores.
-    lowest, highest = curve.confidence[-1:].tolist(), curve.confidence[:1].tolist()
-    limits = min([0.0, *lowest]), max([1.0, *highest])
+    limits = min([0.0, *scores[:1].tolist()]), max([1.0, *scores[-1:].tolist()])
     best, is_defined = curve.best(), curve.num_classes > 0 and not bool(curve.recall.isnan().any())
     title = "no detection is right" if is_defined else "undefined: no ground truth"
     # Confidences ascend, with the values up to each of them.
-    scores, ends = curve.confidence.flip(0), curve.confidence.new_tensor(limits)
+    ends = scores.new_tensor(limits)
     x = torch.cat([ends[:1], scores, ends[1:]])
     if len(x) > _MOST_POINTS:
         x = torch.linspace(*limits, _MOST_POINTS, dtype=torch.float64, device=x.device)
@@ -168,7 +157,7 @@ def plot_detection_confidence(
     ax.set(xlabel="confidence", ylabel="precision, recall and F1 (%)", title=f"{about}, IoU {iou_threshold:g}")
     in_percent(ax, "y")
     ax.set_xlim(*limits)
-    return with_legend_below(ax, is_own=is_own, title=title, loc="lower center")
+    return with_legend(ax, is_own=is_own, is_below=True, title=title, loc="lower center")
 
 
 def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes | None = None) -> Plotted:
@@ -210,4 +199,4 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes |
         ax.plot([], [], " ", label=area)
     num_right = int(curve.is_true_positive.sum())
     precision_over_recall(ax, f"{len(recall)} detections, {num_right} right, of {curve.num_positives} ground truths")
-    return with_legend_below(ax, is_own=is_own)
+    return with_legend(ax, is_own=is_own, is_below=True)

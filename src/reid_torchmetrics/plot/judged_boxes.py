@@ -46,8 +46,7 @@ class Judgment:
         _checks.fraction("iou_threshold", self.iou_threshold)
         _checks.boolean("class_agnostic", self.class_agnostic)
         _checks.instance("evaluator", self.evaluator, (Evaluator,))
-        scores = self.min_score.values() if isinstance(self.min_score, Mapping) else [self.min_score]
-        for score in scores:
+        for score in self.min_score.values() if isinstance(self.min_score, Mapping) else [self.min_score]:
             _checks.number("min_score", score)
 
     def judge(

@@ -158,7 +158,6 @@ def _named(labels: Sequence[int], names: Mapping[int, str] | None) -> list[str]:
 
 
 def _write(ax: Axes, place: Sequence[int], text: str, *, is_light: bool) -> None:
-    """Write into the middle of a cell."""
-    row, column = place
-    color = "white" if is_light else "black"
+    """Write into the middle of a cell, given by row and column."""
+    (row, column), color = place, "white" if is_light else "black"
     ax.text(column, row, text, ha="center", va="center", color=color, fontsize="small")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
@@ -16,12 +17,11 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 
-from .canvas import BLACK, DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Color, Image, Lettering
+from .canvas import DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Color, Image, Lettering
 from .pictures import Pictures, picture_at
 
 _LEAST_HEIGHT = 32
-_ASPECTS = (1 / 3, 2.0)  # narrowest and widest cell, as width over height
-_ASPECT_OF_NOTHING = 0.5
+_NARROWEST, _WIDEST, _ASPECT_OF_NOTHING = 1 / 3, 2.0, 0.5  # cells, as width over height
 _WIDEST_FOR_TITLE = 640
 _SPACE = "  "
 _NO_ROWS = "no queries"
@@ -102,24 +102,24 @@ def listed_pictures(
     lists: RankLists, row: int, pictures: Pictures, gallery_pictures: Pictures | None
 ) -> list[ListedPicture]:
     """The query, its candidates, and the first right answer if it is not among them."""
-    argument, gallery = ("pictures", pictures) if gallery_pictures is None else ("gallery_pictures", gallery_pictures)
     values: dict[str, Any] = {name: each if each is None else each[row].tolist() for name, each in vars(lists).items()}
-    number, identity = values["query_index"], values["query_identities"]
-    query = partial(picture_at, "pictures", pictures, number)
-    listed = [ListedPicture("query", number, query, identity, values["query_cameras"])]
+    of_query = "pictures", pictures
+    of_gallery = of_query if gallery_pictures is None else ("gallery_pictures", gallery_pictures)
 
-    def add(kind: str, index: int, **labels: Any) -> None:
-        listed.append(ListedPicture(kind, index, partial(picture_at, argument, gallery, index), **labels))
+    def listed(kind: str, source: tuple[str, Pictures], number: int, *labels: Any) -> ListedPicture:
+        return ListedPicture(kind, number, partial(picture_at, *source, number), *labels)
 
-    columns = {"identity": values["identities"], "camera": values["cameras"], "score": values["scores"]}
-    for place, index in enumerate(values["index"]):
-        if index >= 0:
-            labels = {label: column if column is None else column[place] for label, column in columns.items()}
-            add("right" if values["is_positive"][place] else "wrong", index, rank=place + 1, **labels)
-    if values["first_positive_rank"] >= len(listed):
-        first = {label: values[f"first_positive_{label}"] for label in ("rank", "score", "camera")}
-        add("first", values["first_positive_index"], identity=identity, **first)
-    return listed
+    identity, unknown = values["query_identities"], [None] * len(values["index"])
+    shown = [listed("query", of_query, values["query_index"], identity, values["query_cameras"])]
+    labels = (unknown if values[name] is None else values[name] for name in ("identities", "cameras"))
+    candidates = zip(values["index"], values["is_positive"], *labels, values["scores"], strict=True)
+    for rank, (number, is_right, *who, score) in enumerate(candidates, 1):
+        if number >= 0:
+            shown.append(listed("right" if is_right else "wrong", of_gallery, number, *who, rank, score))
+    if values["first_positive_rank"] >= len(shown):
+        first = [values[f"first_positive_{name}"] for name in ("camera", "rank", "score")]
+        shown.append(listed("first", of_gallery, values["first_positive_index"], identity, *first))
+    return shown
 
 
 class _Cell(NamedTuple):
@@ -185,18 +185,21 @@ def _draw_rows(rows: Sequence[Sequence[_Cell]], heads: Mapping[int, str], height
     """
     cells = [cell for row in rows for cell in row]
     num_columns = len(rows[0]) if rows else 0
-    sizes = _CellSizes(height, cells)
-    small, large, gap = sizes.small, sizes.large, sizes.gap
-    captions = _captions(cells, sizes)
+    size, gap, frame = max(10, round(0.075 * height)), max(4, height // 20), max(2, height // 40)
+    small, large = Lettering(size), Lettering(round(1.3 * size))
+    # Cells have frames, and captions need their room.
+    aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
+    aspect = min(max(median(aspects or [_ASPECT_OF_NOTHING]), _NARROWEST), _WIDEST)
+    cell_width, cell_height = max(round(height * aspect), 5 * size) + 2 * frame, height + 2 * frame
+    captions = _captions(cells, small, cell_width)
     # Where each column begins, and the last one ends.
-    step = sizes.cell_width + gap
-    lefts = [
-        gap + column * step + 2 * gap * sum(0 < start <= column for start in heads) for column in range(num_columns)
-    ]
+    step = cell_width + gap
+    starts = [start for start in heads if start < num_columns]
+    lefts = [gap + column * step + 2 * gap * (bisect(starts, column) - 1) for column in range(num_columns)]
     width = lefts[-1] + step if rows else gap
     head = gap + (large.height + gap if title else 0)
     top = head + (small.height if rows else 0)
-    row_height = sizes.cell_height + max(map(len, captions), default=0) * small.height + 2 * gap
+    row_height = cell_height + max(map(len, captions), default=0) * small.height + 2 * gap
     title = large.cut(title, max(width, _WIDEST_FOR_TITLE) - 2 * gap)
     words = max(large.width(title), small.width("" if rows else _NO_ROWS))
     canvas = Canvas(max(width, words + 2 * gap), top + (len(rows) * row_height or small.height + gap))
@@ -204,53 +207,34 @@ def _draw_rows(rows: Sequence[Sequence[_Cell]], heads: Mapping[int, str], height
         canvas.text((gap, gap), title, large)
     if not rows:
         canvas.text((gap, top), _NO_ROWS, small, GRAY)
-    starts = [start for start in heads if start < num_columns]
     for start, end in pairwise([*starts, num_columns]):
-        canvas.text((lefts[start], head), small.cut(heads[start], (end - start) * sizes.cell_width), small, GRAY)
+        canvas.text((lefts[start], head), small.cut(heads[start], (end - start) * cell_width), small, GRAY)
     for place, (cell, caption) in enumerate(zip(cells, captions, strict=True)):
         row, column = divmod(place, num_columns)
-        box = Box(lefts[column], top + row * row_height, sizes.cell_width, sizes.cell_height)
-        _draw_cell(canvas, sizes, box, cell, caption)
+        box = Box(lefts[column], top + row * row_height, cell_width, cell_height)
+        _draw_cell(canvas, box, cell, frame)
+        canvas.centered(box._replace(top=box.top + box.height), caption, small)
+        above = (box.height - len(cell.remark) * small.height) // 2
+        canvas.centered(box._replace(top=box.top + above), cell.remark, small, GRAY)
     return np.array(canvas.image)
 
 
-class _CellSizes:
-    """Sizes in pixels, derived from the height of a picture."""
-
-    def __init__(self, height: int, cells: Sequence[_Cell]) -> None:
-        size = max(10, round(0.075 * height))
-        self.small, self.large = Lettering(size), Lettering(round(1.3 * size))
-        self.frame, self.gap, self.badge = max(2, height // 40), max(4, height // 20), max(10, height // 9)
-        aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
-        narrowest, widest = _ASPECTS
-        aspect = min(max(median(aspects or [_ASPECT_OF_NOTHING]), narrowest), widest)
-        # With the frame; captions need their room.
-        self.cell_width = max(round(height * aspect), 5 * size) + 2 * self.frame
-        self.cell_height = height + 2 * self.frame
-
-
-def _captions(cells: Sequence[_Cell], sizes: _CellSizes) -> list[list[str]]:
+def _captions(cells: Sequence[_Cell], lettering: Lettering, width: int) -> list[list[str]]:
     """The lines below each picture: if one is too wide for a cell, its parts are lines of their own in all cells."""
     lines = []
     for of_cells in zip_longest(*(cell.caption for cell in cells), fillvalue=()):
         joined = [_SPACE.join(parts) for parts in of_cells]
-        is_split = any(sizes.small.is_wider(line, sizes.cell_width) for line in joined)
+        is_split = any(lettering.is_wider(line, width) for line in joined)
         lines.append(of_cells if is_split else [(line,) for line in joined])
     return [[line for parts in of_cell for line in parts if line] for of_cell in zip(*lines, strict=True)]
 
 
-def _draw_cell(canvas: Canvas, sizes: _CellSizes, box: Box, cell: _Cell, caption: Sequence[str]) -> None:
+def _draw_cell(canvas: Canvas, box: Box, cell: _Cell, frame: int) -> None:
     if not cell.remark:
         canvas.fill(box, PALE)
     if cell.image is not None:
-        canvas.paste(cell.image, box.inside(sizes.frame))
-        canvas.frame(box, cell.color, sizes.frame)
+        canvas.paste(cell.image, box.inside(frame))
+        canvas.frame(box, cell.color, frame)
     if cell.mark is not None:
-        right = box.left + box.width - sizes.frame - sizes.badge - 1
-        canvas.mark((right, box.top + sizes.frame + 1), sizes.badge, cell.mark, cell.color)
-    line_height = sizes.small.height
-    above = (box.height - len(cell.remark) * line_height) // 2
-    for top, lines, color in ((box.height, caption, BLACK), (above, cell.remark, GRAY)):
-        for number, line in enumerate(lines):
-            place = Box(box.left, box.top + top + number * line_height, box.width, line_height)
-            canvas.centered(place, line, sizes.small, color)
+        badge = max(10, (box.height - 2 * frame) // 9)
+        canvas.mark((box.left + box.width - frame - badge - 1, box.top + frame + 1), badge, cell.mark, cell.color)

@@ -14,21 +14,12 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries, title_of
 
-from .axes import (
-    MOST_NAMED,
-    UNNAMED,
-    Plotted,
-    by_name,
-    in_percent,
-    labeled,
-    new_axes,
-    precision_over_recall,
-    with_legend,
-)
+from .axes import MANY, Axes, Plotted, by_name, in_percent, labeled, new_axes, precision_over_recall, with_legend
 
+_MOST_NAMED = 10  # queries with colors and names of their own
 _NO_QUERY = "undefined: no query was evaluated"
-_BINS = {"1": 1, "2": 2, "3-5": 5, "6-10": 10, "11-20": 20, "21-50": 50, "51-100": 100, "101-\n200": 200}
-_BINS |= {"201-\n500": 500, "501-\n1000": 1000, "> 1000": math.inf}
+_BINS: dict[str, float] = {"1": 1, "2": 2, "3-5": 5, "6-10": 10, "11-20": 20, "21-50": 50, "51-100": 100}
+_BINS |= {"101-\n200": 200, "201-\n500": 500, "501-\n1000": 1000, "> 1000": math.inf}
 """the last ranks of the bins by their names"""
 _WIDTH = 0.85  # of the bars of one bin
 _STEP = 20  # percent: the axis of shares ends at a multiple of it
@@ -110,8 +101,8 @@ def _in_words(name: str, value: float, if_undefined: str) -> str:
 
 def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> None:
     """The staircases of some queries."""
-    is_named = len(queries) <= MOST_NAMED
-    style = {"linewidth": 1.0} if is_named else UNNAMED
+    is_named = len(queries) <= _MOST_NAMED
+    style = {"linewidth": 1.0} if is_named else MANY
     for query in queries:
         precision, recall = results.precision_recall(query)
         best = precision.flip(0).cummax(0).values.flip(0)
@@ -168,10 +159,8 @@ def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults],
     named = by_name(results)
     ax = new_axes() if ax is None else ax
     # The last rank of each bin, up to the bin of the last candidate.
-    num_candidates = max(
-        (int(each.num_candidates.amax()) for each in named.values() if len(each.num_candidates)), default=0
-    )
-    lasts = [last for before, last in pairwise((0, *_BINS.values())) if before < max(1, num_candidates)]
+    num_candidates = max([1, *(int(each.num_candidates.amax()) for each in named.values() if len(each.num_candidates))])
+    lasts = [last for before, last in pairwise((0, *_BINS.values())) if before < num_candidates]
     width = _WIDTH / max(1, len(named))
     highest = _STEP
     for place, (name, each) in enumerate(named.items()):

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Identification
 from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 
-from .axes import Axes, Plotted, by_name, in_log_percent, in_percent, labeled, new_axes, with_legend_below
-
-Percent = NDArray[np.float64]
+from .axes import Axes, Plotted, by_name, in_log_percent, in_percent, labeled, new_axes, with_legend
 
 _STEPS = 200  # points of a line that is straight between two rates, over their logarithms
 _LEAST = 1e-3  # axes go down to it however few pairs there are
@@ -46,7 +45,7 @@ def plot_roc(verification: Verification | Mapping[str, Verification], *, ax: Axe
     ax.set(xlabel="false accept rate (%)", ylabel="true accept rate (%)", title="Receiver operating characteristic")
     in_percent(ax, "y")
     in_log_percent(ax, "x", least)
-    return with_legend_below(ax, is_own=is_own, loc="lower right")
+    return with_legend(ax, is_own=is_own, is_below=True, loc="lower right")
 
 
 def plot_det(verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None) -> Plotted:
@@ -80,7 +79,7 @@ def plot_det(verification: Verification | Mapping[str, Verification], *, ax: Axe
     ax.set(xlabel="false accept rate (%)", ylabel="false reject rate (%)", title="Detection error tradeoff")
     in_log_percent(ax, "x", least_far)
     in_log_percent(ax, "y", least_frr)
-    return with_legend_below(ax, is_own=is_own, loc="lower left")
+    return with_legend(ax, is_own=is_own, is_below=True, loc="lower left")
 
 
 def plot_tpir(
@@ -116,7 +115,7 @@ def plot_tpir(
     ax.set_title("Open-set identification" + f", within rank {rank}" * (rank > 1))
     in_percent(ax, "y")
     in_log_percent(ax, "x", least)
-    return with_legend_below(ax, is_own=is_own, loc="lower right")
+    return with_legend(ax, is_own=is_own, is_below=True, loc="lower right")
 
 
 def _least(numbers: Iterable[int]) -> float:
@@ -131,7 +130,7 @@ def _rate_in_words(name: str, verification: Verification, rate: Tensor) -> str:
     return f"{name} {100 * float(rate):.2f} %" if verification.num_impostors else "undefined: no impostor"
 
 
-def _line(verification: Verification, least_far: float, least_frr: float) -> tuple[Percent, Percent]:
+def _line(verification: Verification, least_far: float, least_frr: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """FAR and TAR along the curve in percent, from the FAR `least_far` on, with points between distant corners."""
     roc = verification.roc()
     far, tar = (100 * rates.cpu().numpy() for rates in (roc.false_accept_rate, roc.true_accept_rate))
@@ -199,7 +198,7 @@ def plot_scores(
     ax.set(xlabel="score", ylabel="share of pairs per bin (%)", title="Scores of genuine and impostor pairs")
     ax.set_xlim(edges[0], edges[-1])
     in_log_percent(ax, "y", _LEAST_PERCENT)
-    return with_legend_below(ax, is_own=is_own, loc="upper left")
+    return with_legend(ax, is_own=is_own, is_below=True, loc="upper left")
 
 
 def _percent(rate: float) -> str:
