@@ -73,8 +73,9 @@ class Box(NamedTuple):
 
     def meets(self, other: Box) -> bool:
         """Whether they have a pixel in common."""
-        (left, top), (right, bottom) = map(max, self[:2], other[:2]), map(min, self.corners[2:], other.corners[2:])
-        return left <= right and top <= bottom
+        left, top, right, bottom = self.corners
+        other_left, other_top, other_right, other_bottom = other.corners
+        return left <= other_right and other_left <= right and top <= other_bottom and other_top <= bottom
 
 
 class Lettering:

@@ -88,7 +88,7 @@ class Judgment:
         ]
 
     def _columns(self, argument: str, given: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Tensor]:
-        """The columns of packed boxes on the CPU; those of no boxes may have any shape and dtype."""
+        """The columns of packed boxes on the CPU; without boxes they may come in any shape and dtype."""
         if not isinstance(given, Mapping):
             raise TypeError(f"`{argument}` must be a dict of tensors; got {type(given).__name__}.")
         columns = {}

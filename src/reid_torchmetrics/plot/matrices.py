@@ -32,8 +32,8 @@ _MOST_ACROSS = 5  # short names that fit below the columns
 _LONG_CLASS = 3  # names with more characters are written upwards below the columns
 _LEAST_COUNT = 0.5  # stands for 0 on a logarithmic scale, with the lightest color
 _DARK = 0.5  # of the scale of colors: from here on numbers are light
-_SIZES = {_MOST_ROWS_WRITTEN: (6.4, 5.2), _MOST_CLASSES_NAMED + 1: (8.4, 7.0), math.inf: (11.0, 9.4)}
-"""of the figure, by the most rows that it is for"""
+_SIZES, _LARGEST = {_MOST_ROWS_WRITTEN: (6.4, 5.2), _MOST_CLASSES_NAMED + 1: (8.4, 7.0)}, (11.0, 9.4)
+"""of figures by the most rows that they are for, and of the figure for more"""
 
 
 def plot_camera_pairs(
@@ -111,7 +111,8 @@ def plot_confusion_matrix(
     _checks.names_of_labels("names", names)
     matrix = matrix.among(MOST_CLASSES)
     size = len(matrix.counts)
-    ax = new_axes(next(large for most, large in _SIZES.items() if size <= most)) if ax is None else ax
+    if ax is None:
+        ax = new_axes(next((enough for most, enough in _SIZES.items() if size <= most), _LARGEST))
     values = (100 * matrix.normalized if normalize else matrix.counts.double()).cpu()
     values[-1, -1] = math.nan  # background that is not detected cannot be counted
     ax.patch.set(facecolor="whitesmoke", hatch="////", edgecolor="lightgrey", linewidth=0)

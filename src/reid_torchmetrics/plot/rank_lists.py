@@ -153,9 +153,10 @@ def _row(
     names: Mapping[int, str],
     average_precision: Tensor | None = None,
 ) -> list[_Cell]:
-    """The query, its candidates with pale places for those that are lacking, and the first right answer behind them.
+    """The cells of a list: the query, its candidates, and the first right answer behind the candidates.
 
-    If it is not behind them, a remark says which candidate it is, or that there is none.
+    Pale ones stand for candidates that are lacking. If the first right answer is a candidate, or there is none, a
+    remark says so.
     """
     query, *candidates = (_cell(each, names) for each in listed)
     if average_precision is not None:
