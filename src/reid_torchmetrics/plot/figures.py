@@ -49,8 +49,8 @@ def why_no_kinds_of_errors(results: DetectionResults) -> str:
     return f"errors of {results.evaluator.title} have no kinds: {why}." if why else why_no_errors(results)
 
 
-def _by_class(plot: Callable[..., Plotted], results: DetectionResults, **options: Any) -> Plotted:
-    return plot(results, iou_threshold=results.averages.grid.shown_threshold, names=results.class_names, **options)
+def _shown(results: DetectionResults) -> dict[str, Any]:
+    return {"iou_threshold": results.averages.grid.shown_threshold, "names": results.class_names}
 
 
 def _confusion(results: DetectionResults, *, normalize: bool = True, **options: Any) -> Plotted:
@@ -78,9 +78,12 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
         "first_ranks": ResultFigure(plot_first_ranks, "Queries by the rank of their first right answer."),
     },
     DetectionResults: {
-        "precision_recall": ResultFigure(partial(_by_class, plot_detection_precision_recall), "Precision over recall."),
+        "precision_recall": ResultFigure(
+            lambda results, **options: plot_detection_precision_recall(results, **_shown(results), **options),
+            "Precision over recall.",
+        ),
         "confidence": ResultFigure(
-            partial(_by_class, plot_detection_confidence),
+            lambda results, **options: plot_detection_confidence(results, **_shown(results), **options),
             "Precision, recall and F1 of the detections from each confidence on.",
         ),
         "confusion_matrix": ResultFigure(
