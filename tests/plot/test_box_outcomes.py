@@ -56,6 +56,12 @@ def test_a_label_decides_unless_matching_is_class_agnostic():
     assert ("right", 3, 0.9) in outcomes(judge(other, class_agnostic=True))
 
 
+def test_what_was_given_stays_as_it_was():
+    true = ground_truths(difficult=torch.tensor([True, False, True]))
+    assert outcomes(judge(true=true)) == EXPECTED  # COCO knows no difficult ones
+    assert true["difficult"].tolist() == [True, False, True]
+
+
 def test_the_overlap_decides():
     """20 of 80 columns are beside: IoU 60 / 100."""
     moved = detections(boxes=torch.tensor([RIGHT, WRONG, IN_CROWD]) + torch.tensor([20.0, 0, 20, 0]))

@@ -12,7 +12,7 @@ def drawn(text: str, size: int = 16) -> np.ndarray:
     """Whether a pixel is dark."""
     canvas = Canvas(200, 40)
     canvas.text((5, 5), text, Lettering(size))
-    return canvas.pixels().mean(2) < 128
+    return np.array(canvas.image).mean(2) < 128
 
 
 @pytest.mark.parametrize(("one", "other"), [("é", "ü"), ("Ж", "Я"), ("λ", "μ"), ("→", "°")])

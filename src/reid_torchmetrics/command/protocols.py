@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reid_torchmetrics.functional.named_numbers import split_conventions
+from reid_torchmetrics.functional.named_numbers import aligned, split_conventions
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import Setup, describe
 
@@ -16,9 +16,8 @@ def run(words: Sequence[str]) -> int:
     parser = new_parser("protocols")
     parser.add_argument("names", nargs="*", help="of protocols; all of them, in short, if there is none")
     names = parser.parse_args(words).names
-    width = max(map(len, PROTOCOLS))
     texts = [in_words(find_protocol(name)) for name in names]
-    short = [f"{name:<{width}}  {each.source}" for name, each in PROTOCOLS.items()]
+    short = aligned([(name, each.source) for name, each in PROTOCOLS.items()], num_left=2)
     print("\n\n".join(texts) if names else "\n".join(short))  # noqa: T201
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -127,6 +127,15 @@ NEVER = "never"
 def in_words(value: float, form: str = ".4f") -> str:
     """A number as text prints it; an infinite one is "never"."""
     return NEVER if math.isinf(value) else format(value, form)
+
+
+def aligned(rows: Iterable[Sequence[str]], num_left: int = 1) -> list[str]:
+    """The lines of a table with words in its first columns, to the left, and numbers in the others, to the right."""
+    columns = [*zip(*rows, strict=True)]
+    for place, column in enumerate(columns):
+        align, width = str.ljust if place < num_left else str.rjust, max(map(len, column))
+        columns[place] = tuple(align(cell, width) for cell in column)
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def json_safe(value: float) -> float | None:

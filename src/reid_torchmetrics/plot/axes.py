@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from reid_torchmetrics._extras import require
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    import matplotlib.axes
+    import matplotlib.figure
 
-Plotted: TypeAlias = "tuple[Figure | SubFigure, Axes]"
+# In words, as Matplotlib is imported when something is drawn.
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Plotted: TypeAlias = "tuple[matplotlib.figure.Figure | matplotlib.figure.SubFigure, Axes]"
 """a figure and its axes"""
 Result = TypeVar("Result")
 
 USUAL_SIZE = (6.4, 4.2)
 """of a figure, in inches; loggers show it well"""
+MANY: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
+"""the look of curves that are too many to have names and colors of their own"""
 _MOST_CHARACTERS = 28
 _MOST_INSIDE = 5  # entries of a legend that leave room for the curves
 _LINE = 100  # characters that fit below a figure of the usual width
@@ -33,27 +37,27 @@ def new_axes(size: tuple[float, float] = USUAL_SIZE) -> Axes:
 
 
 def in_percent(ax: Axes, which: str) -> None:
-    """Let the axes "x", "y" or "xy" go from 0 to 100 %, with whole lines and markers at both ends."""
+    """Let the axes "x", "y" or "xy" go from 0 to 100 %, with whole lines and markers at both ends, on a grid."""
     for axis in which:
         ax.set(**{f"{axis}lim": (-1, 101), f"{axis}ticks": range(0, 101, 20)})
+    ax.grid(alpha=0.3)
 
 
 def precision_over_recall(ax: Axes, title: str) -> None:
     """Label axes of precision over recall, both in percent."""
     ax.set(xlabel="recall (%)", ylabel="precision (%)", title=title)
     in_percent(ax, "xy")
-    ax.grid(alpha=0.3)
 
 
 def in_log_percent(ax: Axes, which: str, least: float) -> None:
-    """Let the axis "x" or "y" go from `least` to 100 % by powers of ten, written as plain numbers."""
+    """Let the axis "x" or "y" go from `least` to 100 % by powers of ten, plain numbers, on a grid."""
     from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
 
     ax.set(**{f"{which}scale": "log", f"{which}lim": (least, 100)})
     axis = ax.xaxis if which == "x" else ax.yaxis
-    axis.set_major_locator(LogLocator(numticks=12))
+    axis.set(major_locator=LogLocator(numticks=12), minor_formatter=NullFormatter())
     axis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.set_minor_formatter(NullFormatter())
+    ax.grid(alpha=0.3)
 
 
 def by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
@@ -75,20 +79,17 @@ def labeled(name: object, said: str) -> str:
     return f" {label}" if label.startswith("_") else label  # matplotlib leaves such labels out
 
 
-def add_legend(ax: Axes, *, is_own: bool, title: str | None = None, **options: Any) -> None:
-    """Add a legend inside the axes, or beside our own axes if it is long."""
-    handles, _ = ax.get_legend_handles_labels()
-    if not handles:
-        return
-    if is_own and len(handles) > _MOST_INSIDE:
-        options |= {"loc": "upper left", "bbox_to_anchor": (1, 1)}
-    ax.legend(fontsize="small", title=title, title_fontsize="small", **options)
+def with_legend(ax: Axes, *, is_own: bool, is_below: bool = False, title: str | None = None, **options: Any) -> Plotted:
+    """A figure and its axes with a legend inside, or beside our own axes if it is long.
 
-
-def add_legend_below(ax: Axes, *, is_own: bool, title: str | None = None, **options: Any) -> None:
-    """Add a legend below our own axes, or beside them if it is long: the curves may be anywhere inside."""
+    With `is_below` a shorter one is below our own axes, for the curves may be anywhere inside.
+    """
     _, labels = ax.get_legend_handles_labels()
-    if is_own and len(labels) <= _MOST_INSIDE:
+    if is_own and len(labels) > _MOST_INSIDE:
+        options |= {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+    elif is_own and is_below:
         num_columns = _LINE // (max(map(len, labels), default=0) + _HANDLE)
         options |= {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18), "ncols": min(max(1, num_columns), 3)}
-    add_legend(ax, is_own=is_own, title=title, **options)
+    if labels:
+        ax.legend(fontsize="small", title=title, title_fontsize="small", **options)
+    return ax.figure, ax

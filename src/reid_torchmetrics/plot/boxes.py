@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,9 @@ from reid_torchmetrics.functional.detection import Evaluator
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.detection.inputs import plain_id
 
-from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Color, Lettering, resized
+from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Image, Lettering, resized
 from .judged_boxes import JudgedBox, Judgment
 from .pictures import as_image
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 _LEAST_HEIGHT = 64
 _GAP = 12
@@ -126,8 +123,7 @@ def draw_box_grid(
     for argument, given in (("detections", detections), ("ground_truths", ground_truths), ("titles", titles)):
         if given is not None and len(given) != len(pictures):
             raise ValueError(f"`{argument}` must have one entry for each picture; got {len(given)} of {len(pictures)}.")
-    if columns is None:
-        columns = max(1, math.ceil(math.sqrt(len(pictures))))
+    columns = max(1, math.ceil(math.sqrt(len(pictures)))) if columns is None else columns
     _checks.positive_int("columns", columns)
     images = []
     for number, (picture, predicted, true) in enumerate(zip(pictures, detections, ground_truths, strict=True)):
@@ -140,11 +136,10 @@ def draw_box_grid(
 
 def judged_like(results: DetectionResults) -> dict[str, Any]:
     """Options of `draw_boxes` for boxes that are judged as the errors of results are counted."""
-    threshold = results.averages.grid.shown_threshold
     return {
         "names": results.class_names,
-        "min_score": results.best_confidences(iou_threshold=threshold),
-        "iou_threshold": threshold,
+        "min_score": results.best_confidences(),
+        "iou_threshold": results.averages.grid.shown_threshold,
         "class_agnostic": results.is_micro,
         "evaluator": results.evaluator,
     }
@@ -152,9 +147,7 @@ def judged_like(results: DetectionResults) -> dict[str, Any]:
 
 def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
     image = plain_id(ground_truths.get("image_id"))
-    if image is None:
-        return None
-    return str(image) if isinstance(image, str) else f"image {int(image)}"
+    return image if image is None or isinstance(image, str) else f"image {int(image)}"
 
 
 def _grid(images: Sequence[Image], columns: int) -> NDArray[np.uint8]:
@@ -163,7 +156,7 @@ def _grid(images: Sequence[Image], columns: int) -> NDArray[np.uint8]:
         lettering = Lettering(_SIZE_OF_REMARK)
         canvas = Canvas(lettering.width(_NO_IMAGES) + 2 * _GAP, lettering.height + 2 * _GAP)
         canvas.text((_GAP, _GAP), _NO_IMAGES, lettering, GRAY)
-        return canvas.pixels()
+        return np.array(canvas.image)
     widths = [max(image.width for image in images[column::columns]) for column in range(min(columns, len(images)))]
     heights = [max(image.height for image in images[row : row + columns]) for row in range(0, len(images), columns)]
     canvas = Canvas(sum(widths) + _GAP * (len(widths) + 1), sum(heights) + _GAP * (len(heights) + 1))
@@ -171,24 +164,14 @@ def _grid(images: Sequence[Image], columns: int) -> NDArray[np.uint8]:
         row, column = divmod(number, columns)
         left, top = sum(widths[:column]) + _GAP * (column + 1), sum(heights[:row]) + _GAP * (row + 1)
         canvas.image.paste(image, (left, top))
-    return canvas.pixels()
+    return np.array(canvas.image)
 
 
-class _BoxStyle(NamedTuple):
-    """How boxes of an outcome are drawn."""
-
-    color: Color
-    mark: str | None = None
-    is_dashed: bool = False
-
-
-_STYLES = {
-    "right": _BoxStyle(GREEN, "check"),
-    "wrong": _BoxStyle(RED, "cross"),
-    "missed": _BoxStyle(BLUE, is_dashed=True),
-    "ignored": _BoxStyle(GRAY),
-}
-"""by outcome, in the order of the legend"""
+_COLORS = {"right": GREEN, "wrong": RED, "missed": BLUE, "ignored": GRAY}
+"""of boxes by outcome, in the order of the legend"""
+_MARKS = {"right": "check", "wrong": "cross"}
+_Labeled: TypeAlias = tuple[Box, str, str]
+"""the place of a text about an outcome, the outcome, and the text"""
 
 
 def _draw_judged(
@@ -199,138 +182,107 @@ def _draw_judged(
     A title that is too wide loses its end or, if it is the image's name, its beginning.
     """
     small, large = Lettering(max(10, height // 36)), Lettering(max(12, height // 28))
-    drawn = _with_boxes(image, boxes, names, height, small)
-    legend = _legend_lines(boxes, small, drawn.width)
-    gap = small.height // 2
-    top = large.height + gap // 2 if title else 0
-    bottom = top + drawn.height + gap
-    width = max(drawn.width, *(_legend_width(line, small) for line in legend))
-    canvas = Canvas(width, bottom + len(legend) * (small.height + gap))
-    if title:
-        canvas.text((0, 0), large.cut(title, width, keeps_end=is_name), large)
-    canvas.image.paste(drawn, (0, top))
-    for number, line in enumerate(legend):
-        _draw_legend(canvas, bottom + number * (small.height + gap), line, small)
-    return canvas.image
-
-
-def _with_boxes(
-    image: Image, boxes: Sequence[JudgedBox], names: Mapping[int, str], height: int, lettering: Lettering
-) -> Image:
-    """The scaled image with its boxes."""
     fitted = resized(image, _WIDEST * height, height)
     size, scale = fitted.size, (fitted.width / image.width, fitted.height / image.height)
-    canvas = Canvas(*size)
-    canvas.image.paste(fitted)
-    boxes = [each for each in boxes if not any(map(math.isnan, each.corners))]  # NaN has no place, but is counted
-    thickness = max(2, round(size[1] / 110))
-    in_pixels = [_in_pixels(each.corners, scale, size) for each in boxes]
-    for judged, box in zip(boxes, in_pixels, strict=True):
-        _outline(canvas, box, _STYLES[judged.outcome], thickness)
-    # The last ones are errors: they choose their places first and are written last, on top of the others.
-    plates = _Plates(canvas, lettering)
-    for judged, box in reversed([*zip(boxes, in_pixels, strict=True)]):
-        plates.add(_STYLES[judged.outcome], _text(judged, names), box, below=judged.score is None)
-    plates.draw()
+    drawn = Canvas(*size)
+    drawn.image.paste(fitted)
+    # NaN has no place, but is counted.
+    placed = [(each, _in_pixels(each.corners, scale, size)) for each in boxes if not any(map(math.isnan, each.corners))]
+    for judged, box in placed:
+        _outline(drawn, box, judged.outcome, max(2, round(size[1] / 110)))
+    _write_beside(drawn, placed, names, small)
+    # The picture with its boxes, between the title and the legend.
+    legend = _legend(boxes, small, size[0])
+    gap, side = small.height // 2, small.height
+    top = large.height + gap // 2 if title else 0
+    bottom = top + size[1] + gap
+    ends = [place.left + place.width for place, *_ in legend]
+    canvas = Canvas(max(size[0], *ends), bottom + legend[-1][0].top + side + gap)
+    if title:
+        canvas.text((0, 0), large.cut(title, canvas.image.width, keeps_end=is_name), large)
+    canvas.image.paste(drawn.image, (0, top))
+    for (left, line, *_), outcome, text in legend:
+        if outcome in _MARKS:
+            canvas.mark((left + side // 4, bottom + line), side, _MARKS[outcome], _COLORS[outcome])
+        else:
+            _outline(canvas, Box(left, bottom + line + 1, 3 * side // 2, side - 2), outcome, 2)
+        canvas.text((left + 2 * side, bottom + line), text, small)
     return canvas.image
+
+
+def _legend(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[_Labeled]:
+    """Outcomes with their counts at their places, in as many lines as they need."""
+    counts = Counter(judged.outcome for judged in boxes)
+    legend: list[_Labeled] = []
+    left, top, height = 0, 0, lettering.height
+    for outcome in [each for each in _COLORS if counts[each] or each != "ignored"]:
+        text = f"{counts[outcome]} {outcome}"
+        size = 2 * height + lettering.width(text)
+        if left and left + size > width:
+            left, top = 0, top + height + height // 2
+        legend.append((Box(left, top, size, height), outcome, text))
+        left += size + height
+    return legend
 
 
 def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:
-    """A box in pixels of the scaled image, clipped to the image."""
-    left, right = _span(scale[0] * corners[0], scale[0] * corners[2], size[0])
-    top, bottom = _span(scale[1] * corners[1], scale[1] * corners[3], size[1])
-    return Box(left, top, right - left, bottom - top)
+    """A box in pixels of the scaled image, clipped to the image; edges may be infinite."""
+    starts, lengths = [], []
+    for ends, factor, most in zip((corners[::2], corners[1::2]), scale, size, strict=True):
+        first, last = (round(min(max(factor * end, 0), most)) for end in ends)
+        starts.append(min(first, most - _LEAST_SIDE))
+        lengths.append(max(last - starts[-1], _LEAST_SIDE))
+    return Box(*starts, *lengths)
 
 
-def _span(low: float, high: float, size: int) -> tuple[int, int]:
-    """First pixel and the one behind the last; both ends may be infinite."""
-    low, high = (min(max(end, 0), size) for end in (low, high))
-    first = min(round(low), size - _LEAST_SIDE)
-    return first, max(round(high), first + _LEAST_SIDE)
-
-
-def _outline(canvas: Canvas, box: Box, style: _BoxStyle, thickness: int) -> None:
-    thickness = min(thickness, min(box.width, box.height) // 2)
-    if style.is_dashed:
-        canvas.dashed_frame(box, style.color, thickness, dash=3 * thickness)
+def _outline(canvas: Canvas, box: Box, outcome: str, thickness: int) -> None:
+    thickness, color = min(thickness, min(box.width, box.height) // 2), _COLORS[outcome]
+    if outcome == "missed":
+        canvas.dashed_frame(box, color, thickness, dash=3 * thickness)
     else:  # seen on a ground of its own color, too
         canvas.frame(box.inside(-1), WHITE, thickness + 2)
-        canvas.frame(box, style.color, thickness)
+        canvas.frame(box, color, thickness)
+
+
+def _write_beside(
+    canvas: Canvas, boxes: Sequence[tuple[JudgedBox, Box]], names: Mapping[int, str], lettering: Lettering
+) -> None:
+    """Write labels and scores on plates beside their boxes, where no other plate is if there is such a place."""
+    height, padding, (most, _) = lettering.height, lettering.height // 2, canvas.image.size
+    plates: list[_Labeled] = []
+    # The last boxes are errors: they choose their places first and are written last, on top of the others.
+    for judged, box in reversed(boxes):
+        margin = padding + (height if judged.outcome in _MARKS else 0)
+        text = lettering.cut(_text(judged, names), most - margin)
+        size = min(lettering.width(text) + margin, most), height
+        places = _places(box, size, canvas.image.size, below=judged.score is None)
+        free = (place for place in places if not any(place.meets(other) for other, *_ in plates))
+        plates.append((next(free, places[0]), judged.outcome, text))
+    for plate, outcome, text in reversed(plates):
+        canvas.fill(plate, _COLORS[outcome])
+        left = plate.left + padding // 2
+        if outcome in _MARKS:
+            canvas.mark((plate.left + 1, plate.top + 1), height - 2, _MARKS[outcome], _COLORS[outcome])
+            left += height
+        canvas.text((left, plate.top), text, lettering, WHITE)
 
 
 def _text(judged: JudgedBox, names: Mapping[int, str]) -> str:
-    name = names.get(judged.label)
     if judged.score is not None:
-        return f"{judged.label}: {judged.score:.2f}" if name is None else f"{name} {judged.score:.2f}"
-    said = str(judged.label) if name is None else name
-    return f"{said} ({judged.remark})" if judged.remark else said
+        return f"{names.get(judged.label, f'{judged.label}:')} {judged.score:.2f}"
+    name = names.get(judged.label, str(judged.label))
+    return f"{name} ({judged.remark})" if judged.remark else name
 
 
-class _Plates:
-    """Texts on their plates, each beside its box where there is room."""
+def _places(box: Box, size: tuple[int, int], whole: tuple[int, int], *, below: bool) -> list[Box]:
+    """Places of a plate of a size in the whole image.
 
-    def __init__(self, canvas: Canvas, lettering: Lettering) -> None:
-        self.canvas, self.lettering, self.size = canvas, lettering, canvas.image.size
-        self.padding = lettering.height // 2
-        self.placed: list[tuple[Box, _BoxStyle, str]] = []
-
-    def add(self, style: _BoxStyle, text: str, box: Box, *, below: bool) -> None:
-        """Put a plate at the first of its places where no other is, else at the first."""
-        margin = self._room_for_mark(style) + self.padding
-        text = self.lettering.cut(text, self.size[0] - margin)
-        width = min(self.lettering.width(text) + margin, self.size[0])
-        places = [*self._places(box, width, below=below)]
-        free = (place for place in places if not any(place.meets(other) for other, *_ in self.placed))
-        self.placed.append((next(free, places[0]), style, text))
-
-    def _places(self, box: Box, width: int, *, below: bool) -> Iterator[Box]:
-        """Outside of the box above and below, then inside, at its left edge and at its right one; all in the image."""
-        height, last_left, last_top = self.lettering.height, self.size[0] - width, self.size[1] - self.lettering.height
-        outside, inside = [box.top - height, box.top + box.height], [box.top, box.top + box.height - height]
-        order = -1 if below else 1
-        lefts = [min(max(left, 0), last_left) for left in (box.left, box.left + box.width - width)]
-        for top in (*outside[::order], *inside[::order]):
-            if 0 <= top <= last_top:
-                yield from (Box(left, top, width, height) for left in lefts)
-        yield Box(lefts[0], min(max(box.top, 0), last_top), width, height)
-
-    def _room_for_mark(self, style: _BoxStyle) -> int:
-        return 0 if style.mark is None else self.lettering.height
-
-    def draw(self) -> None:
-        """Draw the plates, the first one on top."""
-        for box, style, text in reversed(self.placed):
-            self.canvas.fill(box, style.color)
-            if style.mark is not None:
-                self.canvas.mark((box.left + 1, box.top + 1), self.lettering.height - 2, style.mark, style.color)
-            left = box.left + self._room_for_mark(style) + self.padding // 2
-            self.canvas.text((left, box.top), text, self.lettering, WHITE)
-
-
-def _legend_lines(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[list[tuple[_BoxStyle, str]]]:
-    """Outcomes with their counts, in as many lines as they need."""
-    counts = Counter(judged.outcome for judged in boxes)
-    lines: list[list[tuple[_BoxStyle, str]]] = [[]]
-    for outcome, style in _STYLES.items():
-        if counts[outcome] or outcome != "ignored":
-            entry = (style, f"{counts[outcome]} {outcome}")
-            if lines[-1] and _legend_width([*lines[-1], entry], lettering) > width:
-                lines.append([])
-            lines[-1].append(entry)
-    return lines
-
-
-def _legend_width(entries: Sequence[tuple[_BoxStyle, str]], lettering: Lettering) -> int:
-    apart = lettering.height
-    return sum(3 * apart + lettering.width(text) for _, text in entries) - apart
-
-
-def _draw_legend(canvas: Canvas, top: int, entries: Sequence[tuple[_BoxStyle, str]], lettering: Lettering) -> None:
-    left, side = 0, lettering.height
-    for style, text in entries:
-        if style.mark is None:
-            _outline(canvas, Box(left, top + 1, 3 * side // 2, side - 2), style, 2)
-        else:
-            canvas.mark((left + side // 4, top), side, style.mark, style.color)
-        canvas.text((left + 2 * side, top), text, lettering)
-        left += 3 * side + lettering.width(text)
+    Outside of the box above and below, then inside, at its left edge and at its right one; at last where there is room.
+    """
+    (width, height), (last_left, last_top) = size, (whole[0] - size[0], whole[1] - size[1])
+    outside, inside = [box.top - height, box.top + box.height], [box.top, box.top + box.height - height]
+    order = -1 if below else 1
+    lefts = [min(max(left, 0), last_left) for left in (box.left, box.left + box.width - width)]
+    tops = [top for top in (*outside[::order], *inside[::order]) if 0 <= top <= last_top]
+    places = [Box(left, top, *size) for top in tops for left in lefts]
+    return [*places, Box(lefts[0], min(max(box.top, 0), last_top), *size)]

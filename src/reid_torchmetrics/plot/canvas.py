@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from reid_torchmetrics._extras import require
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    import PIL.Image
 
+Image: TypeAlias = "PIL.Image.Image"
+"""of Pillow, in words, as it is imported when something is drawn"""
 Color: TypeAlias = tuple[int, int, int]
 
 GREEN: Color = (26, 152, 80)
@@ -27,9 +27,9 @@ PALE: Color = (240, 240, 240)
 BLACK: Color = (0, 0, 0)
 WHITE: Color = (255, 255, 255)
 
-ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
-_LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {ELLIPSIS}  # of Pillow's own font
+_LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {_ELLIPSIS}  # of Pillow's own font
 _SCALE = 0.9  # letters of DejaVu Sans become as large as in Pillow's font
 
 # Corners of the lines of each mark, in a square of side 1.
@@ -126,7 +126,7 @@ class Lettering:
         text = text[-width - 1 :] if keeps_end else text[: width + 1]  # of more letters not all have room
 
         def shortened(length: int) -> str:
-            return ELLIPSIS + text[len(text) - length :] if keeps_end else text[:length].rstrip() + ELLIPSIS
+            return _ELLIPSIS + text[len(text) - length :] if keeps_end else text[:length].rstrip() + _ELLIPSIS
 
         fitting = bisect_right(range(len(text)), width, key=lambda length: self.width(shortened(length)))
         return shortened(fitting - 1) if fitting else ""
@@ -138,10 +138,6 @@ class Canvas:
     def __init__(self, width: int, height: int) -> None:
         self.image: Image = pillow().Image.new("RGB", (width, height), WHITE)
         self._draw = pillow().ImageDraw.Draw(self.image)
-
-    def pixels(self) -> NDArray[np.uint8]:
-        """The pixels, [height, width, 3]."""
-        return np.array(self.image)
 
     def fill(self, box: Box, color: Color) -> None:
         """Fill a rectangle."""
@@ -173,11 +169,12 @@ class Canvas:
         font, lower = lettering.font_of(text)
         self._draw.text((corner[0], corner[1] + lower), text, fill=color, font=font)
 
-    def centered(self, box: Box, text: str, lettering: Lettering, color: Color = BLACK) -> None:
-        """Write a line of text into the middle of a rectangle, cut where it is too wide."""
-        text = lettering.cut(text, box.width)
-        left = box.left + (box.width - lettering.width(text)) // 2
-        self.text((left, box.top + (box.height - lettering.height) // 2), text, lettering, color)
+    def centered(self, box: Box, lines: Sequence[str], lettering: Lettering, color: Color = BLACK) -> None:
+        """Write lines of text into the middle of a rectangle from its top on, each cut where it is too wide."""
+        for number, line in enumerate(lines):
+            text = lettering.cut(line, box.width)
+            left = box.left + (box.width - lettering.width(text)) // 2
+            self.text((left, box.top + number * lettering.height), text, lettering, color)
 
     def mark(self, corner: tuple[int, int], size: int, mark: str, color: Color) -> None:
         """Draw a white check mark or cross on a disc, from its upper left corner on."""

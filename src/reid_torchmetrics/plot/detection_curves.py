@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import AP_RULES, ConfidenceCurve, DetectionCurve, confidence_curve
+from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCurve, confidence_curve
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
 
-from .axes import Plotted, add_legend, add_legend_below, in_percent, labeled, new_axes, precision_over_recall, shown
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .axes import MANY, Axes, Plotted, by_name, in_percent, labeled, new_axes, precision_over_recall, shown, with_legend
 
 _MOST_NAMED = 10  # curves with colors and names of their own
 _MOST_CURVES = 200  # more gray lines cannot be told apart
 _MOST_POINTS = 2000  # more than a picture has columns
 _MOST_MARKED = 200  # detections that can be told apart
+_MEAN = {"color": "black", "linewidth": 2.5}
+_Line: TypeAlias = tuple[str | None, Tensor, dict[str, Any]]
+"""label, precision at each recall, and style"""
 _RULES = {"coco": "COCO", "voc": "Pascal VOC", "voc07": "Pascal VOC 2007", "yolo": "YOLO", "yolov5": "YOLOv5"}
-_GRAY: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
 
 
 def plot_detection_precision_recall(
@@ -61,68 +59,48 @@ def plot_detection_precision_recall(
     _checks.alike("results", "rule", rules)
     is_own, ax = ax is None, new_axes() if ax is None else ax
     remark = ""
-    if isinstance(results, Mapping):
-        for name, each in results.items():
-            _ClassCurves.of(each, iou_threshold).draw_mean(ax, name)
-    else:
-        curves = _ClassCurves.of(results, iou_threshold)
-        curves.draw(ax, names or {})
-        if len(curves.labels) > _MOST_CURVES:
-            remark = f"\n{_MOST_CURVES} of {len(curves.labels):,} classes are drawn, evenly by AP"
+    for name, each in by_name(results).items():
+        labels, precision, average = _class_curves(each, iou_threshold)
+        num, said = len(labels), f"mAP {float(average.mean()):.1f} %"
+        lines: list[_Line] = [(labeled(name, said) if name else None, precision.mean(1), {})]
+        if not isinstance(results, Mapping):
+            mean: _Line = (labeled(f"mean of {num} classes", said), precision.mean(1), _MEAN)
+            lines = [*_lines_of_classes(labels, precision, average, names or {}), *[mean] * (num > 1)]
+            remark = f"\n{_MOST_CURVES} of {num:,} classes are drawn, evenly by AP" * (num > _MOST_CURVES)
+        recalls = [100 * recall for recall in each.averages.grid.recall_thresholds]
+        for label, heights, style in lines:  # a precision holds up to its recall
+            ax.plot(recalls, heights.numpy(), drawstyle="steps-pre", label=label, **style)
     at = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
     precision_over_recall(ax, f"Precision and recall, {at}{remark}")
-    add_legend(ax, is_own=is_own, title=f"AP as in {_RULES.get(rules[0], rules[0].title())}" if rules else None)
-    return ax.figure, ax
+    return with_legend(ax, is_own=is_own, title=f"AP as in {_RULES.get(rules[0], rules[0].title())}" if rules else None)
 
 
-class _ClassCurves(NamedTuple):
-    """Precision over recall of the classes with ground truths, in percent."""
+def _class_curves(results: DetectionResults, iou_threshold: float | None) -> tuple[list[int], Tensor, Tensor]:
+    """Labels of the classes with ground truths, precision [recalls, classes] and average precision, in percent.
 
-    labels: list[int]
-    recalls: list[float]
-    precision: Tensor
-    """[recalls, classes]"""
-    average_precision: Tensor
-    """of each class"""
+    They are at an IoU threshold, or means over all thresholds.
+    """
+    grid = results.averages.grid
+    thresholds = slice(None) if iou_threshold is None else [grid.threshold_index(iou_threshold)]
+    headline = evaluate_headline(results.matches, grid, iou_threshold=iou_threshold)
+    has_positives = headline.recall[0, :, 0, 0] >= 0
+    precision = headline.precision[..., 0, 0].mean(0)[:, has_positives]
+    average = results.average_precision[thresholds].mean(0)[has_positives]
+    return headline.classes[has_positives].tolist(), 100 * precision.cpu(), 100 * average.cpu()
 
-    @classmethod
-    def of(cls, results: DetectionResults, iou_threshold: float | None) -> _ClassCurves:
-        """The curves at an IoU threshold, or their means over all thresholds."""
-        grid = results.averages.grid
-        thresholds = slice(None) if iou_threshold is None else [grid.threshold_index(iou_threshold)]
-        headline = evaluate_headline(results.matches, grid, iou_threshold=iou_threshold)
-        precision = headline.precision[..., 0, 0].mean(0)
-        has_positives = headline.recall[0, :, 0, 0] >= 0
-        average = results.average_precision[thresholds].mean(0)
-        return cls(
-            headline.classes[has_positives].tolist(),
-            [100 * recall for recall in grid.recall_thresholds],
-            100 * precision[:, has_positives].cpu(),
-            100 * average[has_positives].cpu(),
-        )
 
-    def draw(self, ax: Axes, names: Mapping[int, str]) -> None:
-        """Draw a line for each class, and on top of several their mean."""
-        num = len(self.labels)
-        style = _GRAY if num > _MOST_NAMED else {}
-        columns = torch.arange(num, device="cpu")
-        if num > _MOST_CURVES:
-            even = torch.linspace(0, num - 1, _MOST_CURVES, device="cpu").round().long()
-            columns = self.average_precision.argsort(stable=True)[even]
-        for column in columns.tolist():
-            name = "" if style else name_of(self.labels[column], names)
-            self._draw(ax, name, self.precision[:, column], float(self.average_precision[column]), **style)
-        if num > 1:
-            self.draw_mean(ax, f"mean of {num} classes", color="black", linewidth=2.5)
-
-    def draw_mean(self, ax: Axes, name: str, **style: Any) -> None:
-        """Draw the mean over classes."""
-        self._draw(ax, name, self.precision.mean(1), float(self.average_precision.mean()), "mAP", **style)
-
-    def _draw(self, ax: Axes, name: str, precision: Tensor, average: float, title: str = "AP", **style: Any) -> None:
-        label = labeled(name, f"{title} {average:.1f} %") if name else None
-        # A precision holds up to its recall.
-        ax.plot(self.recalls, precision.numpy(), drawstyle="steps-pre", label=label, **style)
+def _lines_of_classes(labels: list[int], precision: Tensor, average: Tensor, names: Mapping[int, str]) -> list[_Line]:
+    """A line for each class; of too many classes even ones by their average precision."""
+    columns = torch.arange(len(labels), device="cpu")
+    if len(labels) > _MOST_CURVES:
+        even = torch.linspace(0, len(labels) - 1, _MOST_CURVES, device="cpu").round().long()
+        columns = average.argsort(stable=True)[even]
+    if len(labels) > _MOST_NAMED:
+        return [(None, precision[:, column], MANY) for column in columns.tolist()]
+    said = [f"AP {value:.1f} %" for value in average.tolist()]
+    return [
+        (labeled(name_of(label, names), said[column]), precision[:, column], {}) for column, label in enumerate(labels)
+    ]
 
 
 def plot_detection_confidence(
@@ -155,55 +133,31 @@ def plot_detection_confidence(
     threshold = results.averages.grid.threshold_index(iou_threshold)
     curve = confidence_curve(results.matches, label, threshold=threshold)
     is_own, ax = ax is None, new_axes() if ax is None else ax
+    scores = curve.confidence.flip(0)
     # 0 and 1, as confidences are probabilities; wider for other scores.
-    lowest, highest = curve.confidence[-1:].tolist(), curve.confidence[:1].tolist()
-    limits = min([0.0, *lowest]), max([1.0, *highest])
-    _draw_measures(ax, curve, limits)
+    limits = min([0.0, *scores[:1].tolist()]), max([1.0, *scores[-1:].tolist()])
+    best, is_defined = curve.best(), curve.num_classes > 0 and not bool(curve.recall.isnan().any())
+    title = "no detection is right" if is_defined else "undefined: no ground truth"
+    # Confidences ascend, with the values up to each of them.
+    ends = scores.new_tensor(limits)
+    x = torch.cat([ends[:1], scores, ends[1:]])
+    if len(x) > _MOST_POINTS:
+        x = torch.linspace(*limits, _MOST_POINTS, dtype=torch.float64, device=x.device)
+    x = x if is_defined else x[:0]
+    # And the value above the highest score.
+    measures = {"precision": (curve.precision, math.nan), "recall": (curve.recall, 0.0), "F1": (curve.f1, 0.0)}
+    for name, (values, above) in measures.items():
+        at_best = "" if best is None else f"{100 * float(values[best]):.1f} %"
+        y = torch.cat([values.flip(0), values.new_tensor([above])])[torch.searchsorted(scores, x)]
+        ax.plot(x.cpu().numpy(), 100 * y.cpu().numpy(), drawstyle="steps-pre", label=f"{name}  {at_best}".strip())
+    if best is not None:
+        ax.axvline(float(curve.confidence[best]), color="black", linewidth=1, linestyle="dashed")
+        title = f"best F1, at confidence {float(curve.confidence[best]):.3f}" if is_defined else title
     about = f"mean of {curve.num_classes} classes" if label is None else shown(name_of(label, names or {}))
     ax.set(xlabel="confidence", ylabel="precision, recall and F1 (%)", title=f"{about}, IoU {iou_threshold:g}")
     in_percent(ax, "y")
     ax.set_xlim(*limits)
-    ax.grid(alpha=0.3)
-    add_legend_below(ax, is_own=is_own, title=_best_in_words(curve), loc="lower center")
-    return ax.figure, ax
-
-
-def _draw_measures(ax: Axes, curve: ConfidenceCurve, limits: tuple[float, float]) -> None:
-    """Draw the three curves, and a line at the best confidence."""
-    best = curve.best()
-    measures = {"precision": (curve.precision, math.nan), "recall": (curve.recall, 0.0), "F1": (curve.f1, 0.0)}
-    for name, (values, above) in measures.items():
-        at_best = "" if best is None else f"{100 * float(values[best]):.1f} %"
-        x, y = _steps(curve, values, above, limits)
-        ax.plot(x.cpu().numpy(), 100 * y.cpu().numpy(), drawstyle="steps-pre", label=f"{name}  {at_best}".strip())
-    if best is not None:
-        ax.axvline(float(curve.confidence[best]), color="black", linewidth=1, linestyle="dashed")
-
-
-def _steps(
-    curve: ConfidenceCurve, values: Float[Tensor, " scores"], above: float, limits: tuple[float, float]
-) -> tuple[Float[Tensor, " points"], Float[Tensor, " points"]]:
-    """Ascending confidences with the values up to each of them; `above` is the value above the highest score."""
-    if not _is_defined(curve):
-        return values[:0], values[:0]
-    ends = values.new_tensor(limits)
-    scores, values = curve.confidence.flip(0), torch.cat([values.flip(0), values.new_tensor([above])])
-    x = torch.cat([ends[:1], scores, ends[1:]])
-    if len(x) > _MOST_POINTS:
-        x = torch.linspace(*limits, _MOST_POINTS, dtype=torch.float64, device=x.device)
-    return x, values[torch.searchsorted(scores, x)]
-
-
-def _is_defined(curve: ConfidenceCurve) -> bool:
-    return curve.num_classes > 0 and not bool(curve.recall.isnan().any())
-
-
-def _best_in_words(curve: ConfidenceCurve) -> str:
-    """Title of a legend with the values at the best confidence."""
-    if not _is_defined(curve):
-        return "undefined: no ground truth"
-    best = curve.best()
-    return "no detection is right" if best is None else f"best F1, at confidence {float(curve.confidence[best]):.3f}"
+    return with_legend(ax, is_own=is_own, is_below=True, title=title, loc="lower center")
 
 
 def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes | None = None) -> Plotted:
@@ -245,5 +199,4 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes |
         ax.plot([], [], " ", label=area)
     num_right = int(curve.is_true_positive.sum())
     precision_over_recall(ax, f"{len(recall)} detections, {num_right} right, of {curve.num_positives} ground truths")
-    add_legend_below(ax, is_own=is_own)
-    return ax.figure, ax
+    return with_legend(ax, is_own=is_own, is_below=True)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
-from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
+from reid_torchmetrics.functional.retrieval.evaluation import Comparison
 
-from .axes import USUAL_SIZE, Plotted, new_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .axes import USUAL_SIZE, Axes, Plotted, new_axes
 
 _MOST_IN_USUAL_FIGURE = 10
 _ROW_HEIGHT = 0.32  # inches
@@ -38,14 +34,24 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
         more_rows = max(0, len(differences) - _MOST_IN_USUAL_FIGURE)
         ax = new_axes((USUAL_SIZE[0], USUAL_SIZE[1] + _ROW_HEIGHT * more_rows))
     ax.axvline(0, color="black", linewidth=0.8)
-    for row, difference in enumerate(differences.values()):
-        if _has_interval(difference):
-            _draw_interval(ax, row, difference, is_filled=(_p_values(difference)[-1] <= 1 - comparison.level))
-        ax.text(1.02, row, _in_words(difference), transform=ax.get_yaxis_transform(), va="center", fontsize="small")
+    drawn = []
+    for row, each in enumerate(differences.values()):
+        p_values = [each.p_value, *([each.p_holm] if each.p_holm >= 0 else [])]
+        said = f"{each.difference:+.2f} ranks" if each.is_rank else f"{100 * each.difference:+.2f}"
+        said += f"  p = {', Holm '.join(f'{p_value:.4f}' for p_value in p_values)}"
+        if math.isnan(each.difference):
+            said = "undefined"
+        elif not (each.is_rank or each.lower_is_better):
+            low, middle, high = (100 * value for value in (each.low, each.difference, each.high))
+            ax.plot([low, high], [row, row], color="tab:blue", linewidth=2, solid_capstyle="butt")
+            face = "tab:blue" if p_values[-1] <= 1 - comparison.level else "white"
+            ax.plot([middle], [row], marker="o", color="tab:blue", markerfacecolor=face)
+            drawn += [low, high]
+        ax.text(1.02, row, said, transform=ax.get_yaxis_transform(), va="center", fontsize="small")
     # The first on top.
     names = [each.title for each in differences.values()]
     ax.set(yticks=range(len(differences)), yticklabels=names, ylim=(len(differences) - 0.5, -0.5))
-    if not any(each.low or each.high for each in differences.values() if _has_interval(each)):
+    if not any(drawn):
         ax.set_xlim(-1, 1)  # nothing differs
     (a, b), identities = comparison.names, ", identities drawn" if comparison.per_identity else ""
     queries = f"{comparison.num_valid} of {comparison.num_queries} queries"
@@ -55,27 +61,6 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     ax.set(xlabel=f"{b} - {a} (percentage points); {b} is better to the right of 0", title=title)
     ax.grid(alpha=0.3, axis="x")
     return ax.figure, ax
-
-
-def _p_values(difference: Difference) -> list[float]:
-    return [difference.p_value, *([difference.p_holm] if difference.p_holm >= 0 else [])]
-
-
-def _has_interval(difference: Difference) -> bool:
-    return not (difference.is_rank or difference.lower_is_better or math.isnan(difference.difference))
-
-
-def _draw_interval(ax: Axes, row: int, difference: Difference, *, is_filled: bool) -> None:
-    low, middle, high = (100 * value for value in (difference.low, difference.difference, difference.high))
-    ax.plot([low, high], [row, row], color="tab:blue", linewidth=2, solid_capstyle="butt")
-    ax.plot([middle], [row], marker="o", color="tab:blue", markerfacecolor="tab:blue" if is_filled else "white")
-
-
-def _in_words(difference: Difference) -> str:
-    if math.isnan(difference.difference):
-        return "undefined"
-    said = f"{difference.difference:+.2f} ranks" if difference.is_rank else f"{100 * difference.difference:+.2f}"
-    return f"{said}  p = {', Holm '.join(f'{each:.4f}' for each in _p_values(difference))}"
 
 
 def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -> Plotted:

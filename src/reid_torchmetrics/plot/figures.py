@@ -49,16 +49,12 @@ def why_no_kinds_of_errors(results: DetectionResults) -> str:
     return f"errors of {results.evaluator.title} have no kinds: {why}." if why else why_no_errors(results)
 
 
-def _at(results: DetectionResults) -> dict[str, Any]:
-    return {"iou_threshold": results.averages.grid.shown_threshold}
-
-
-def _named(results: DetectionResults) -> dict[str, Any]:
-    return {"names": results.class_names, **_at(results)}
+def _shown(results: DetectionResults) -> dict[str, Any]:
+    return {"iou_threshold": results.averages.grid.shown_threshold, "names": results.class_names}
 
 
 def _confusion(results: DetectionResults, *, normalize: bool = True, **options: Any) -> Plotted:
-    matrix = results.confusion_matrix(num_classes=MOST_CLASSES, **_at(results))
+    matrix = results.confusion_matrix(num_classes=MOST_CLASSES)
     return plot_confusion_matrix(matrix, normalize=normalize, names=results.class_names, **options)
 
 
@@ -83,11 +79,11 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
     },
     DetectionResults: {
         "precision_recall": ResultFigure(
-            lambda results, **options: plot_detection_precision_recall(results, **_named(results), **options),
+            lambda results, **options: plot_detection_precision_recall(results, **_shown(results), **options),
             "Precision over recall.",
         ),
         "confidence": ResultFigure(
-            lambda results, **options: plot_detection_confidence(results, **_named(results), **options),
+            lambda results, **options: plot_detection_confidence(results, **_shown(results), **options),
             "Precision, recall and F1 of the detections from each confidence on.",
         ),
         "confusion_matrix": ResultFigure(
@@ -101,7 +97,7 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
             partial(_confusion, normalize=False), "The same as numbers of boxes.", "errors", why_no_errors
         ),
         "kinds_of_errors": ResultFigure(
-            lambda results, **options: plot_error_breakdown(results.error_breakdown(**_at(results)), **options),
+            lambda results, **options: plot_error_breakdown(results.error_breakdown(), **options),
             "Kinds of errors after TIDE, of all detections: the gain of average precision if one kind is repaired.",
             "errors",
             why_no_kinds_of_errors,

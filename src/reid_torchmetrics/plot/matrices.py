@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.errors import ConfusionMatrix
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
 
-from .axes import Plotted, new_axes, shown
+from .axes import Axes, Plotted, new_axes, shown
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-BACKGROUND = "background"
+_BACKGROUND = "background"
 _CELLS: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest"}
 MOST_CLASSES = 100
 """the most classes of a picture: rows of more are too thin to be told apart"""
@@ -34,7 +32,8 @@ _MOST_ACROSS = 5  # short names that fit below the columns
 _LONG_CLASS = 3  # names with more characters are written upwards below the columns
 _LEAST_COUNT = 0.5  # stands for 0 on a logarithmic scale, with the lightest color
 _DARK = 0.5  # of the scale of colors: from here on numbers are light
-_SIZE, _LARGE, _LARGEST = (6.4, 5.2), (8.4, 7.0), (11.0, 9.4)  # of the figure, by the number of classes
+_SIZES, _LARGEST = {_MOST_ROWS_WRITTEN: (6.4, 5.2), _MOST_CLASSES_NAMED + 1: (8.4, 7.0)}, (11.0, 9.4)
+"""of figures by the most rows that they are for, and of the figure for more"""
 
 
 def plot_camera_pairs(
@@ -60,17 +59,22 @@ def plot_camera_pairs(
     outside = mean[(mean < 0) | (mean > 1)]
     if len(outside):
         raise ValueError(f"`pairs` must have means from 0 to 1, to be read in percent; got {float(outside[0])}.")
-    if not mean.numel():
-        mean = mean.new_full([max(1, size) for size in mean.shape], math.nan)
+    percent = 100 * mean if mean.numel() else mean.new_full([max(1, size) for size in mean.shape], math.nan)
     ax, name = new_axes() if ax is None else ax, shown(name, _MOST_CHARACTERS)
     # Cells without color show the ground.
     ax.patch.set(facecolor="lightgrey", hatch="////", edgecolor="grey", linewidth=0)
-    _color_percent(ax, 100 * mean, "viridis", f"{name} (%)")
-    if max(mean.shape) <= _MOST_CAMERAS_WRITTEN:
-        _write_percent(ax, 100 * mean)
-    remark = "\nhatched: undefined, no query has a right answer there" if bool(mean.isnan().any()) else ""
+    _color_percent(ax, percent, "viridis", f"{name} (%)")
+    if max(percent.shape) <= _MOST_CAMERAS_WRITTEN:
+        for place, value in np.ndenumerate(percent.numpy()):
+            text = "–" if math.isnan(value) else f"{value:.0f}"  # noqa: RUF001 - a dash that is as wide as a digit
+            _write(ax, place, text, is_light=value <= _DARK_PERCENT)
+    remark = "\nhatched: undefined, no query has a right answer there" if bool(percent.isnan().any()) else ""
     ax.set(xlabel=f"gallery camera{remark}", ylabel="query camera", title=f"{name} between cameras")
-    _name_cameras(ax, pairs, camera_names or {})
+    for axis, cameras in ((ax.xaxis, pairs.gallery_cameras.tolist()), (ax.yaxis, pairs.query_cameras.tolist())):
+        step = -(-len(cameras) // _MOST_CAMERAS_NAMED) or 1
+        texts = _named(cameras[::step], camera_names)
+        is_upward = axis is ax.xaxis and any(len(text) > _LONG_CAMERA for text in texts)
+        axis.set_ticks(range(0, len(cameras), step), texts, fontsize="small", rotation=90 if is_upward else 0)
     return ax.figure, ax
 
 
@@ -79,23 +83,6 @@ def _color_percent(ax: Axes, percent: Tensor, colors: str, label: str) -> Any:
     image = ax.imshow(percent.numpy(), cmap=colors, vmin=0, vmax=100, **_CELLS)
     ax.figure.colorbar(image, ax=ax, label=label, ticks=range(0, 101, 20))
     return image
-
-
-def _write_percent(ax: Axes, percent: Tensor) -> None:
-    """Write the number of each cell, or a dash for an undefined one."""
-    for row, values in enumerate(percent.tolist()):
-        for column, value in enumerate(values):
-            text = "–" if math.isnan(value) else f"{value:.0f}"  # noqa: RUF001 - a dash that is as wide as a digit
-            _write(ax, row, column, text, is_light=value <= _DARK_PERCENT)
-
-
-def _name_cameras(ax: Axes, pairs: CameraPairs, names: Mapping[int, str]) -> None:
-    """Write names beside the rows and below the columns."""
-    for axis, cameras in ((ax.xaxis, pairs.gallery_cameras.tolist()), (ax.yaxis, pairs.query_cameras.tolist())):
-        step = -(-len(cameras) // _MOST_CAMERAS_NAMED) or 1
-        texts = _named(cameras[::step], names)
-        is_upward = axis is ax.xaxis and any(len(text) > _LONG_CAMERA for text in texts)
-        axis.set_ticks(range(0, len(cameras), step), texts, fontsize="small", rotation=90 if is_upward else 0)
 
 
 def plot_confusion_matrix(
@@ -124,14 +111,26 @@ def plot_confusion_matrix(
     _checks.names_of_labels("names", names)
     matrix = matrix.among(MOST_CLASSES)
     size = len(matrix.counts)
-    ax = new_axes(_figure_size(size)) if ax is None else ax
+    if ax is None:
+        ax = new_axes(next((enough for most, enough in _SIZES.items() if size <= most), _LARGEST))
     values = (100 * matrix.normalized if normalize else matrix.counts.double()).cpu()
     values[-1, -1] = math.nan  # background that is not detected cannot be counted
     ax.patch.set(facecolor="whitesmoke", hatch="////", edgecolor="lightgrey", linewidth=0)
     image = _color_percent(ax, values, "Blues", "of the row (%)") if normalize else _color_counts(ax, values)
     if size <= _MOST_ROWS_WRITTEN:
-        _write_counts(ax, values, image, normalize=normalize)
-    _name_classes(ax, matrix.classes.tolist(), names or {})
+        for place in (values > 0).nonzero().tolist():
+            value = float(values[tuple(place)])
+            # A share that would be rounded to 0 is not 0.
+            text = "<1" if normalize and value < 0.5 else f"{value:.0f}"  # noqa: PLR2004 - a half
+            _write(ax, place, text, is_light=image.norm(value) >= _DARK)
+    labels = matrix.classes.tolist()
+    # Of many classes some have names, but not close to that of background.
+    step = -(-len(labels) // _MOST_CLASSES_NAMED) or 1
+    places = [place for place in range(0, size - 1, step) if place == size - 2 or size - 1 - place > step / 2]
+    texts = _named([labels[place] for place in places], names)
+    is_upward = len(labels) > _MOST_ACROSS or any(len(text) > _LONG_CLASS for text in texts)
+    ax.set_xticks([*places, size - 1], [*texts, _BACKGROUND], fontsize="small", rotation=90 if is_upward else 0)
+    ax.set_yticks([*places, size - 1], [*texts, _BACKGROUND], fontsize="small")
     for line in (ax.axhline, ax.axvline):  # before background
         line(size - 1.5, color="grey", linewidth=0.8)
     title = f"Confusion matrix, IoU {matrix.iou_threshold:g} ({matrix.rule} matching)"
@@ -139,13 +138,6 @@ def plot_confusion_matrix(
         title += f"\n{matrix.num_left_out:,} classes that are confused less are left out"
     ax.set(xlabel="detected as", ylabel="ground truth", title=title)
     return ax.figure, ax
-
-
-def _figure_size(size: int) -> tuple[float, float]:
-    """A larger figure for more rows, up to a size that is still seen as a whole."""
-    if size <= _MOST_ROWS_WRITTEN:
-        return _SIZE
-    return _LARGE if size <= _MOST_CLASSES_NAMED + 1 else _LARGEST
 
 
 def _color_counts(ax: Axes, counts: Tensor) -> Any:
@@ -162,31 +154,11 @@ def _color_counts(ax: Axes, counts: Tensor) -> Any:
     return image
 
 
-def _write_counts(ax: Axes, values: Tensor, image: Any, *, normalize: bool) -> None:
-    """Write the number of each cell that is not 0."""
-    for row, column in (values.nan_to_num(nan=0.0) > 0).nonzero().tolist():
-        value = float(values[row, column])
-        # A share that would be rounded to 0 is not 0.
-        text = "<1" if normalize and value < 0.5 else f"{value:.0f}"  # noqa: PLR2004 - a half
-        _write(ax, row, column, text, is_light=image.norm(value) >= _DARK)
+def _named(labels: Sequence[int], names: Mapping[int, str] | None) -> list[str]:
+    return [shown((names or {}).get(label, label), _MOST_CHARACTERS) for label in labels]
 
 
-def _name_classes(ax: Axes, labels: Sequence[int], names: Mapping[int, str]) -> None:
-    """Write names beside the rows and below the columns, that of background always."""
-    num = len(labels)
-    step = -(-num // _MOST_CLASSES_NAMED) or 1
-    places = [place for place in range(0, num, step) if place == num - 1 or num - place > step / 2]
-    texts = _named((labels[place] for place in places), names)
-    is_upward = num > _MOST_ACROSS or any(len(text) > _LONG_CLASS for text in texts)
-    places, texts = [*places, num], [*texts, BACKGROUND]
-    ax.set_xticks(places, texts, fontsize="small", rotation=90 if is_upward else 0)
-    ax.set_yticks(places, texts, fontsize="small")
-
-
-def _named(labels: Iterable[int], names: Mapping[int, str]) -> list[str]:
-    return [shown(names.get(label, label), _MOST_CHARACTERS) for label in labels]
-
-
-def _write(ax: Axes, row: int, column: int, text: str, *, is_light: bool) -> None:
-    color = "white" if is_light else "black"
+def _write(ax: Axes, place: Sequence[int], text: str, *, is_light: bool) -> None:
+    """Write into the middle of a cell, given by row and column."""
+    (row, column), color = place, "white" if is_light else "black"
     ax.text(column, row, text, ha="center", va="center", color=color, fontsize="small")

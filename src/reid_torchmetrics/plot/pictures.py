@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -14,10 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 
-from .canvas import pillow
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from .canvas import Image, pillow
 
 _CHANNELS = (1, 3, 4)  # gray, RGB, RGB with opacity
 _ROUNDING = 1e-3  # what resizing may leave outside of [0, 1]
@@ -78,20 +75,14 @@ def as_image(name: str, item: object) -> Image:
         TypeError: no picture, or one of a dtype that pictures do not have.
         ValueError: another shape, no pixels, or values outside of [0, 1].
     """
-    image_of = pillow().Image
     picture = _picture_in(item)
     if isinstance(item, Mapping) and picture is item:
         keys = ", ".join(map(repr, item)) or "an empty dict"
         raise ValueError(f"`{name}` must have the key 'image'; got {keys}.")
-    if isinstance(picture, image_of.Image):
-        image = picture
-    elif isinstance(picture, Tensor):
-        image = image_of.fromarray(_pixels(name, _of_tensor(name, picture), picture.shape, "[3, H, W]"))
-    elif isinstance(picture, np.ndarray):
-        if picture.dtype != np.uint8:
-            raise TypeError(f"`{name}` must have the dtype uint8 as an array; got {picture.dtype}.")
-        image = image_of.fromarray(_pixels(name, picture, picture.shape, "[H, W, 3]"))
-    else:
+    image_of, image = pillow().Image, picture
+    if isinstance(picture, (Tensor, np.ndarray)):
+        image = image_of.fromarray(_pixels(name, picture))
+    elif not isinstance(picture, image_of.Image):
         raise TypeError(f"`{name}` must be {_WANTED}; got {type(picture).__name__}.")
     if 0 in image.size:
         raise ValueError(f"`{name}` must have at least one pixel; got {image.width} x {image.height}.")
@@ -105,31 +96,32 @@ def _picture_in(item: Any) -> Any:
     return item[0] if isinstance(item, (tuple, list)) and item else item
 
 
-def _of_tensor(name: str, picture: Tensor) -> NDArray[np.uint8]:
-    """A tensor with channels first as an array with channels last."""
-    picture = picture.detach().cpu()
-    if picture.is_floating_point():
-        picture = _as_bytes(name, picture.double())
-    elif picture.dtype != torch.uint8:
-        raise TypeError(f"`{name}` must have the dtype uint8 or a floating point dtype; got {picture.dtype}.")
-    return (picture.permute(1, 2, 0) if picture.ndim == 3 else picture).numpy()
+def _pixels(name: str, picture: Tensor | NDArray[Any]) -> NDArray[np.uint8]:
+    """An array or a tensor, its channels first, as an array [H, W] or [H, W, 3 or 4], as Pillow takes it."""
+    shape, wanted = [*picture.shape], "[H, W, 3]"
+    if isinstance(picture, Tensor):
+        picture, wanted = _as_bytes(name, picture.detach().cpu()), "[3, H, W]"
+        picture = (picture.permute(1, 2, 0) if picture.ndim == 3 else picture).numpy()
+    elif picture.dtype != np.uint8:
+        raise TypeError(f"`{name}` must have the dtype uint8 as an array; got {picture.dtype}.")
+    if picture.ndim != 2 and (picture.ndim != 3 or picture.shape[2] not in _CHANNELS):
+        raise ValueError(f"`{name}` must have shape {wanted}, or 1 or 4 channels, or [H, W]; got {shape}.")
+    if 0 in shape:
+        raise ValueError(f"`{name}` must have at least one pixel; got {shape}.")
+    return np.ascontiguousarray(picture[..., 0] if picture.ndim == 3 and picture.shape[2] == 1 else picture)
 
 
 def _as_bytes(name: str, picture: Tensor) -> Tensor:
+    if not picture.is_floating_point():
+        if picture.dtype != torch.uint8:
+            raise TypeError(f"`{name}` must have the dtype uint8 or a floating point dtype; got {picture.dtype}.")
+        return picture
+    picture = picture.double()
     low, high = (float(bound) for bound in picture.aminmax()) if picture.numel() else (0.0, 0.0)
     if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:  # also where one of them is NaN
         remedy = ": undo a normalization, as `EvaluationPictures(..., mean=mean, std=std)` does" if low < 0 else ""
         raise ValueError(f"`{name}` must lie in [0, 1] as floats; got values from {low:.3g} to {high:.3g}{remedy}.")
     return (255 * picture.clamp(0, 1)).round().byte()
-
-
-def _pixels(name: str, pixels: NDArray[np.uint8], shape: Sequence[int], wanted: str) -> NDArray[np.uint8]:
-    """An array [H, W] or [H, W, 3 or 4], as Pillow takes it."""
-    if pixels.ndim != 2 and (pixels.ndim != 3 or pixels.shape[2] not in _CHANNELS):
-        raise ValueError(f"`{name}` must have shape {wanted}, or 1 or 4 channels, or [H, W]; got {[*shape]}.")
-    if 0 in pixels.shape:
-        raise ValueError(f"`{name}` must have at least one pixel; got {[*shape]}.")
-    return np.ascontiguousarray(pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
 
 
 def _on_white(image: Image) -> Image:

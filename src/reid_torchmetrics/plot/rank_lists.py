@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from bisect import bisect
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise, zip_longest
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +17,14 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 
-from .canvas import BLACK, DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Color, Lettering
+from .canvas import DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Color, Image, Lettering
 from .pictures import Pictures, picture_at
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 _LEAST_HEIGHT = 32
-_ASPECTS = (1 / 3, 2.0)  # narrowest and widest cell, as width over height
-_ASPECT_OF_NOTHING = 0.5
+_NARROWEST, _WIDEST, _ASPECT_OF_NOTHING = 1 / 3, 2.0, 0.5  # cells, as width over height
 _WIDEST_FOR_TITLE = 640
 _SPACE = "  "
 _NO_ROWS = "no queries"
-_HEADS = ("query", "candidates", "first right")
-"""above the groups of columns"""
 _SIGNS = {"check": "\N{CHECK MARK}", "cross": "\N{BALLOT X}", None: ""}
 """in captions that are text"""
 
@@ -77,11 +73,15 @@ def draw_rank_lists(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    listed = (listed_pictures(lists, row, pictures, gallery_pictures) for row in range(len(lists)))
-    rows = [_row(lists, row, each, names or {}, average_precision) for row, each in enumerate(listed)]
-    if any(first for _, _, first in rows):  # where another row has a picture, a place says why there is none
-        rows = [_with_remark(lists, row, cells) for row, cells in enumerate(rows)]
-    return _draw_rows(rows, height, title or "")
+    rows = [
+        _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names or {}, average_precision)
+        for row in range(len(lists))
+    ]
+    heads = {0: "query", 1: "candidates", lists.index.shape[1] + 1: "first right"}
+    rank, num_candidates = lists.first_positive_rank, (lists.index >= 0).sum(1)
+    if bool(((rank >= 1) & (rank <= num_candidates)).all()):  # nothing stands behind the candidates
+        rows = [cells for *cells, _ in rows]
+    return _draw_rows(rows, heads, height, title or "")
 
 
 class ListedPicture(NamedTuple):
@@ -102,26 +102,24 @@ def listed_pictures(
     lists: RankLists, row: int, pictures: Pictures, gallery_pictures: Pictures | None
 ) -> list[ListedPicture]:
     """The query, its candidates, and the first right answer if it is not among them."""
-    argument, gallery = ("pictures", pictures) if gallery_pictures is None else ("gallery_pictures", gallery_pictures)
-    fields = vars(lists).items()
-    values: dict[str, Any] = {name: None if each is None else each[row].tolist() for name, each in fields}
+    values: dict[str, Any] = {name: each if each is None else each[row].tolist() for name, each in vars(lists).items()}
+    of_query = "pictures", pictures
+    of_gallery = of_query if gallery_pictures is None else ("gallery_pictures", gallery_pictures)
 
-    def of_gallery(kind: str, index: int, **labels: Any) -> ListedPicture:
-        return ListedPicture(kind, index, partial(picture_at, argument, gallery, index), **labels)
+    def listed(kind: str, source: tuple[str, Pictures], number: int, *labels: Any) -> ListedPicture:
+        return ListedPicture(kind, number, partial(picture_at, *source, number), *labels)
 
-    number, identity = values["query_index"], values["query_identities"]
-    query = partial(picture_at, "pictures", pictures, number)
-    listed = [ListedPicture("query", number, query, identity, values["query_cameras"])]
-    for place, index in enumerate(values["index"]):
-        if index >= 0:
-            kind = "right" if values["is_positive"][place] else "wrong"
-            names = {"identity": "identities", "camera": "cameras", "score": "scores"}
-            labels = {label: values[name] and values[name][place] for label, name in names.items()}
-            listed.append(of_gallery(kind, index, rank=place + 1, **labels))
-    if values["first_positive_rank"] >= len(listed):
-        first = {label: values[f"first_positive_{label}"] for label in ("rank", "score", "camera")}
-        listed.append(of_gallery("first", values["first_positive_index"], identity=identity, **first))
-    return listed
+    identity, unknown = values["query_identities"], [None] * len(values["index"])
+    shown = [listed("query", of_query, values["query_index"], identity, values["query_cameras"])]
+    labels = (unknown if values[name] is None else values[name] for name in ("identities", "cameras"))
+    candidates = zip(values["index"], values["is_positive"], *labels, values["scores"], strict=True)
+    for rank, (number, is_right, *who, score) in enumerate(candidates, 1):
+        if number >= 0:
+            shown.append(listed("right" if is_right else "wrong", of_gallery, number, *who, rank, score))
+    if values["first_positive_rank"] >= len(shown):
+        first = [values[f"first_positive_{name}"] for name in ("camera", "rank", "score")]
+        shown.append(listed("first", of_gallery, values["first_positive_index"], identity, *first))
+    return shown
 
 
 class _Cell(NamedTuple):
@@ -138,23 +136,13 @@ class _Cell(NamedTuple):
     """lines in the place of the picture"""
 
 
-_Row: TypeAlias = tuple[Sequence[_Cell], ...]
-"""groups of cells that are set apart"""
-
-
-def _with_remark(lists: RankLists, row: int, cells: _Row) -> _Row:
-    query, others, first = cells
-    return query, others, first or [_Cell(remark=("it is", f"#{int(lists.first_positive_rank[row])}"))]
-
-
 def captioned_pictures(
     lists: RankLists, row: int, pictures: Pictures, gallery_pictures: Pictures | None, names: Mapping[int, str]
 ) -> list[tuple[Image, str] | None]:
     """The query, its candidates and the first right answer behind them, with captions; None where there is none."""
-    query, others, first = _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names)
     return [
         None if cell.image is None else (cell.image, _SPACE.join([_SIGNS[cell.mark], *sum(cell.caption, ())]).strip())
-        for cell in (*query, *others, *(first or [_Cell()]))
+        for cell in _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names)
     ]
 
 
@@ -164,16 +152,21 @@ def _row(
     listed: Sequence[ListedPicture],
     names: Mapping[int, str],
     average_precision: Tensor | None = None,
-) -> _Row:
-    """The cells of a list: pale ones stand for candidates that are lacking."""
-    query, *others = (_cell(each, names) for each in listed)
+) -> list[_Cell]:
+    """The cells of a list: the query, its candidates, and the first right answer behind the candidates.
+
+    Pale ones stand for candidates that are lacking. If the first right answer is a candidate, or there is none, a
+    remark says so.
+    """
+    query, *candidates = (_cell(each, names) for each in listed)
     if average_precision is not None:
         said = f"AP {100 * float(average_precision[lists.query[row]]):.1f} %"
         query = query._replace(caption=(*query.caption, (said,)))
-    others, first = (others[:-1], others[-1:]) if listed[-1].kind == "first" else (others, [])
-    if lists.first_positive_rank[row] < 1:
-        first = [_Cell(remark=("no right", "answer"))]
-    return [query], [*others, *[_Cell()] * (lists.index.shape[1] - len(others))], first
+    rank = int(lists.first_positive_rank[row])
+    first = _Cell(remark=("it is", f"#{rank}") if rank > 0 else ("no right", "answer"))
+    if listed[-1].kind == "first":
+        first = candidates.pop()
+    return [query, *candidates, *[_Cell()] * (lists.index.shape[1] - len(candidates)), first]
 
 
 def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
@@ -186,20 +179,28 @@ def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
     return _Cell(listed.picture(), color, mark, ((f"#{listed.rank}", score), (*who, *camera)))
 
 
-def _draw_rows(rows: Sequence[_Row], height: int, title: str) -> NDArray[np.uint8]:
-    """Draw rows of as many groups each, with pictures of a height in cells of one size.
+def _draw_rows(rows: Sequence[Sequence[_Cell]], heads: Mapping[int, str], height: int, title: str) -> NDArray[np.uint8]:
+    """Draw rows of as many cells each, with pictures of a height in cells of one size.
 
-    A cell has the proportions of the median picture, and pictures keep their own.
+    A cell has the proportions of the median picture, and pictures keep their own. Columns with a head are set apart.
     """
-    sizes = _CellSizes(height, [cell for row in rows for group in row for cell in group])
-    small, large, gap = sizes.small, sizes.large, sizes.gap
-    rows = _with_lines(rows, sizes)
-    groups = [[row[number] for row in rows] for number in range(len(rows[0]) if rows else 0)]
-    num_lines = max((len(cell.caption) for group in groups for cells in group for cell in cells), default=0)
+    cells = [cell for row in rows for cell in row]
+    num_columns = len(rows[0]) if rows else 0
+    size, gap, frame = max(10, round(0.075 * height)), max(4, height // 20), max(2, height // 40)
+    small, large = Lettering(size), Lettering(round(1.3 * size))
+    # Cells have frames, and captions need their room.
+    aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
+    aspect = min(max(median(aspects or [_ASPECT_OF_NOTHING]), _NARROWEST), _WIDEST)
+    cell_width, cell_height = max(round(height * aspect), 5 * size) + 2 * frame, height + 2 * frame
+    captions = _captions(cells, small, cell_width)
+    # Where each column begins, and the last one ends.
+    step = cell_width + gap
+    starts = [start for start in heads if start < num_columns]
+    lefts = [gap + column * step + 2 * gap * (bisect(starts, column) - 1) for column in range(num_columns)]
+    width = lefts[-1] + step if rows else gap
     head = gap + (large.height + gap if title else 0)
     top = head + (small.height if rows else 0)
-    row_height = sizes.cell_height + num_lines * small.height + 2 * gap
-    width, lefts = _columns([max(map(len, group)) for group in groups], sizes)
+    row_height = cell_height + max(map(len, captions), default=0) * small.height + 2 * gap
     title = large.cut(title, max(width, _WIDEST_FOR_TITLE) - 2 * gap)
     words = max(large.width(title), small.width("" if rows else _NO_ROWS))
     canvas = Canvas(max(width, words + 2 * gap), top + (len(rows) * row_height or small.height + gap))
@@ -207,73 +208,34 @@ def _draw_rows(rows: Sequence[_Row], height: int, title: str) -> NDArray[np.uint
         canvas.text((gap, gap), title, large)
     if not rows:
         canvas.text((gap, top), _NO_ROWS, small, GRAY)
-    for text, group, left in zip(_HEADS, groups, lefts, strict=False):
-        if any(group):
-            canvas.text((left, head), small.cut(text, max(map(len, group)) * sizes.cell_width), small, GRAY)
-    for number, row in enumerate(rows):
-        for cells, left in zip(row, lefts, strict=True):
-            for column, cell in enumerate(cells):
-                corner = left + column * (sizes.cell_width + gap), top + number * row_height
-                _draw_cell(canvas, sizes, Box(*corner, sizes.cell_width, sizes.cell_height), cell)
-    return canvas.pixels()
+    for start, end in pairwise([*starts, num_columns]):
+        canvas.text((lefts[start], head), small.cut(heads[start], (end - start) * cell_width), small, GRAY)
+    for place, (cell, caption) in enumerate(zip(cells, captions, strict=True)):
+        row, column = divmod(place, num_columns)
+        box = Box(lefts[column], top + row * row_height, cell_width, cell_height)
+        _draw_cell(canvas, box, cell, frame)
+        canvas.centered(box._replace(top=box.top + box.height), caption, small)
+        above = (box.height - len(cell.remark) * small.height) // 2
+        canvas.centered(box._replace(top=box.top + above), cell.remark, small, GRAY)
+    return np.array(canvas.image)
 
 
-class _CellSizes:
-    """Sizes in pixels, derived from the height of a picture."""
-
-    def __init__(self, height: int, cells: Sequence[_Cell]) -> None:
-        size = max(10, round(0.075 * height))
-        self.small, self.large = Lettering(size), Lettering(round(1.3 * size))
-        self.frame, self.gap, self.badge = max(2, height // 40), max(4, height // 20), max(10, height // 9)
-        aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
-        narrowest, widest = _ASPECTS
-        aspect = min(max(median(aspects or [_ASPECT_OF_NOTHING]), narrowest), widest)
-        # With the frame; captions need their room.
-        self.cell_width = max(round(height * aspect), 5 * size) + 2 * self.frame
-        self.cell_height = height + 2 * self.frame
+def _captions(cells: Sequence[_Cell], lettering: Lettering, width: int) -> list[list[str]]:
+    """The lines below each picture: if one is too wide for a cell, its parts are lines of their own in all cells."""
+    lines = []
+    for of_cells in zip_longest(*(cell.caption for cell in cells), fillvalue=()):
+        joined = [_SPACE.join(parts) for parts in of_cells]
+        is_split = any(lettering.is_wider(line, width) for line in joined)
+        lines.append(of_cells if is_split else [(line,) for line in joined])
+    return [[line for parts in of_cell for line in parts if line] for of_cell in zip(*lines, strict=True)]
 
 
-def _with_lines(rows: Sequence[_Row], sizes: _CellSizes) -> list[_Row]:
-    """All rows, with one part of a caption a line where all parts of one are too wide for a line."""
-    split: set[int] = set()  # lines that are wider than a cell in one of the cells, and are split in all
-    for cell in (cell for row in rows for cells in row for cell in cells):
-        wide = (sizes.small.is_wider(_SPACE.join(parts), sizes.cell_width) for parts in cell.caption)
-        split |= {line for line, is_wide in enumerate(wide) if is_wide}
-    return [tuple([_split(cell, split) for cell in cells] for cells in row) for row in rows]
-
-
-def _split(cell: _Cell, split: Collection[int]) -> _Cell:
-    lines: list[str] = []
-    for line, parts in enumerate(cell.caption):
-        lines += parts if line in split else [_SPACE.join(parts)]
-    return cell._replace(caption=tuple((line,) for line in lines if line))
-
-
-def _columns(nums_columns: Sequence[int], sizes: _CellSizes) -> tuple[int, list[int]]:
-    """The width of all cells with margins, and where each group begins; one without cells has no place."""
-    step, lefts, end = sizes.cell_width + sizes.gap, [], sizes.gap
-    for num_columns in nums_columns:
-        is_apart = num_columns > 0 and end > sizes.gap
-        lefts.append(end + (2 * sizes.gap if is_apart else 0))
-        end = lefts[-1] + num_columns * step
-    return end, lefts
-
-
-def _draw_cell(canvas: Canvas, sizes: _CellSizes, box: Box, cell: _Cell) -> None:
+def _draw_cell(canvas: Canvas, box: Box, cell: _Cell, frame: int) -> None:
     if not cell.remark:
         canvas.fill(box, PALE)
     if cell.image is not None:
-        canvas.paste(cell.image, box.inside(sizes.frame))
-        canvas.frame(box, cell.color, sizes.frame)
+        canvas.paste(cell.image, box.inside(frame))
+        canvas.frame(box, cell.color, frame)
     if cell.mark is not None:
-        right = box.left + box.width - sizes.frame - sizes.badge - 1
-        canvas.mark((right, box.top + sizes.frame + 1), sizes.badge, cell.mark, cell.color)
-    _write_lines(canvas, sizes, box._replace(top=box.top + box.height), [line for (line,) in cell.caption], BLACK)
-    above = (box.height - len(cell.remark) * sizes.small.height) // 2
-    _write_lines(canvas, sizes, box._replace(top=box.top + above), cell.remark, GRAY)
-
-
-def _write_lines(canvas: Canvas, sizes: _CellSizes, box: Box, lines: Sequence[str], color: Color) -> None:
-    for number, line in enumerate(lines):
-        place = box._replace(top=box.top + number * sizes.small.height, height=sizes.small.height)
-        canvas.centered(place, line, sizes.small, color)
+        badge = max(10, (box.height - 2 * frame) // 9)
+        canvas.mark((box.left + box.width - frame - badge - 1, box.top + frame + 1), badge, cell.mark, cell.color)

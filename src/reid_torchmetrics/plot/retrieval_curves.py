@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries, title_of
 
-from .axes import Plotted, add_legend, by_name, in_percent, labeled, new_axes, precision_over_recall
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from .axes import MANY, Axes, Plotted, by_name, in_percent, labeled, new_axes, precision_over_recall, with_legend
 
 _MOST_NAMED = 10  # queries with colors and names of their own
 _NO_QUERY = "undefined: no query was evaluated"
-_LAST_RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.inf)  # of the bins
+_BINS: dict[str, float] = {"1": 1, "2": 2, "3-5": 5, "6-10": 10, "11-20": 20, "21-50": 50, "51-100": 100}
+_BINS |= {"101-\n200": 200, "201-\n500": 500, "501-\n1000": 1000, "> 1000": math.inf}
+"""the last ranks of the bins by their names"""
 _WIDTH = 0.85  # of the bars of one bin
 _STEP = 20  # percent: the axis of shares ends at a multiple of it
-_WIDE = 7  # characters of the name of a bin that needs two lines
 _LEAST_RANKS = 10  # of a CMC are shown also where it does not change
 _RULES = {"rectangle": "not interpolated", "trapezoid": "trapezoids, not interpolated"}
 
@@ -70,8 +67,7 @@ def plot_retrieval_precision_recall(
         ax.plot(range(len(percent)), percent.numpy(), drawstyle="steps-pre", label=label, **style)
         _draw_queries(ax, each, numbers)
     precision_over_recall(ax, "Precision and recall, mean over queries")
-    add_legend(ax, is_own=is_own, title=next(iter(rules), None))
-    return ax.figure, ax
+    return with_legend(ax, is_own=is_own, title=next(iter(rules), None))
 
 
 def _query_numbers(
@@ -106,19 +102,16 @@ def _in_words(name: str, value: float, if_undefined: str) -> str:
 def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> None:
     """The staircases of some queries."""
     is_named = len(queries) <= _MOST_NAMED
-    style: dict[str, Any] = {"linewidth": 1.0} if is_named else {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
+    style = {"linewidth": 1.0} if is_named else MANY
     for query in queries:
         precision, recall = results.precision_recall(query)
         best = precision.flip(0).cummax(0).values.flip(0)
         said = _in_words("map", float(results.average_precision[query]), "undefined: no right answer")
-        said = said.removeprefix("m")  # of one query
+        # The mean of one query is no mean.
+        label = labeled(f"query {results.name_of(query)}", said.removeprefix("m")) if is_named else None
         # Each height holds up to its recall, the first one from recall 0 on.
-        corners = [
-            torch.cat([first, 100 * values]).cpu()
-            for first, values in ((recall[:1] * 0, recall), (best[:1] * 100, best))
-        ]
-        label = labeled(f"query {results.name_of(query)}", said) if is_named else None
-        ax.plot(*corners, drawstyle="steps-pre", label=label, **style)
+        x, y = (100 * torch.cat(values).cpu() for values in ((recall[:1] * 0, recall), (best[:1], best)))
+        ax.plot(x, y, drawstyle="steps-pre", label=label, **style)
 
 
 def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> Plotted:
@@ -133,33 +126,22 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
         ModuleNotFoundError: matplotlib is not installed.
     """
     ax = new_axes() if ax is None else ax
-    named = by_name(curves)
+    named = {name: curve.detach().cpu().reshape(-1) for name, curve in by_name(curves).items()}
+    rises = [_LEAST_RANKS]
     for name, curve in named.items():
-        percent = 100 * curve.detach().cpu().double().reshape(-1)
-        label = labeled(name, _in_words("rank_1", float(curve.reshape(-1)[0]), _NO_QUERY))
-        ax.plot(range(1, len(percent) + 1), percent.numpy(), marker="o", markersize=3, label=label)
-    max_rank = max(len(curve.reshape(-1)) for curve in named.values())
-    last = min(max_rank, max([_LEAST_RANKS, *map(_last_rise, named.values())]))
+        label = labeled(name, _in_words("rank_1", float(curve[0]), _NO_QUERY))
+        ax.plot(range(1, len(curve) + 1), (100 * curve.double()).numpy(), marker="o", markersize=3, label=label)
+        rises += (2 + (curve.diff() > 0).nonzero()[:, 0]).tolist()
+    max_rank = max(map(len, named.values()))
+    last = min(max_rank, max(rises))
     words = "rank" if last == max_rank else f"rank (no change from {last} to {max_rank})"
     ax.set(xlabel=words, ylabel="identification rate (%)", title="Cumulative matching characteristic")
-    margin = max(0.5, 0.03 * last)
-    ax.set(xlim=(1 - margin, last + margin), xticks=_rank_ticks(last))
+    # Rank 1, the most read one, and some ten round ranks.
+    margin, step = max(0.5, 0.03 * last), 1 if last <= 10 else 5 * max(1, last // 50)
+    ax.set(xlim=(1 - margin, last + margin), xticks=[1, *range(max(2, step), last + 1, step)])
     in_percent(ax, "y")
-    ax.grid(alpha=0.3)
     ax.legend(loc="best")
     return ax.figure, ax
-
-
-def _last_rise(curve: Tensor) -> int:
-    """The rank of the last rise of a curve; 0 if it has one value throughout."""
-    rises = (curve.reshape(-1).diff() > 0).nonzero()
-    return 2 + int(rises[-1]) if len(rises) else 0
-
-
-def _rank_ticks(max_rank: int) -> list[int]:
-    """Rank 1, the most read one, and some ten round ranks."""
-    step = 1 if max_rank <= 10 else 5 * max(1, max_rank // 50)
-    return [1, *range(step if step > 1 else 2, max_rank + 1, step)]
 
 
 def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults], *, ax: Axes | None = None) -> Plotted:
@@ -176,42 +158,31 @@ def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults],
     """
     named = by_name(results)
     ax = new_axes() if ax is None else ax
-    lasts = _last_ranks(named.values())
+    # The last rank of each bin, up to the bin of the last candidate.
+    num_candidates = max([1, *(int(each.num_candidates.amax()) for each in named.values() if len(each.num_candidates))])
+    lasts = [last for before, last in pairwise((0, *_BINS.values())) if before < num_candidates]
     width = _WIDTH / max(1, len(named))
     highest = _STEP
     for place, (name, each) in enumerate(named.items()):
         left = [number + width * (place - (len(named) - 1) / 2) for number in range(len(lasts))]
         percent = 100 * _shares(each, lasts)
         highest = max(highest, _STEP * math.ceil(float(percent.nan_to_num().max()) / _STEP))
-        bars = ax.bar(left, percent.nan_to_num().numpy(), width, label=labeled(name, _num_with_positive(each)))
+        total, num_without = len(each.first_rank), int(each.first_rank.isnan().sum())
+        label = labeled(name, f"{total - num_without:,} of {total:,}" if total else _NO_QUERY)
+        bars = ax.bar(left, percent.nan_to_num().numpy(), width, label=label)
         if len(named) == 1 and not bool(percent.isnan().any()):
             ax.bar_label(bars, [f"{value:.1f}" for value in percent.tolist()], fontsize="x-small", padding=1)
     ax.set(xlabel="rank of the first right answer", ylabel="valid queries (%)", title="First right answers")
-    names = [_range(before + 1, last) for before, last in pairwise((0, *lasts))]
-    ax.set(xticks=range(len(lasts)), xticklabels=names, xlim=(-0.6, len(lasts) - 0.4))
+    ax.set(xticks=range(len(lasts)), xticklabels=[*_BINS][: len(lasts)], xlim=(-0.6, len(lasts) - 0.4))
     ax.set(ylim=(0, 1.08 * highest))  # there is room for a number on the highest bar
     ax.tick_params(axis="x", labelsize="small")
     ax.grid(axis="y", alpha=0.3)
     ax.set_axisbelow(True)
     # Inside, for names of bins need the whole width, and bars are seldom high on the right.
-    add_legend(ax, is_own=False, title="queries with a right answer", loc="upper right")
-    return ax.figure, ax
+    return with_legend(ax, is_own=False, title="queries with a right answer", loc="upper right")
 
 
-def _last_ranks(named: Iterable[RetrievalResults]) -> list[float]:
-    """The last rank of each bin, up to the bin of the last candidate."""
-    num_candidates = max((int(each.num_candidates.amax()) for each in named if len(each.num_candidates)), default=0)
-    return [last for before, last in pairwise((0, *_LAST_RANKS)) if before < max(1, num_candidates)]
-
-
-def _range(first: float, last: float) -> str:
-    if last == math.inf:
-        return f"> {first - 1}"
-    name = f"{last}" if first == last else f"{first}-{last}"
-    return name.replace("-", "-\n") if len(name) >= _WIDE else name
-
-
-def _shares(results: RetrievalResults, lasts: list[float]) -> Float[Tensor, " bins"]:
+def _shares(results: RetrievalResults, lasts: list[float]) -> Tensor:
     """Share of the valid queries in each bin; NaN without any."""
     ranks = results.first_rank.cpu().double()
     weight = torch.ones_like(ranks) if results.weight is None else results.weight.cpu().double()
@@ -219,9 +190,3 @@ def _shares(results: RetrievalResults, lasts: list[float]) -> Float[Tensor, " bi
     bins = torch.searchsorted(torch.tensor(lasts, dtype=torch.float64, device="cpu"), ranks[is_valid])
     counts = bins.bincount(weights=weight[is_valid], minlength=len(lasts))
     return counts[: len(lasts)] / counts.sum()  # an answer that a list lacks is in no bin
-
-
-def _num_with_positive(results: RetrievalResults) -> str:
-    """The number of queries with a right answer, in words."""
-    total, num_without = len(results.first_rank), int(results.first_rank.isnan().sum())
-    return _NO_QUERY if total == 0 else f"{total - num_without:,} of {total:,}"

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Identification
 from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 
-from .axes import Plotted, add_legend_below, by_name, in_log_percent, in_percent, labeled, new_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Percent = NDArray[np.float64]
+from .axes import Axes, Plotted, by_name, in_log_percent, in_percent, labeled, new_axes, with_legend
 
 _STEPS = 200  # points of a line that is straight between two rates, over their logarithms
 _LEAST = 1e-3  # axes go down to it however few pairs there are
@@ -42,16 +38,14 @@ def plot_roc(verification: Verification | Mapping[str, Verification], *, ax: Axe
     ax = new_axes() if ax is None else ax
     least = _least(each.num_impostors for each in named.values())
     for name, each in named.items():
-        far, tar = _line(each, least, _LEAST)
-        ax.plot(far, tar, label=labeled(name, _rate_in_words("AUC", each, Verification.area_under_curve)))
+        label = labeled(name, _rate_in_words("AUC", each, each.area_under_curve()))
+        ax.plot(*_line(each, least, _LEAST), label=label)
     chance = np.geomspace(least, 100, _STEPS)
     ax.plot(chance, chance, label="chance", **_FAINT)
     ax.set(xlabel="false accept rate (%)", ylabel="true accept rate (%)", title="Receiver operating characteristic")
     in_percent(ax, "y")
     in_log_percent(ax, "x", least)
-    ax.grid(alpha=0.3)
-    add_legend_below(ax, is_own=is_own, loc="lower right")
-    return ax.figure, ax
+    return with_legend(ax, is_own=is_own, is_below=True, loc="lower right")
 
 
 def plot_det(verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None) -> Plotted:
@@ -74,19 +68,18 @@ def plot_det(verification: Verification | Mapping[str, Verification], *, ax: Axe
     least_frr = _least(each.num_genuine for each in named.values())
     for name, each in named.items():
         far, tar = _line(each, least_far, least_frr)
-        label = labeled(name, _rate_in_words("EER", each, lambda one: one.equal_error_rate().rate))
+        rate = each.equal_error_rate().rate
+        label = labeled(name, _rate_in_words("EER", each, rate))
         (line,) = ax.plot(far, np.maximum(100 - tar, least_frr), label=label)
-        rate = 100 * float(each.equal_error_rate().rate)
-        if rate >= max(least_far, least_frr):
-            ax.plot(rate, rate, marker="o", color=line.get_color())
+        percent = 100 * float(rate)
+        if percent >= max(least_far, least_frr):
+            ax.plot(percent, percent, marker="o", color=line.get_color())
     ends = max(least_far, least_frr), 100
     ax.plot(ends, ends, label="FAR = FRR", **_FAINT)
     ax.set(xlabel="false accept rate (%)", ylabel="false reject rate (%)", title="Detection error tradeoff")
     in_log_percent(ax, "x", least_far)
     in_log_percent(ax, "y", least_frr)
-    ax.grid(alpha=0.3)
-    add_legend_below(ax, is_own=is_own, loc="lower left")
-    return ax.figure, ax
+    return with_legend(ax, is_own=is_own, is_below=True, loc="lower left")
 
 
 def plot_tpir(
@@ -122,9 +115,7 @@ def plot_tpir(
     ax.set_title("Open-set identification" + f", within rank {rank}" * (rank > 1))
     in_percent(ax, "y")
     in_log_percent(ax, "x", least)
-    ax.grid(alpha=0.3)
-    add_legend_below(ax, is_own=is_own, loc="lower right")
-    return ax.figure, ax
+    return with_legend(ax, is_own=is_own, is_below=True, loc="lower right")
 
 
 def _least(numbers: Iterable[int]) -> float:
@@ -133,19 +124,23 @@ def _least(numbers: Iterable[int]) -> float:
     return min(_LEAST, 10.0 ** math.floor(math.log10(0.5 / most))) * 100 if most else _LEAST * 100
 
 
-def _rate_in_words(name: str, verification: Verification, rate: Callable[[Verification], Any]) -> str:
+def _rate_in_words(name: str, verification: Verification, rate: Tensor) -> str:
     if not verification.num_genuine:
         return "undefined: no genuine pair"
-    return f"{name} {100 * float(rate(verification)):.2f} %" if verification.num_impostors else "undefined: no impostor"
+    return f"{name} {100 * float(rate):.2f} %" if verification.num_impostors else "undefined: no impostor"
 
 
-def _line(verification: Verification, least_far: float, least_frr: float) -> tuple[Percent, Percent]:
+def _line(verification: Verification, least_far: float, least_frr: float) -> tuple[NDArray[Any], NDArray[Any]]:
     """FAR and TAR along the curve in percent, from the FAR `least_far` on, with points between distant corners."""
     roc = verification.roc()
     far, tar = (100 * rates.cpu().numpy() for rates in (roc.false_accept_rate, roc.true_accept_rate))
     if np.isnan(far).any() or np.isnan(tar).any():
         return far[:0], tar[:0]
-    far, tar = _without_middles(far, tar)
+    # Corners inside of a step are left out, and each is joined to its neighbors by points on the line between them.
+    is_level, is_upright = (
+        np.pad((values[1:-1] == values[:-2]) & (values[1:-1] == values[2:]), 1) for values in (tar, far)
+    )
+    far, tar = (values[~(is_level | is_upright)] for values in (far, tar))
     far_between = np.geomspace(least_far, 100, _STEPS)
     tar_between = 100 - np.geomspace(least_frr, 100, _STEPS)[::-1]
     all_far = np.concatenate([far, far_between, np.interp(tar_between, tar, far)])
@@ -153,15 +148,6 @@ def _line(verification: Verification, least_far: float, least_frr: float) -> tup
     order = np.lexsort((all_tar, all_far))  # the curve rises
     order = order[all_far[order] >= least_far]
     return all_far[order], all_tar[order]
-
-
-def _without_middles(far: Percent, tar: Percent) -> tuple[Percent, Percent]:
-    """The same line without the corners inside its steps."""
-    is_level, is_upright = (
-        np.pad((values[1:-1] == values[:-2]) & (values[1:-1] == values[2:]), 1) for values in (tar, far)
-    )
-    is_corner = ~(is_level | is_upright)
-    return far[is_corner], tar[is_corner]
 
 
 def plot_scores(
@@ -190,7 +176,6 @@ def plot_scores(
         ValueError: one of them is outside [0, 1].
     """
     edges = histogram.edges.cpu().numpy()
-    thresholds = [] if verification is None else _thresholds(verification, far)
     is_own, ax = ax is None, new_axes() if ax is None else ax
     both = {"impostor": histogram.num_impostors, "genuine": histogram.num_genuine}
     for (name, counts), color in zip(both.items(), ("tab:orange", "tab:blue"), strict=True):
@@ -199,34 +184,21 @@ def plot_scores(
         label = f"{total:,} {name} pairs" if total else f"no {name} pair"
         ax.stairs(shares, edges, baseline=_LEAST_PERCENT, fill=True, color=color, alpha=0.25)
         ax.stairs(shares, edges, baseline=_LEAST_PERCENT, color=color, label=label)
-    for (threshold, label), dashes in zip(thresholds, cycle(_DASHES), strict=False):
-        ends = [_LEAST_PERCENT, 100] if edges[0] <= threshold <= edges[-1] else []
-        said = label + _where(threshold, edges[0], edges[-1])
+    rates: Iterable[tuple[float, float, float]] = ()
+    if verification is not None:
+        rates = zip(
+            far, verification.threshold_at_far(far).tolist(), verification.tar_at_far(far).tolist(), strict=True
+        )
+    for (rate, threshold, tar), dashes in zip(rates, cycle(_DASHES), strict=False):
+        said, is_inside = f"TAR {_percent(tar)} at FAR {100 * rate:g} %", edges[0] <= threshold <= edges[-1]
+        if not is_inside and not math.isnan(threshold):
+            said += ", no threshold" if threshold == math.inf else f", at score {threshold:.4g}"
+        ends = [_LEAST_PERCENT, 100] if is_inside else []
         ax.plot([threshold] * len(ends), ends, color="black", linewidth=1, linestyle=dashes, label=said)
     ax.set(xlabel="score", ylabel="share of pairs per bin (%)", title="Scores of genuine and impostor pairs")
     ax.set_xlim(edges[0], edges[-1])
     in_log_percent(ax, "y", _LEAST_PERCENT)
-    ax.grid(alpha=0.3)
-    add_legend_below(ax, is_own=is_own, loc="upper left")
-    return ax.figure, ax
-
-
-def _thresholds(verification: Verification, far: Sequence[float]) -> list[tuple[float, str]]:
-    """The threshold of each rate, NaN or infinity where there is none, and its label."""
-    thresholds, accepted = (
-        values.tolist() for values in (verification.threshold_at_far(far), verification.tar_at_far(far))
-    )
-    return [
-        (threshold, f"TAR {_percent(tar)} at FAR {100 * rate:g} %")
-        for threshold, tar, rate in zip(thresholds, accepted, far, strict=True)
-    ]
-
-
-def _where(threshold: float, low: float, high: float) -> str:
-    """The end of the label of a threshold that is not drawn."""
-    if math.isnan(threshold) or low <= threshold <= high:
-        return ""
-    return ", no threshold" if threshold == math.inf else f", at score {threshold:.4g}"
+    return with_legend(ax, is_own=is_own, is_below=True, loc="upper left")
 
 
 def _percent(rate: float) -> str:

@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.detection.curves import best_f1
 from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS, ClassAverages
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.named_numbers import aligned
 
 _COUNTS = ("ground truths", "detections")
 _LIMITED = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
@@ -190,11 +191,7 @@ def table(numbers: Mapping[str, Mapping[str, float | int]]) -> str:
     cells = [["class", *columns]]
     for name, row in numbers.items():
         cells.append([_cut(name), *(_cell(column, value) for column, value in row.items())])
-    # Names on the left, numbers on the right of their columns.
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in cells
-    )
+    return "\n".join(aligned(cells))
 
 
 def _cut(name: str) -> str:

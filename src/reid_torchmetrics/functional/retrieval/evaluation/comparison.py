@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.named_numbers import NEVER, ByName, in_words, json_safe, split_conventions
+from reid_torchmetrics.functional.named_numbers import NEVER, ByName, aligned, in_words, json_safe, split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report, title_of
@@ -170,10 +170,9 @@ class Comparison(SavedResults):
         titles = ["", a, b, f"{b} - {a}", f"{100 * self.level:g}% interval", "p", *["p Holm"] * has_holm]
         rows = [[*titles, "better", "worse", "equal"]]
         rows += [_cells(name, difference, has_holm=has_holm) for name, difference in self.differences.items()]
-        name_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
         moved = f"right at rank 1 in {b} only: {len(self.gained)} queries; in {a} only: {len(self.lost)}"
-        table = ["  ".join(["", name.ljust(name_width), *map(str.rjust, cells, widths)]) for name, *cells in rows]
-        return [*table, f"  {moved}" if self.protocol else "  better, worse and equal: classes"]
+        below = moved if self.protocol else "better, worse and equal: classes"
+        return [f"  {line}" for line in (*aligned(rows), below)]
 
 
 @runtime_checkable
