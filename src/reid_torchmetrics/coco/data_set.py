@@ -159,9 +159,10 @@ class COCO:
         """
         if data.ndim != 2 or data.shape[1] != 7:
             raise ValueError(f"`data` must have shape [results, 7]; got {[*data.shape]}.")
-        rows = zip(data[:, 0].astype(int).tolist(), data[:, 1:5].tolist(), *data[:, 5:].T.tolist(), strict=True)
-        keys = ("image_id", "bbox", "score", "category_id")
-        return [dict(zip(keys, (*row[:3], int(row[3])), strict=True)) for row in rows]
+        return [
+            {"image_id": int(image), "bbox": box, "score": score, "category_id": int(category)}
+            for image, *box, score, category in data.tolist()
+        ]
 
     def download(self, tarDir: str | None = None, imgIds: Ids = ()) -> None:
         """Raise: nothing is downloaded.

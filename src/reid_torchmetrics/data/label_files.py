@@ -15,7 +15,7 @@ import numpy as np
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
-from .array_names import FIELD_NAMES, Asked, as_label, as_roles, find_names, guessed, of_file
+from .array_names import FIELD_NAMES, Asked, Labels, as_label, as_labels, find_names, guessed, of_file
 
 _NUMBERED = r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"
 NAME_PATTERNS = {
@@ -25,6 +25,7 @@ NAME_PATTERNS = {
     "msmt17": r"(?:^|/)(?P<identity>\d+)_\d+_(?P<camera>\d+)_[^/]*$",
 }
 """for each benchmark how a file's name begins: the person or vehicle, and the camera"""
+_PLURALS = {"identity": "identities", "camera": "cameras"}
 
 
 def read_labels(
@@ -33,7 +34,7 @@ def read_labels(
     names: Mapping[str, str] | None = None,
     guesses: list[str] | None = None,
     used: set[str] | None = None,
-) -> dict[str, Array]:
+) -> Labels:
     """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
 
     Columns are found by the names that the field uses, such as `pid` and `camid`. Positions may be a pair of columns:
@@ -57,43 +58,34 @@ def read_labels(
             be the same; rows of unequal length; values that are neither whole numbers nor names, or other roles. The
             message is one line that names the file and the column.
     """
-    path, asked, keys = Path(path), Asked(names or {}, used=used), [key for key in FIELD_NAMES if key != "embeddings"]
+    path, asked = Path(path), Asked(names or {}, used=used)
     columns = read_arrays(path, _TABLES | FORMATS)
     with of_file(path):
-        if UNNAMED in columns:
-            asked.check_all_in(path, (), keys)
-            if np.ndim(columns[UNNAMED]) == 2 and 1 not in np.shape(columns[UNNAMED]):
-                rule = "an array without a name must be identities [N]; positions and others have names, as in .npz"
-                raise ValueError(f"{rule}; got {[*np.shape(columns[UNNAMED])]}.")
-            return {"identities": as_label("identities", "identities", columns[UNNAMED])}
         columns = _with_positions(columns, asked.names)
-    chosen = find_names(path, keys, columns, asked)
+    chosen = find_names(path, [key for key in FIELD_NAMES if key != "embeddings"], columns, asked, alone="identities")
+    shape = np.shape(columns.get(UNNAMED, ()))
+    if len(shape) == 2 and 1 not in shape:
+        rule = "an array without a name must be identities [N]; positions and others have names, as in .npz"
+        raise refused(path, rule, [*shape])
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
     if guesses is not None:
         guesses += guessed(path, chosen, asked.names)
-    labels, length = dict[str, Array](), None
-    with of_file(path):
-        for key, name in chosen.items():
-            labels[key] = (
-                as_roles(name, columns[name], length) if key == "roles" else as_label(key, name, columns[name], length)
-            )
-            length = len(labels[key])
-    return labels
+    return as_labels(path, chosen, columns)
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file, strict=True)
         header = [name.strip() for name in next(rows, [])]
-        cells = []
-        for row in rows:
-            if row and len(row) != len(header):
-                raise ValueError(f"{len(row)} cells for {len(header)} names in line {rows.line_num}")
-            cells += [row] if row else []
+        cells = [(rows.line_num, row) for row in rows if row]  # a blank line is none
+    for line, row in cells:
+        if len(row) != len(header):
+            raise ValueError(f"{len(row)} cells for {len(header)} names in line {line}")
     if not cells or len(set(header)) < len(header):
         raise ValueError(f"{len(cells)} rows of {', '.join(header) or 'nothing'}")
-    return {name: _parsed(column) for name, column in zip(header, zip(*cells, strict=True), strict=True)}
+    columns = zip(*(row for _, row in cells), strict=True)
+    return {name: _parsed(column) for name, column in zip(header, columns, strict=True)}
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
@@ -111,10 +103,10 @@ _TABLES: dict[str, Format] = {
 
 def _parsed(texts: Sequence[str]) -> Array:
     """Integers or floats if all texts are, else strings."""
-    if not any("_" in text for text in texts):  # Python reads 1_2 as 12
-        for dtype in (np.int64, np.float64):
-            with suppress(ValueError, OverflowError):
-                return np.array(texts, dtype=dtype)
+    is_name = any("_" in text for text in texts)  # Python reads 1_2 as 12
+    for dtype in () if is_name else (np.int64, np.float64):
+        with suppress(ValueError, OverflowError):
+            return np.array(texts, dtype=dtype)
     return np.array(texts, dtype=str)
 
 
@@ -128,7 +120,7 @@ def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[s
     return columns
 
 
-def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "market1501") -> dict[str, Array]:
+def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "market1501") -> Labels:
     r"""Identities and cameras from the names of files.
 
     Args:
@@ -149,20 +141,19 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
     """
     try:
         expression = re.compile(NAME_PATTERNS.get(pattern, pattern))
-        fits = {"identity"} <= expression.groupindex.keys() <= {"identity", "camera"}
+        fits = {"identity"} <= expression.groupindex.keys() <= _PLURALS.keys()
     except re.error:
         fits = False
     if not fits:
         rule = f"one of {', '.join(NAME_PATTERNS)}, or a regular expression with groups `identity` and `camera`"
         raise ValueError(f"`pattern` must be {rule}; got {pattern!r}.")
-    columns: dict[str, list[str]] = {name: [] for name in expression.groupindex}
+    rows = []
     for path in paths:
-        found = expression.search(PurePath(path).as_posix())
-        if found is None or not all(found.groupdict().values()):
+        match = expression.search(PurePath(path).as_posix())
+        if match is None or not all(match.groupdict().values()):
             raise ValueError(f"`paths` must have the pattern {pattern!r} in each name; got {str(fspath(path))!r}.")
-        for name, text in found.groupdict().items():
-            columns[name].append(text)
-    if not columns["identity"]:
+        rows.append(match.groupdict())
+    if not rows:
         raise ValueError("`paths` must not be empty; got none.")
-    plural = {"identity": "identities", "camera": "cameras"}
-    return {plural[name]: as_label(plural[name], name, _parsed(texts)) for name, texts in columns.items()}
+    columns = {name: _parsed([row[name] for row in rows]) for name in expression.groupindex}
+    return {_PLURALS[name]: as_label(_PLURALS[name], name, column) for name, column in columns.items()}

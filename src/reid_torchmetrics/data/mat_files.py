@@ -38,13 +38,14 @@ def read_mat(path: Path) -> dict[str, Array]:
         raise ValueError(f"a header of {contents[:20].tobytes()!r}")
     arrays = {}
     for kind, matrix in _elements(contents[_HEADER:], order):
-        if kind == _MATRIX:
-            (_, flags), (_, shape), (_, name), *parts = _elements(matrix, order)
-            flag = int(flags.view(f"{order}u4")[0])
-            if flag & 0xFF in _CLASSES and not flag & _COMPLEX and len(name):
-                ((numbers, values),) = parts
-                array = values.view(order + _NUMBERS[numbers]).astype(order + _CLASSES[flag & 0xFF], copy=False)
-                arrays[name.tobytes().decode()] = array.reshape(shape.view(f"{order}i4"), order="F")
+        if kind != _MATRIX:
+            continue
+        (_, flags), (_, shape), (_, name), *parts = _elements(matrix, order)
+        flag = int(flags.view(f"{order}u4")[0])
+        if flag & 0xFF in _CLASSES and not flag & _COMPLEX and len(name):
+            ((numbers, values),) = parts
+            array = values.view(order + _NUMBERS[numbers]).astype(order + _CLASSES[flag & 0xFF], copy=False)
+            arrays[name.tobytes().decode()] = array.reshape(shape.view(f"{order}i4"), order="F")
     return arrays
 
 

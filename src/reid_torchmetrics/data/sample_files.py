@@ -17,8 +17,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import Array
 
-from .array_files import FORMATS, UNNAMED, read_arrays, refused
-from .array_names import FIELD_NAMES, Asked, as_label, as_roles, find_names, guessed, of_file
+from .array_files import FORMATS, read_arrays, refused
+from .array_names import FIELD_NAMES, Asked, Labels, as_labels, find_names, guessed, of_file
 
 _KINDS = {"i": "", "f": "", "U": " as strings"}
 _PARTS = re.compile(r"(\d+)")
@@ -33,7 +33,7 @@ class SampleFile:
     """as opened"""
     embeddings: Array | Tensor
     """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be"""
-    labels: dict[str, Array]
+    labels: Labels
     """what the file has of its N samples, by the names that `evaluate` and the metrics know: int64, or strings
     for `number_identities`; `positions` float64 [N, 1 to 3]"""
     guesses: tuple[str, ...]
@@ -104,26 +104,22 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[
 
 def _open(path: Path, asked: Asked) -> SampleFile:
     arrays = read_arrays(path)
-    if UNNAMED in arrays:
-        asked.check_all_in(path, (), _ARRAYS)
-        chosen, arrays = {"embeddings": "embeddings"}, {"embeddings": arrays[UNNAMED]}
-    else:
-        chosen = find_names(path, _ARRAYS, arrays, asked)
+    chosen = find_names(path, _ARRAYS, arrays, asked, alone="embeddings")
     if "embeddings" not in chosen:
         came = ", ".join(f"`{name}`" for name in arrays) or "none"
         raise refused(path, "an array must be the embeddings by its name, or be said to be by `names`", came)
+    if "roles" in chosen and np.ndim(arrays[chosen["roles"]]) == 0:  # one word about the whole file
+        del chosen["roles"]
+    guesses = tuple(guessed(path, chosen, asked.names))
+    name = chosen.pop("embeddings")
+    embeddings = arrays[name]
     with of_file(path):
-        name = chosen.pop("embeddings")
-        checked, embeddings = _checks.embeddings(name, arrays[name]), arrays[name]
-        if not isinstance(embeddings, np.ndarray):
+        checked = _checks.embeddings(name or "embeddings", embeddings)
+        if not isinstance(embeddings, np.ndarray):  # NumPy has no bfloat16
             embeddings = checked if checked.dtype == torch.bfloat16 else checked.detach().numpy()
-        if "roles" in chosen and np.ndim(arrays[chosen["roles"]]) == 0:  # one word about the whole file
-            del chosen["roles"]
-        guesses = tuple(guessed(path, {"embeddings": name, **chosen}, asked.names))
-        given = chosen.pop("roles", None)
-        is_query = None if given is None else as_roles(given, arrays[given], len(checked))
-        labels = {key: as_label(key, label, arrays[label], len(checked)) for key, label in chosen.items()}
-    return SampleFile(str(path), embeddings, labels, guesses, is_query)
+    labels = as_labels(path, chosen, arrays, len(checked))
+    roles = labels.pop("roles", None)
+    return SampleFile(str(path), embeddings, labels, guesses, roles)
 
 
 def _form(file: SampleFile) -> str:

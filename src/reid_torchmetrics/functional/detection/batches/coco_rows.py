@@ -196,18 +196,11 @@ def _find_images(rows: Sequence[dict[str, Any]], path: str, images: Sequence[Row
         guesses.append(f"{path}: `image_id` as `file_name` without suffix")
 
 
-def _by_image(
-    rows: Iterable[Row], path: str, images: Iterable[Row], categories: Collection[Any]
-) -> dict[Any, list[Row]]:
+def _by_image(rows: list[Any], path: str, images: list[Any], categories: Collection[Any]) -> dict[Any, list[Row]]:
     """The rows of each image by its id, checked."""
     by_image: dict[Any, list[Row]] = {image["id"]: [] for image in images}
     for row in rows:
-        for key, (default, is_kept, rule) in _FIELDS.items():
-            value = row.get(key, default)
-            if not is_kept(value):
-                came = rule.format(value=value, image=row.get("image_id"))
-                raise ValueError(f"`{path}` must have {came}.")
-        _check_ids(row, path, by_image, categories)
+        _check_row(row, path, by_image, categories)
         by_image[row["image_id"]].append(row)
     return by_image
 
@@ -238,8 +231,12 @@ _FIELDS: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
 """what a row that lacks a field is read to have, what the field may be, and how a message says it"""
 
 
-def _check_ids(row: Row, path: str, images: Collection[Any], categories: Collection[Any]) -> None:
-    """Raise unless a row is of an image and, if there are any, of a category of the data set."""
+def _check_row(row: Row, path: str, images: Collection[Any], categories: Collection[Any]) -> None:
+    """Raise unless a row has its fields, and is of an image and, if there are any, of a category of the data set."""
+    for key, (default, is_kept, rule) in _FIELDS.items():
+        value = row.get(key, default)
+        if not is_kept(value):
+            raise ValueError(f"`{path}` must have {rule.format(value=value, image=row.get('image_id'))}.")
     image, label = row["image_id"], row.get("category_id", 0)
     if image not in images:
         came = f"one of image {image!r}; ids of the data set: {_listed(images)}"
