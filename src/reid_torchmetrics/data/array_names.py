@@ -58,16 +58,6 @@ class Asked:
         if self.role is not None:
             _checks.one_of("role", self.role, _PREFIXES)
 
-    def check_all_in(self, path: Path, available: Collection[str], keys: Collection[str]) -> None:
-        """Raise unless a file has all arrays in `names`, or note what it has; `keys` are the arrays of such files."""
-        for key, name in self.names.items():
-            if self.used is not None and key in keys and name in available:
-                self.used.add(key)
-            elif self.used is None and key not in keys:
-                raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
-            elif self.used is None and name not in available:
-                raise refused(path, f"`{name}`, named as {key}, must be in the file", _listed(available))
-
 
 def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked: Asked, alone: str) -> dict[str, str]:
     """The array that is each of the `keys`, where there is one: as asked for, ours, or the only one that may be.
@@ -78,10 +68,16 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
         ValueError: a file without an array that is asked for, or with several that may be the same.
     """
     named = [name for name in arrays if name != UNNAMED]
-    asked.check_all_in(path, named, keys)
+    for key, name in asked.names.items():
+        if asked.used is not None and key in keys and name in named:
+            asked.used.add(key)
+        elif asked.used is None and key not in keys:
+            raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
+        elif asked.used is None and name not in named:
+            raise refused(path, f"`{name}`, named as {key}, must be in the file", _listed(named))
     if UNNAMED in arrays:
         return {alone: UNNAMED}
-    sides = [asked.role] if asked.role else [*_PREFIXES]
+    sides = [asked.role] if asked.role else _PREFIXES
     prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
     chosen = dict[str, str]()
     for key in keys:
@@ -146,7 +142,7 @@ def as_label(key: str, name: str, given: Any, length: int | None = None) -> Arra
     wanted = {"positions": "numbers", "index": "whole numbers"}.get(key, "whole numbers or strings")
     if values.dtype.kind not in ("iufUS" if wanted.endswith("strings") else "iuf"):
         raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")
-    if key == "positions":
+    if key == "positions":  # before rows become vectors: [1, 2] is one position, not two labels
         return _checks.positions(name, values, length).numpy()
     values = labels = _as_vector(name, values, length)
     if values.dtype.kind in "US":

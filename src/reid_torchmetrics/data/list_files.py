@@ -62,6 +62,7 @@ def read_retrieved(path: str | PathLike[str]) -> Any:
         return neighbors
     if path.suffix.lower() == ".json":
         return _read_json(path)
+    # Runs have any suffix, or none: the first line says what it is.
     _, first = next(text_lines(path), ("", ""))
     return _read_table(path, *_RUN) if len(first.split()) > 1 else _read_items(path)
 
@@ -129,6 +130,7 @@ def _read_table(
 
 
 def _read_json(path: Path) -> Any:
+    # Python would keep the last of two lists of the same name, and drop the first in silence.
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
             raise ValueError(f"a name that stands twice among {[name for name, _ in pairs][:5]}")
@@ -163,7 +165,7 @@ class _PickledDtype:
     def __init__(self, code: str, *_: object) -> None:
         if not re.fullmatch("[iuf][1248]", code):
             raise ValueError(f"an array of dtype {code!r}")
-        self.code, self.order = code, "<"
+        self.code, self.order = code, "<"  # as pickled, but for what `__setstate__` is told
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.order = ">" if state[1] == ">" else "<"
@@ -187,6 +189,7 @@ class _SafeUnpickler(pickle.Unpickler):
     """Reads containers, strings, numbers, and arrays of numbers as lists; no class or function of the file's choice."""
 
     def find_class(self, module: str, name: str) -> Any:
+        # What NumPy 1 and 2 and Python 2 and 3 name in pickles of any protocol.
         known = {
             "numpy.dtype": _PickledDtype,
             "numpy.ndarray": _PickledArray,
@@ -214,6 +217,7 @@ def _read_revisited(saved: Any, *, by_name: bool) -> dict[Any, dict[str, list[An
     items, queries, truth = (saved[name] for name in ("imlist", "qimlist", "gnd"))
     if not len({*queries}) == len(queries) == len(truth):
         raise ValueError(f"{len(truth)} lists for {len({*queries})} queries")
+    # `bbx` is the box of the query in its image.
     lists = [{name: [*places] for name, places in each.items() if name != "bbx"} for each in truth]
     named = [{name: [_item(items, place) for place in each[name]] for name in each} for each in lists]
     return dict(zip(queries, named, strict=True)) if by_name else dict(enumerate(lists))

@@ -42,6 +42,7 @@ def read_mat(path: Path) -> dict[str, Array]:
             continue
         (_, flags), (_, shape), (_, name), *parts = _elements(matrix, order)
         flag = int(flags.view(f"{order}u4")[0])
+        # Numbers of a class are stored in the smallest type that has all of them.
         if flag & 0xFF in _CLASSES and not flag & _COMPLEX and len(name):
             ((numbers, values),) = parts
             array = values.view(order + _NUMBERS[numbers]).astype(order + _CLASSES[flag & 0xFF], copy=False)
@@ -68,4 +69,4 @@ def _elements(data: Array, order: str) -> Iterator[tuple[int, Array]]:
             yield from _elements(np.frombuffer(zlib.decompress(data[start:place].tobytes()), np.uint8), order)
         else:
             yield kind, data[start:place]
-            place = -(-place // _TAG) * _TAG
+            place = -(-place // _TAG) * _TAG  # elements begin at multiples of 8 bytes

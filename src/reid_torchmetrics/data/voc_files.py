@@ -50,6 +50,7 @@ def read_voc(
     """
     labels = {name: label for label, name in enumerate(class_names)}
     documents = sorted(files_in(annotations, ".xml"), key=lambda path: path.stem)
+    # Images are those with a document: without objects they have one, too.
     target = [_ground_truths(path, labels) for path in documents]
     columns: dict[str, dict[str, list[Any]]] = {
         path.stem: {"boxes": [], "scores": [], "labels": []} for path in documents
@@ -90,6 +91,7 @@ def _ground_truths(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
         objects = ET.parse(path).getroot().findall("object")  # noqa: S314 - annotations of one's own data
         names = [_text(each, "name") for each in objects]
         boxes = [[float(_text(each, f"bndbox/{edge}")) for edge in _EDGES] for each in objects]
+        # Not all documents have the flag.
         difficult = [int(each.findtext("difficult", "0")) != 0 for each in objects]
     except (ET.ParseError, ValueError) as error:
         came = f"{path}: {error}"

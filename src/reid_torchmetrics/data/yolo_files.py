@@ -86,6 +86,7 @@ def _size(sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None, name: s
 
 def _read(argument: str, folder: str | PathLike[str]) -> dict[str, list[_Object]]:
     """The objects of each image that has a file."""
+    # In order of names, so that an error is the same on any disk.
     return {
         path.stem: [_object(argument, line, where) for where, line in text_lines(path)]
         for path in sorted(files_in(folder, ".txt"))

@@ -213,18 +213,18 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, (int, float)) and value % 1 == 0
 
 
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) or _is_whole(value)
+
+
+def _is_box(value: object) -> bool:  # `bbox: []` stands for none
+    return not value or (isinstance(value, list) and len(value) == 4 and all(map(_is_number, value)))
+
+
 _FIELDS: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
-    "bbox": (
-        None,
-        lambda box: not box or (isinstance(box, list) and len(box) == 4 and all(map(_is_number, box))),
-        "four numbers as `bbox`; got {value!r} for image {image!r}",
-    ),
+    "bbox": (None, _is_box, "four numbers as `bbox`; got {value!r} for image {image!r}"),
     "score": (0, _is_number, "numbers as `score`; got {value!r}"),
-    "image_id": (
-        None,
-        lambda image: isinstance(image, str) or _is_whole(image),
-        "whole numbers or names as `image_id`; got {value!r}",
-    ),
+    "image_id": (None, _is_id, "whole numbers or names as `image_id`; got {value!r}"),
     "category_id": (0, _is_whole, "whole numbers as `category_id`; got {value!r}"),
     "area": (0, lambda area: not area < 0, "areas of at least 0; got {value!r} for image {image!r}"),
 }
@@ -261,7 +261,7 @@ def _shortened(value: Any) -> str:
 def _add_boxes(results: Iterable[dict[str, Any]], images: Mapping[Any, Row]) -> None:
     """Give results without a box the box of their mask, as COCO's API does."""
     bare = [row for row in results if not row.get("bbox") and row.get("segmentation")]
-    masks = [_run_lengths(row, images[row["image_id"]]) for row in bare]
+    masks = [run_lengths(row, images[row["image_id"]]) for row in bare]
     for row, (_, box) in zip(bare, areas_and_boxes(masks), strict=True):
         row["bbox"] = box
 
@@ -291,7 +291,7 @@ def _columns(rows: Sequence[Row], image: Row, iou_type: Sequence[str], *, has_bo
     columns = image_dict(boxes=[row["bbox"] for row in rows]) if has_boxes else {}
     columns |= image_dict(labels=[row.get("category_id", 0) for row in rows])
     if "segm" in iou_type:
-        columns["masks"] = [_run_lengths(row, image) for row in rows]
+        columns["masks"] = [run_lengths(row, image) for row in rows]
     if "keypoints" in iou_type:
         points = torch.tensor([_given(row, "keypoints") for row in rows], dtype=torch.float64, device="cpu")
         columns["keypoints"] = points.view(len(rows), -1, 3) if rows else points
@@ -318,24 +318,11 @@ def _given(row: Row, key: str) -> Any:
     return row[key]
 
 
-def _run_lengths(row: Row, image: Row) -> dict[str, Any]:
-    """The mask of a row.
-
-    Raises:
-        ValueError: a row with neither a mask nor a box, or an image without size where masks are polygons.
-    """
-    if not row.get("bbox"):
-        _given(row, "segmentation")
-    lengths = run_lengths(row, image)
-    if lengths is None:
-        raise ValueError(f"`images` must have height and width where masks are polygons; got {dict(image)!r}.")
-    return lengths
-
-
-def run_lengths(row: Row, image: Row) -> dict[str, Any] | None:
+def run_lengths(row: Row, image: Row) -> dict[str, Any]:
     """The mask of a row as run lengths in any form, of its box where it has no mask.
 
-    None without either, or without height and width of the image where the mask is polygons.
+    Raises:
+        ValueError: neither, or an image without height and width where the mask is polygons or a box.
     """
     segmentation = row.get("segmentation")
     if "bbox" in row and (segmentation is None or not len(segmentation)):  # corners in the order of COCO's API
@@ -343,8 +330,11 @@ def run_lengths(row: Row, image: Row) -> dict[str, Any] | None:
         segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
     if isinstance(segmentation, Mapping):
         return dict(segmentation)
-    if segmentation is None or not {"height", "width"} <= image.keys():
-        return None
+    if segmentation is None:
+        came = f"the keys {', '.join(row)} in image {row['image_id']!r} for annotation {row.get('id', 'without an id')}"
+        raise ValueError(f"`annotations` must have a `segmentation` or a `bbox`; got {came}.")
+    if not {"height", "width"} <= image.keys():
+        raise ValueError(f"`images` must have height and width where masks are polygons; got {dict(image)!r}.")
     return RunLengths.from_polygons([segmentation], (image["height"], image["width"])).to_coco()[0]
 
 
