@@ -237,6 +237,7 @@ def test_no_file_is_longer_than_400_lines():
 
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
+    "data.array_names": "what arrays are called, and the labels that they hold; over 400 lines with their files",
     "data.mat_files": "a format of files, with its layout",
     "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.result_checks": "whether a file's values agree; over 400 lines with the results",

@@ -38,11 +38,7 @@ class COCO:
     """
 
     def __init__(self, annotation_file: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> None:
-        self.dataset: Any = {}
-        if isinstance(annotation_file, Mapping):
-            self.dataset = annotation_file
-        elif annotation_file is not None:
-            self.dataset = parsed(annotation_file)
+        self.dataset: Any = _content({} if annotation_file is None else annotation_file)
         if not isinstance(self.dataset, Mapping):
             came = type(self.dataset).__name__
             also = "; `loadRes` reads results" if isinstance(self.dataset, list) else ""
@@ -52,17 +48,15 @@ class COCO:
     def createIndex(self) -> None:
         """Make the other attributes from `dataset`."""
         names = ("annotations", "images", "categories")
-        self.anns, self.imgs, self.cats = ({_given(row, "id", name): row for row in self._rows(name)} for name in names)
+        self.anns, self.imgs, self.cats = (
+            {_given(row, "id", name): row for row in self.dataset.get(name, [])} for name in names
+        )
         self.imgToAnns: dict[Any, list[Row]] = defaultdict(list)
         self.catToImgs: dict[Any, list[Any]] = defaultdict(list)
-        for row in self._rows("annotations"):
+        for row in self.dataset.get("annotations", []):
             self.imgToAnns[_given(row, "image_id", "annotations")].append(row)
             if "category_id" in row:
                 self.catToImgs[row["category_id"]].append(row["image_id"])
-
-    def _rows(self, name: str) -> list[Row]:
-        rows: list[Row] = self.dataset.get(name, [])
-        return rows
 
     def info(self) -> None:
         """Print what the data set says of itself."""
@@ -74,9 +68,8 @@ class COCO:
     ) -> list[Any]:
         """Ids of the annotations of some images and categories, with an area between two ends, crowds or not."""
         images, categories = _listed(imgIds), {*_listed(catIds)}
-        rows = (
-            [row for image in images for row in self.imgToAnns.get(image, ())] if images else self._rows("annotations")
-        )
+        of_images = [row for image in images for row in self.imgToAnns.get(image, ())]
+        rows = of_images if images else self.dataset.get("annotations", [])
         return [
             row["id"]
             for row in rows
@@ -88,7 +81,7 @@ class COCO:
     def getCatIds(self, catNms: Ids = (), supNms: Ids = (), catIds: Ids = ()) -> list[Any]:
         """Ids of the categories with some names, supercategories and ids."""
         wanted = {"name": _listed(catNms), "supercategory": _listed(supNms), "id": _listed(catIds)}
-        rows = self._rows("categories")
+        rows = self.dataset.get("categories", [])
         return [row["id"] for row in rows if all(not some or row[key] in some for key, some in wanted.items())]
 
     def getImgIds(self, imgIds: Ids = (), catIds: Ids = ()) -> list[Any]:
@@ -126,11 +119,7 @@ class COCO:
             IndexError: no results, as in pycocotools; what calls it catches that.
             ValueError: no list, or a result of an image that the data set does not have.
         """
-        rows: Any = resFile
-        if isinstance(resFile, (str, os.PathLike)):
-            rows = parsed(resFile)
-        elif isinstance(resFile, np.ndarray):
-            rows = self.loadNumpyAnnotations(resFile)
+        rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else _content(resFile)
         if not isinstance(rows, list):
             also = ": is it the data set?" if isinstance(rows, Mapping) else "."
             raise ValueError(f"`resFile` must hold a list of results; got a {type(rows).__name__}{also}")  # noqa: TRY004
@@ -159,9 +148,10 @@ class COCO:
         """
         if data.ndim != 2 or data.shape[1] != 7:
             raise ValueError(f"`data` must have shape [results, 7]; got {[*data.shape]}.")
-        rows = zip(data[:, 0].astype(int).tolist(), data[:, 1:5].tolist(), *data[:, 5:].T.tolist(), strict=True)
-        keys = ("image_id", "bbox", "score", "category_id")
-        return [dict(zip(keys, (*row[:3], int(row[3])), strict=True)) for row in rows]
+        return [
+            {"image_id": int(image), "bbox": box, "score": score, "category_id": int(category)}
+            for image, *box, score, category in data.tolist()
+        ]
 
     def download(self, tarDir: str | None = None, imgIds: Ids = ()) -> None:
         """Raise: nothing is downloaded.
@@ -229,20 +219,13 @@ class COCO:
 
 
 def mask_of(annotation: Row, images: Mapping[Any, Row]) -> Row:
-    """The mask of an annotation as run lengths, in any form, or its box as a mask; images by id.
+    """The mask of an annotation as run lengths, in any form, or its box as a mask; images by id."""
+    return run_lengths(annotation, images.get(annotation["image_id"], {}))
 
-    Raises:
-        ValueError: an annotation with neither, or a polygon or box in an image without `height` and `width`.
-    """
-    image = images.get(annotation["image_id"], {})
-    lengths = run_lengths(annotation, image)
-    if lengths is None:
-        came = f"the keys {[*annotation]} and the image {image!r}"
-        raise ValueError(
-            "`annotations` must have a `segmentation`, and images height and width where it is polygons;"
-            f" got {came} for annotation {annotation.get('id')!r}."
-        )
-    return lengths
+
+def _content(source: Any) -> Any:
+    """What a file of JSON holds, or what such a file would hold as it is."""
+    return parsed(source) if isinstance(source, (str, os.PathLike)) else source
 
 
 def _listed(ids: Ids) -> list[Any]:

@@ -150,7 +150,7 @@ class COCOeval:
         self._prepare()
         self._check_objects()
         self._assigned = None  # by a subclass
-        self._paramsEval = copy.deepcopy(params)
+        self._paramsEval = copy.deepcopy(params)  # callers change `params` later, and ask for `accumulate`
 
     def _check_objects(self) -> None:
         """Raise if a subclass changed the objects, for they have been read."""

@@ -56,48 +56,43 @@ def list_overlaps(problem: CocoProblem) -> dict[tuple[Any, Any], Any]:
 
 def list_results(problem: CocoProblem) -> list[ImageResult | None]:
     """By category, area range and image; None without objects."""
-    matches, grid = problem.matches(keep_ground_truths=True), problem.grid
-    rows = [problem.results.rows[row] for row in matches.rows.tolist()]
-    ids = np.array([row["id"] for row in rows], dtype=np.float64)
-    # By area range: of a detection the row of its ground truth, and whether it is outside; the last value of a column
+    matches, grid, truth = problem.matches(keep_ground_truths=True), problem.grid, problem.ground_truths
+    rows, true_rows = [problem.results.rows[row] for row in matches.rows.tolist()], problem.truth.rows
+    # By area range: of a detection the row of its ground truth, and whether it is outside. The last value of a column
     # of ground truths is that of none, read at row -1.
     taken = np.full((len(grid.area_ranges), len(grid.iou_thresholds), len(rows)), -1)
     taken[:, :, matches.columns.numpy()] = matches.ground_truths
-    true_ids = np.array([*(row["id"] for row in problem.truth.rows), 0], dtype=np.float64)
-    objects = problem.ground_truths
-    areas, crowds = (np.append(np.asarray(each), 0) for each in (objects.areas, objects.is_crowd))
-    groups, step = _groups(problem, matches), max(len(problem.images), 1)
-    listed: list[ImageResult | None] = []
-    for (first, category), (number, ends) in product(
-        enumerate(problem.categories), enumerate(grid.area_ranges.values())
-    ):
-        is_ignored = (crowds != 0) | (areas < ends[0]) | (areas > ends[1])
-        is_ignored[-1] = False
-        is_outside = (matches.area_bits.numpy() >> number) & 1 == 0
-        for image, (places, trues) in zip(problem.images, groups[first * step : (first + 1) * step], strict=True):
-            if not len(places) and not len(trues):
-                listed.append(None)
-                continue
-            ordered = trues[is_ignored[trues].argsort(kind="stable")]
-            chosen = taken[number][:, places]
-            dt_matches = true_ids[chosen]
-            result: ImageResult = {
-                "image_id": image,
-                "category_id": category,
-                "aRng": [*ends],
-                "maxDet": grid.max_detections[-1],
-                "dtIds": [rows[each]["id"] for each in places],
-                "gtIds": [problem.truth.rows[each]["id"] for each in ordered],
-                "dtMatches": dt_matches,
-                "gtMatches": _of_ground_truths(chosen, ordered, ids[places]),
-                "dtScores": [rows[each]["score"] for each in places],
-                "gtIgnore": is_ignored[ordered].astype(int),
-                "dtIgnore": is_ignored[chosen] | ((dt_matches == 0) & is_outside[places]),
-            }
-            for value in result.values():
-                if isinstance(value, np.ndarray):  # a change would not count
-                    value.flags.writeable = False
-            listed.append(result)
+    is_outside = [(matches.area_bits.numpy() >> number) & 1 == 0 for number in range(len(taken))]
+    true_ids = np.array([*(row["id"] for row in true_rows), 0], dtype=np.float64)
+    areas, is_crowd = np.asarray(truth.areas), np.asarray(truth.is_crowd)
+    ranges = grid.area_ranges.values()
+    is_ignored = [np.append(is_crowd | (areas < least) | (areas > most), False) for least, most in ranges]
+    groups, listed = _groups(problem, matches), list[ImageResult | None]()
+    cells = product(enumerate(problem.categories), enumerate(ranges), enumerate(problem.images))
+    for (first, category), (number, ends), (second, image) in cells:
+        places, trues = groups[first * len(problem.images) + second]
+        if not len(places) and not len(trues):
+            listed.append(None)
+            continue
+        ordered = trues[is_ignored[number][trues].argsort(kind="stable")]
+        chosen = taken[number][:, places]
+        dt_ids, dt_matches = [rows[each]["id"] for each in places], true_ids[chosen]
+        result = {
+            "image_id": image,
+            "category_id": category,
+            "aRng": [*ends],
+            "maxDet": grid.max_detections[-1],
+            "dtIds": dt_ids,
+            "gtIds": [true_rows[each]["id"] for each in ordered],
+            "dtMatches": dt_matches,
+            "gtMatches": _of_ground_truths(chosen, ordered, np.array(dt_ids, dtype=np.float64)),
+            "dtScores": [rows[each]["score"] for each in places],
+            "gtIgnore": is_ignored[number][ordered].astype(int),
+            "dtIgnore": is_ignored[number][chosen] | ((dt_matches == 0) & is_outside[number][places]),
+        }
+        for name in ("dtMatches", "gtMatches", "gtIgnore", "dtIgnore"):
+            result[name].flags.writeable = False  # a change would not count
+        listed.append(result)
     return listed
 
 

@@ -21,10 +21,12 @@ def install() -> None:
     """
     if _before:
         return
+    # With a spec, so that `find_spec` tells that it is there.
     package = module_from_spec(find_spec("pycocotools") or ModuleSpec("pycocotools", None, is_package=True))
     vars(package).update(coco=data_set, cocoeval=evaluation)
     for module in (data_set, evaluation):
         vars(module)["__getattr__"] = _masks
+    # All three at once: a module that is imported already is never looked for in its package.
     modules = {"pycocotools": package, "pycocotools.coco": data_set, "pycocotools.cocoeval": evaluation}
     _before.update({name: sys.modules.get(name) for name in modules})
     sys.modules.update(modules)

@@ -51,32 +51,23 @@ class CocoSide:
         """Of a data set; what has other images or categories is left out."""
         coco = COCO() if coco is None else coco
         places = {category: place for place, category in enumerate(params.catIds)}
-        rows: list[Row] = []
-        counts = []
-        for image in params.imgIds:
-            of_image = [row for row in coco.imgToAnns.get(image, ()) if row.get("category_id") in places]
-            if not params.useCats:  # equal scores are in the order of the categories
-                of_image.sort(key=lambda row: places[row["category_id"]])
-            rows += of_image
-            counts.append(len(of_image))
+        of_images = (coco.imgToAnns.get(image, ()) for image in params.imgIds)
+        listed = [[row for row in of_image if row.get("category_id") in places] for of_image in of_images]
+        if not params.useCats:  # equal scores are in the order of the categories
+            listed = [sorted(of_image, key=lambda row: places[row["category_id"]]) for of_image in listed]
+        rows = [row for of_image in listed for row in of_image]
         labels = [places[row["category_id"]] if params.useCats else 0 for row in rows]
-        images = np.arange(len(counts)).repeat(counts)
+        images = np.arange(len(listed)).repeat([*map(len, listed)])
         return cls(coco, rows, torch.from_numpy(images), torch.tensor(labels, dtype=torch.int64, device=_CPU))
-
-    def shapes(self, rows: list[Row], params: Any) -> Any:
-        """Keypoints or masks of some rows, as a `ShapeType` reads them."""
-        if params.iouType == "keypoints":
-            return _column(rows, "keypoints", len(params.kpt_oks_sigmas), 3)
-        return [mask_of(row, self.coco.imgs) for row in rows]
 
     def prepared(self, iou_type: str) -> defaultdict[tuple[Any, Any], list[Row]]:
         """Copies of the rows by image and category, as pycocotools prepares them: with `ignore`, masks compressed."""
-        found = defaultdict(list)
+        prepared = defaultdict(list)
         for row in self.rows:
             is_ignored = row.get("iscrowd") or (iou_type == "keypoints" and row.get("num_keypoints") == 0)
             mask = {"segmentation": self.coco.annToRLE(row)} if iou_type == "segm" else {}
-            found[row["image_id"], row["category_id"]].append(row | {"ignore": int(bool(is_ignored))} | mask)
-        return found
+            prepared[row["image_id"], row["category_id"]].append(row | {"ignore": int(bool(is_ignored))} | mask)
+        return prepared
 
 
 def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> Tensor:
@@ -180,6 +171,7 @@ def grid_of(params: Any) -> CocoGrid:
 
 
 def _check_ids(rows: list[Row]) -> None:
+    # A match is told by the id of its annotation, in `dtMatches` of pycocotools.
     counts = Counter(row["id"] for row in rows)
     twice = [each for each, count in counts.items() if count > 1]
     if twice:
@@ -191,31 +183,34 @@ def _check_ids(rows: list[Row]) -> None:
 
 def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, crowds: Tensor) -> tuple[Shapes, Shapes]:
     """The detections and the ground truths."""
-    own_areas = _column(results.rows, "area", is_finite=False)
+    # Boxes of detections may be anything: what is no box overlaps nothing.
+    areas_of_results = _column(results.rows, "area", is_finite=False)
     if params.iouType == "bbox":
         boxes = _column(results.rows, "bbox", 4, is_finite=False)
-        return BoxShapes(boxes, areas_given=own_areas), BoxShapes(_column(truth.rows, "bbox", 4))
+        return BoxShapes(boxes, areas_given=areas_of_results), BoxShapes(_column(truth.rows, "bbox", 4))
     has_keypoints = params.iouType == "keypoints"
     sigmas = tuple(np.asarray(params.kpt_oks_sigmas).tolist()) if has_keypoints else None
     (kind,) = shape_types((params.iouType,), sigmas).values()
     boxes = _column(truth.rows, "bbox", 4) if has_keypoints else areas.new_zeros(len(areas), 4)
     counts = [side.images.bincount(minlength=len(params.imgIds)) for side in (results, truth)]
-    edges = [[*pairwise([0, *each.cumsum(0).tolist()])] for each in counts]
+    parts = [[slice(*ends) for ends in pairwise([0, *each.cumsum(0).tolist()])] for each in counts]
+
+    def shapes(side: CocoSide, rows: list[Row]) -> Any:
+        if has_keypoints:
+            return _column(rows, "keypoints", len(params.kpt_oks_sigmas), 3)
+        return [mask_of(row, side.coco.imgs) for row in rows]
 
     def overlaps(image: int) -> Tensor:
-        parts = [slice(*of_side[image]) for of_side in edges]
-        values = []
-        for side, part, is_true in zip((results, truth), parts, (False, True), strict=True):
-            name = f"annotations of image {params.imgIds[image]!r}"
-            values.append(kind.read(name, side.shapes(side.rows[part], params), is_true=is_true))
-        if not all(map(len, values)):
+        name, part, true_part = f"annotations of image {params.imgIds[image]!r}", parts[0][image], parts[1][image]
+        found = kind.read(name, shapes(results, results.rows[part]), is_true=False)
+        true = kind.read(name, shapes(truth, truth.rows[true_part]), is_true=True)
+        if not len(found) or not len(true):
             return areas[:0]
-        kind.check_pair(f"annotations of image {params.imgIds[image]!r}", *values)
-        columns = ObjectColumns(*(each[parts[1]] for each in (boxes, areas, crowds)))
-        return kind.overlaps(values[0], values[1], columns).flatten()
+        kind.check_pair(name, found, true)
+        columns = ObjectColumns(*(each[true_part] for each in (boxes, areas, crowds)))
+        return kind.overlaps(found, true, columns).flatten()
 
-    parts = workers.run(lambda: workers.share(overlaps, range(len(params.imgIds))), _CPU)
-    table = torch.cat([areas[:0], *parts])
+    table = torch.cat([areas[:0], *workers.run(lambda: workers.share(overlaps, range(len(params.imgIds))), _CPU)])
     if has_keypoints and not params.useCats:  # in pycocotools nothing overlaps then
         table.zero_()
-    return TableShapes.of_images(table, own_areas, areas, *counts)
+    return TableShapes.of_images(table, areas_of_results, areas, *counts)

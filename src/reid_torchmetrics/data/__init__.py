@@ -2,9 +2,8 @@
 
 from reid_torchmetrics._arrays import number_identities
 
-from .label_files import NAME_PATTERNS, labels_from_names, read_labels
 from .list_files import read_ground_truth, read_retrieved
-from .sample_files import SampleFile, read_samples
+from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
 from .samplers import UnpaddedDistributedSampler
 from .voc_files import VOC_CLASSES, read_voc
 from .yolo_files import read_yolo

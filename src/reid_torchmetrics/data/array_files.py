@@ -19,13 +19,14 @@ from io import BytesIO
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import IO, Any, TypeAlias
-from zipfile import ZIP_STORED, ZipFile, is_zipfile
+from zipfile import ZIP_STORED, ZipFile, ZipInfo, is_zipfile
 
 import numpy as np
 import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import readable
 
 from .mat_files import read_mat
@@ -67,6 +68,15 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise refused(path, f"the file must be {what}", f"{kind}{lines[0] if lines else 'no more'}") from error
 
 
+def text_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a file that are not blank, each behind the place where it stands."""
+    with reading(path, "text in UTF-8"):
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    for place, line in enumerate(map(str.strip, lines), start=1):
+        if line:
+            yield f"{path}:{place}", line
+
+
 def optional(module: str, package: str) -> Any:
     """Import a module of a package that need not be installed.
 
@@ -102,22 +112,22 @@ def _read_npy(path: Path) -> dict[str, Any]:
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
-    arrays = dict[str, Any]()
-    with ZipFile(path) as archive, path.open("rb") as file:
-        for member in archive.infolist():
-            name = member.filename.removesuffix(".npy")
-            if name == member.filename:
-                continue
-            if member.compress_type == ZIP_STORED:
-                file.seek(member.header_offset + _LENGTHS)
-                lengths = struct.unpack("<HH", file.read(4))
-                file.seek(member.header_offset + _AFTER_LENGTHS + sum(lengths))
-                arrays[name] = np.memmap(path, mode="r", **_layout(f"`{name}`", file, member.file_size))
-            else:
-                contents = archive.read(member)
-                layout = _layout(f"`{name}`", BytesIO(contents), len(contents))
-                arrays[name] = np.ndarray(buffer=contents, **layout)
-    return arrays
+    with ZipFile(path) as archive:
+        members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
+        return {each.filename.removesuffix(".npy"): _read_member(path, archive, each) for each in members}
+
+
+def _read_member(path: Path, archive: ZipFile, member: ZipInfo) -> Array:
+    name = f"`{member.filename.removesuffix('.npy')}`"
+    if member.compress_type != ZIP_STORED:  # has to be read to be decompressed
+        contents = archive.read(member)
+        return np.ndarray(buffer=contents, **_layout(name, BytesIO(contents), len(contents)))
+    with path.open("rb") as file:
+        # Of the name and of more fields, which the list of members has not.
+        file.seek(member.header_offset + _LENGTHS)
+        lengths = struct.unpack("<HH", file.read(4))
+        file.seek(member.header_offset + _AFTER_LENGTHS + sum(lengths))
+        return np.memmap(path, mode="r", **_layout(name, file, member.file_size))
 
 
 def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:

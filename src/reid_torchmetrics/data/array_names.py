@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from torch import Tensor
@@ -14,7 +14,9 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import Array
 
-from .array_files import refused
+from .array_files import UNNAMED, refused
+
+Labels: TypeAlias = dict[str, Array]
 
 FIELD_NAMES = {
     "embeddings": "embeddings embedding embs emb features feature feats feat f x arr_0",
@@ -56,40 +58,40 @@ class Asked:
         if self.role is not None:
             _checks.one_of("role", self.role, _PREFIXES)
 
-    def check_all_in(self, path: Path, available: Collection[str], keys: Collection[str]) -> None:
-        """Raise unless a file has all arrays in `names`, or note what it has; `keys` are the arrays of such files."""
-        for key, name in self.names.items():
-            if self.used is not None and key in keys and name in available:
-                self.used.add(key)
-            elif self.used is None and key not in keys:
-                raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
-            elif self.used is None and name not in available:
-                raise refused(path, f"`{name}`, named as {key}, must be in the file", _listed(available))
 
-
-def find_names(path: Path, keys: Collection[str], available: Collection[str], asked: Asked) -> dict[str, str]:
+def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked: Asked, alone: str) -> dict[str, str]:
     """The array that is each of the `keys`, where there is one: as asked for, ours, or the only one that may be.
+
+    An array without a name is `alone`.
 
     Raises:
         ValueError: a file without an array that is asked for, or with several that may be the same.
     """
-    asked.check_all_in(path, available, keys)
-    names, role = asked.names, asked.role
-    sides = [role] if role else [*_PREFIXES]
+    named = [name for name in arrays if name != UNNAMED]
+    for key, name in asked.names.items():
+        if asked.used is not None and key in keys and name in named:
+            asked.used.add(key)
+        elif asked.used is None and key not in keys:
+            raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
+        elif asked.used is None and name not in named:
+            raise refused(path, f"`{name}`, named as {key}, must be in the file", _listed(named))
+    if UNNAMED in arrays:
+        return {alone: UNNAMED}
+    sides = [asked.role] if asked.role else _PREFIXES
     prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
-    chosen = {}
+    chosen = dict[str, str]()
     for key in keys:
-        fitting = {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
-        found = [name for name in available if name.lower().replace("-", "_") in fitting]
-        if names.get(key) in available:
-            found = [names[key]]
-        elif key in found:
-            found = [key]
-        if len(found) > 1:
+        spellings = {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
+        fitting = [name for name in named if name.lower().replace("-", "_") in spellings]
+        # What the user says counts first, and then our own name.
+        if asked.names.get(key) in named:
+            fitting = [asked.names[key]]
+        elif key in fitting:
+            fitting = [key]
+        if len(fitting) > 1:
             rule = f"one array must be the {key}, or be said to be by `names`"
-            raise refused(path, rule if role else f"{rule} or `role`", _listed(found))
-        if found:
-            chosen[key] = found[0]
+            raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))
+        chosen.update((key, name) for name in fitting)
     return chosen
 
 
@@ -99,7 +101,7 @@ def _listed(names: Collection[str]) -> str:
 
 def guessed(path: Path, chosen: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
     """A line for each array that was found by a name of the field."""
-    return [f"{path}: `{name}` as {key}" for key, name in chosen.items() if name not in (key, names.get(key))]
+    return [f"{path}: `{name}` as {key}" for key, name in chosen.items() if name not in (UNNAMED, key, names.get(key))]
 
 
 @contextmanager
@@ -111,16 +113,22 @@ def of_file(path: Path) -> Iterator[None]:
         raise ValueError(" ".join(f"{path}: {error}".splitlines())) from error
 
 
-def as_vector(name: str, values: Array, length: int | None = None) -> Array:
-    """The values [N], of `length`, also of a row or a column, as MATLAB has them."""
-    vector = values.ravel() if values.ndim == 2 and 1 in values.shape else values
-    if vector.ndim != 1 or length not in (None, len(vector)):
-        raise ValueError(f"`{name}` must have shape [{'N' if length is None else length}]; got {[*values.shape]}.")
-    return vector
+def as_labels(path: Path, chosen: Mapping[str, str], arrays: Mapping[str, Any], length: int | None = None) -> Labels:
+    """The labels and roles in the arrays of a file, by what they are; None: of the length of the first.
+
+    Raises:
+        ValueError: an array that cannot be what it is said to be; the message names the file.
+    """
+    labels: Labels = {}
+    with of_file(path):
+        for key, name in chosen.items():
+            labels[key] = as_label(key, name or key, arrays[name], length)
+            length = len(labels[key])
+    return labels
 
 
 def as_label(key: str, name: str, given: Any, length: int | None = None) -> Array:
-    """The labels in an array: int64 or strings [N], or positions, float64 [N, 1 to 3].
+    """The labels in an array: int64 or strings [N]; roles, bool [N]; or positions, float64 [N, 1 to 3].
 
     A row or a column is flattened; floats that are whole numbers are integers.
 
@@ -128,37 +136,49 @@ def as_label(key: str, name: str, given: Any, length: int | None = None) -> Arra
         TypeError: values of another kind.
         ValueError: another shape or length, numbers that are not whole or no int64, or an empty string.
     """
+    if key == "roles":
+        return _as_roles(name, np.asarray(given), length)
     values: Array = given.detach().numpy() if isinstance(given, Tensor) else np.asarray(given)
     wanted = {"positions": "numbers", "index": "whole numbers"}.get(key, "whole numbers or strings")
     if values.dtype.kind not in ("iufUS" if wanted.endswith("strings") else "iuf"):
         raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")
-    if key == "positions":
+    if key == "positions":  # before rows become vectors: [1, 2] is one position, not two labels
         return _checks.positions(name, values, length).numpy()
-    values = as_vector(name, values, length)
+    values = labels = _as_vector(name, values, length)
     if values.dtype.kind in "US":
-        values, is_kept = values.astype(str), np.char.str_len(values) > 0
+        labels = values.astype(str)
+        is_kept = np.char.str_len(labels) > 0
     else:
-        with np.errstate(invalid="ignore"):
-            numbers = values.astype(np.int64, copy=False)
-        is_kept = numbers == values
+        with np.errstate(invalid="ignore"):  # of NaN and infinity, which are told below
+            labels = values.astype(np.int64, copy=False)
+        is_kept = labels == values
         if values.dtype.kind == "f":  # from there on, a float stands for several numbers
             is_kept &= np.abs(values) < 2 / np.finfo(values.dtype).eps
     if not is_kept.all():
         worst = int(is_kept.argmin())
         raise ValueError(f"`{name}` must hold {wanted}; got {values[worst].item()!r} for sample {worst}.")
-    return values if values.dtype.kind == "U" else numbers
+    return labels
 
 
-def as_roles(name: str, given: Any, length: int | None) -> Array:
+def _as_roles(name: str, given: Array, length: int | None) -> Array:
     """bool [N], True for queries: from words such as "query" and "gallery", or from flags.
 
     Raises:
         ValueError: another shape or length, or another word.
     """
-    values = as_vector(name, np.asarray(given), length)
+    values = _as_vector(name, given, length)
+    # Numbers are flags only where the name says so: a `split` of 0, 1 and 2 may be anything.
     known = _FLAGS if name.lower() == "is_query" or values.dtype == bool else _ROLES
     texts, place = np.unique(values.astype(str), return_inverse=True)
     for text in texts:
         if text.lower() not in known:
             raise ValueError(f"`{name}` must hold {', '.join(known)} only; got {str(text)!r}.")
     return np.array([known[text.lower()] for text in texts], dtype=bool)[place]
+
+
+def _as_vector(name: str, values: Array, length: int | None) -> Array:
+    """The values [N], of `length`, also of a row or a column, as MATLAB has them."""
+    vector = values.ravel() if values.ndim == 2 and 1 in values.shape else values
+    if vector.ndim != 1 or length not in (None, len(vector)):
+        raise ValueError(f"`{name}` must have shape [{'N' if length is None else length}]; got {[*values.shape]}.")
+    return vector

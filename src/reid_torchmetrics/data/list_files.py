@@ -13,7 +13,7 @@ import json
 import pickle
 import pickletools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -23,7 +23,7 @@ import numpy as np
 
 from reid_torchmetrics._files import readable
 
-from .array_files import AS_JSON, UNNAMED, read_arrays, reading, refused
+from .array_files import AS_JSON, UNNAMED, read_arrays, reading, refused, text_lines
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _RUN = ("query Q0 item rank score name", re.compile(rf"(\S+)\s+\S+\s+(\S+)\s+\S+\s+({_NUMBER})\s+\S+"), float)
@@ -62,7 +62,8 @@ def read_retrieved(path: str | PathLike[str]) -> Any:
         return neighbors
     if path.suffix.lower() == ".json":
         return _read_json(path)
-    _, first = next(_lines(path), ("", ""))
+    # Runs have any suffix, or none: the first line says what it is.
+    _, first = next(text_lines(path), ("", ""))
     return _read_table(path, *_RUN) if len(first.split()) > 1 else _read_items(path)
 
 
@@ -101,17 +102,8 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
     return _read_table(path, *_QRELS)
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines that are not blank, and where they stand."""
-    with reading(path, "text in UTF-8"):
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    for place, line in enumerate(map(str.strip, lines), start=1):
-        if line:
-            yield f"{path}:{place}", line
-
-
 def _read_items(path: Path) -> list[str]:
-    lines = [*_lines(path)]
+    lines = [*text_lines(path)]
     for where, line in lines:
         if len(line.split()) > 1:
             raise refused(where, "a line must be one item", repr(line[:80]))
@@ -123,7 +115,7 @@ def _read_table(
 ) -> dict[str, dict[str, float]]:
     """The numbers in lines by query and item."""
     table: dict[str, dict[str, float]] = {}
-    for where, line in _lines(path):
+    for where, line in text_lines(path):
         found = pattern.fullmatch(line)
         if found is None:
             raise refused(where, f"a line must be {form}", repr(line[:80]))
@@ -138,6 +130,7 @@ def _read_table(
 
 
 def _read_json(path: Path) -> Any:
+    # Python would keep the last of two lists of the same name, and drop the first in silence.
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
             raise ValueError(f"a name that stands twice among {[name for name, _ in pairs][:5]}")
@@ -172,7 +165,7 @@ class _PickledDtype:
     def __init__(self, code: str, *_: object) -> None:
         if not re.fullmatch("[iuf][1248]", code):
             raise ValueError(f"an array of dtype {code!r}")
-        self.code, self.order = code, "<"
+        self.code, self.order = code, "<"  # as pickled, but for what `__setstate__` is told
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.order = ">" if state[1] == ">" else "<"
@@ -196,6 +189,7 @@ class _SafeUnpickler(pickle.Unpickler):
     """Reads containers, strings, numbers, and arrays of numbers as lists; no class or function of the file's choice."""
 
     def find_class(self, module: str, name: str) -> Any:
+        # What NumPy 1 and 2 and Python 2 and 3 name in pickles of any protocol.
         known = {
             "numpy.dtype": _PickledDtype,
             "numpy.ndarray": _PickledArray,
@@ -223,12 +217,10 @@ def _read_revisited(saved: Any, *, by_name: bool) -> dict[Any, dict[str, list[An
     items, queries, truth = (saved[name] for name in ("imlist", "qimlist", "gnd"))
     if not len({*queries}) == len(queries) == len(truth):
         raise ValueError(f"{len(truth)} lists for {len({*queries})} queries")
-    named = [
-        {name: [_item(items, place) for place in lists[name]] for name in lists if name != "bbx"} for lists in truth
-    ]
-    if by_name:
-        return dict(zip(queries, named, strict=True))
-    return {number: {name: [*lists[name]] for name in named[number]} for number, lists in enumerate(truth)}
+    # `bbx` is the box of the query in its image.
+    lists = [{name: [*places] for name, places in each.items() if name != "bbx"} for each in truth]
+    named = [{name: [_item(items, place) for place in each[name]] for name in each} for each in lists]
+    return dict(zip(queries, named, strict=True)) if by_name else dict(enumerate(lists))
 
 
 def _item(items: list[str], place: int) -> str:

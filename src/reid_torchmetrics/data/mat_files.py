@@ -38,13 +38,15 @@ def read_mat(path: Path) -> dict[str, Array]:
         raise ValueError(f"a header of {contents[:20].tobytes()!r}")
     arrays = {}
     for kind, matrix in _elements(contents[_HEADER:], order):
-        if kind == _MATRIX:
-            (_, flags), (_, shape), (_, name), *parts = _elements(matrix, order)
-            flag = int(flags.view(f"{order}u4")[0])
-            if flag & 0xFF in _CLASSES and not flag & _COMPLEX and len(name):
-                ((numbers, values),) = parts
-                array = values.view(order + _NUMBERS[numbers]).astype(order + _CLASSES[flag & 0xFF], copy=False)
-                arrays[name.tobytes().decode()] = array.reshape(shape.view(f"{order}i4"), order="F")
+        if kind != _MATRIX:
+            continue
+        (_, flags), (_, shape), (_, name), *parts = _elements(matrix, order)
+        flag = int(flags.view(f"{order}u4")[0])
+        # Numbers of a class are stored in the smallest type that has all of them.
+        if flag & 0xFF in _CLASSES and not flag & _COMPLEX and len(name):
+            ((numbers, values),) = parts
+            array = values.view(order + _NUMBERS[numbers]).astype(order + _CLASSES[flag & 0xFF], copy=False)
+            arrays[name.tobytes().decode()] = array.reshape(shape.view(f"{order}i4"), order="F")
     return arrays
 
 
@@ -67,4 +69,4 @@ def _elements(data: Array, order: str) -> Iterator[tuple[int, Array]]:
             yield from _elements(np.frombuffer(zlib.decompress(data[start:place].tobytes()), np.uint8), order)
         else:
             yield kind, data[start:place]
-            place = -(-place // _TAG) * _TAG
+            place = -(-place // _TAG) * _TAG  # elements begin at multiples of 8 bytes

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import torch
-
 from reid_torchmetrics._files import files_in
+from reid_torchmetrics.functional.detection.batches import image_dict
+
+from .array_files import text_lines
 
 VOC_CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"),
@@ -21,8 +22,6 @@ VOC_CLASSES = (
 _EDGES = ("xmin", "ymin", "xmax", "ymax")
 
 Dicts = list[dict[str, Any]]
-_Detection = tuple[list[float], float, int]
-"""box, score and label"""
 
 
 def read_voc(
@@ -51,73 +50,61 @@ def read_voc(
     """
     labels = {name: label for label, name in enumerate(class_names)}
     documents = sorted(files_in(annotations, ".xml"), key=lambda path: path.stem)
+    # Images are those with a document: without objects they have one, too.
     target = [_ground_truths(path, labels) for path in documents]
-    detections: dict[str, list[_Detection]] = {path.stem: [] for path in documents}
+    columns: dict[str, dict[str, list[Any]]] = {
+        path.stem: {"boxes": [], "scores": [], "labels": []} for path in documents
+    }
     for path in sorted(files_in(results, ".txt")):
         label = _label_of_file(path, labels)
-        for place, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
-            if line.strip():
-                image, detection = _detection(line, f"{path}:{place}", label)
-                if image not in detections:
-                    came = f"{image!r}, {path}:{place}"
-                    raise ValueError(f"`results` must have detections in annotated images only; got {came}.")
-                detections[image].append(detection)
-    return [_packed(detections[path.stem]) for path in documents], target
+        for where, line in text_lines(path):
+            image, score, box = _detection(line, where, columns)
+            columns[image]["boxes"].append(box)
+            columns[image]["scores"].append(score)
+            columns[image]["labels"].append(label)
+    return [image_dict(**each) for each in columns.values()], target
 
 
-def _label_of_file(path: Path, labels: dict[str, int]) -> int:
+def _label_of_file(path: Path, labels: Mapping[str, int]) -> int:
     """The class with the longest name that is the file's, or ends it after an underscore."""
-    fitting = [name for name in labels if path.stem == name or path.stem.endswith(f"_{name}")]
+    fitting = [name for name in labels if f"_{path.stem}".endswith(f"_{name}")]
     if not fitting:
         raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
     return labels[max(fitting, key=len)]
 
 
-def _detection(line: str, where: str, label: int) -> tuple[str, _Detection]:
+def _detection(line: str, where: str, images: Container[str]) -> tuple[str, float, list[float]]:
     try:
         image, *values = line.split()
         score, *box = map(float, values)
     except ValueError:
-        score, box = 0.0, []
+        box = []
     if len(box) != len(_EDGES):
         raise ValueError(f"`results` must have an image, a confidence and four edges in a line; got {line!r}, {where}.")
-    return image, (box, score, label)
+    if image not in images:
+        raise ValueError(f"`results` must have detections in annotated images only; got {image!r}, {where}.")
+    return image, score, box
 
 
-def _ground_truths(path: Path, labels: dict[str, int]) -> dict[str, Any]:
+def _ground_truths(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
     try:
         objects = ET.parse(path).getroot().findall("object")  # noqa: S314 - annotations of one's own data
-        rows = [_object(each) for each in objects]
+        names = [_text(each, "name") for each in objects]
+        boxes = [[float(_text(each, f"bndbox/{edge}")) for edge in _EDGES] for each in objects]
+        # Not all documents have the flag.
+        difficult = [int(each.findtext("difficult", "0")) != 0 for each in objects]
     except (ET.ParseError, ValueError) as error:
         came = f"{path}: {error}"
         raise ValueError(f"`annotations` must have objects with a name and the edges of a box; {came}.") from error
-    for name, _, _ in rows:
+    for name in names:
         if name not in labels:
             raise ValueError(f"`annotations` must have objects of `class_names` only; got {name!r}, {path}.")
-    return {
-        "boxes": torch.tensor([box for _, box, _ in rows], dtype=torch.float64, device="cpu").view(-1, 4),
-        "labels": torch.tensor([labels[name] for name, _, _ in rows], dtype=torch.int64, device="cpu"),
-        "difficult": torch.tensor([difficult for _, _, difficult in rows], dtype=torch.bool, device="cpu"),
-        "image_id": path.stem,
-    }
+    columns = image_dict(boxes=boxes, labels=[labels[name] for name in names], difficult=difficult)
+    return columns | {"image_id": path.stem}
 
 
-def _object(element: ET.Element) -> tuple[str, list[float], bool]:
-    """Class, edges, and whether it is difficult."""
-
-    def text(path: str) -> str:
-        value = element.findtext(path)
-        if value is None:
-            raise ValueError(f"an object without {path!r}")
-        return value.strip()
-
-    is_difficult = int(element.findtext("difficult", "0")) != 0
-    return text("name"), [float(text(f"bndbox/{edge}")) for edge in _EDGES], is_difficult
-
-
-def _packed(detections: Sequence[_Detection]) -> dict[str, Any]:
-    return {
-        "boxes": torch.tensor([box for box, _, _ in detections], dtype=torch.float64, device="cpu").view(-1, 4),
-        "scores": torch.tensor([score for _, score, _ in detections], dtype=torch.float64, device="cpu"),
-        "labels": torch.tensor([label for _, _, label in detections], dtype=torch.int64, device="cpu"),
-    }
+def _text(element: ET.Element, path: str) -> str:
+    value = element.findtext(path)
+    if value is None:
+        raise ValueError(f"an object without {path!r}")
+    return value.strip()

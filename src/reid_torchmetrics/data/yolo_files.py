@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
-
-import torch
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._files import files_in
+from reid_torchmetrics.functional.detection.batches import image_dict
+
+from .array_files import text_lines
 
 _NUM_BOX, _LEAST_POLYGON = 4, 6  # numbers of a box, and of a polygon of three corners
-_BOTH_SIDES = 2
 _LARGEST_CLASS = 2**63 - 1
 _ROUNDING = 0.01  # tolerance, a share of the image, as in Ultralytics
 _LEAST_LEAVING = 3  # boxes outside of the image that are no chance
@@ -62,16 +61,13 @@ def read_yolo(
         ValueError: a malformed line, named with its file: without a class, with shares outside of 0 to 1 by more than
             0.01, or with the confidence in front of the box, as in darknet, if boxes tell; or an image without a size.
     """
-    paths = [{path.stem: path for path in files_in(folder, ".txt")} for folder in (results, labels)]
-    names = sorted({*paths[0], *paths[1]})
-    objects = [(_read("results", paths[0].get(name)), _read("labels", paths[1].get(name))) for name in names]
-    _check_order([each for of_image, _ in objects for each in of_image if len(each.numbers) == _NUM_BOX])
+    detected, true = _read("results", results), _read("labels", labels)
+    _check_order([each for objects in detected.values() for each in objects if len(each.numbers) == _NUM_BOX])
     preds, target = [], []
-    for name, (of_results, of_labels) in zip(names, objects, strict=True):
-        size = _size(image_sizes, name)
-        scores = torch.tensor([each.confidence for each in of_results], dtype=torch.float64, device="cpu")
-        preds.append(_columns(of_results, size) | {"scores": scores})
-        target.append(_columns(of_labels, size) | {"image_id": name})
+    for name in sorted({*detected, *true}):
+        size, objects = _size(image_sizes, name), detected.get(name, [])
+        preds.append(_columns(objects, size) | image_dict(scores=[each.confidence for each in objects]))
+        target.append(_columns(true.get(name, []), size) | {"image_id": name})
     return preds, target
 
 
@@ -83,55 +79,59 @@ def _size(sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None, name: s
             raise ValueError(f"`image_sizes` must have the size of each image; got none of {name!r}.")
         sizes = sizes[name]
     _checks.positive_ints("image_sizes", sizes, distinct=False)
-    if len(sizes) != _BOTH_SIDES:
+    if len(sizes) != 2:
         raise ValueError(f"`image_sizes` must be width and height; got {sizes!r}.")
     return sizes
 
 
-def _read(argument: str, path: Path | None) -> list[_Object]:
-    """The objects of an image, none where there is no file."""
-    lines = [] if path is None else path.read_text(encoding="utf-8-sig").splitlines()
-    return [_object(argument, line, f"{path}:{place}") for place, line in enumerate(lines, start=1) if line.strip()]
+def _read(argument: str, folder: str | PathLike[str]) -> dict[str, list[_Object]]:
+    """The objects of each image that has a file."""
+    # In order of names, so that an error is the same on any disk.
+    return {
+        path.stem: [_object(argument, line, where) for where, line in text_lines(path)]
+        for path in sorted(files_in(folder, ".txt"))
+    }
 
 
 def _object(argument: str, line: str, where: str) -> _Object:
-    def check(rule: str, *, is_kept: bool) -> None:
-        if not is_kept:
-            raise ValueError(f"`{argument}` must have {rule} in a line; got {line!r}, {where}.")
-
     has_confidence = argument == "results"
     try:
         first, *others = line.split()
         label, numbers = int(first), [*map(float, others)]
     except ValueError:
         label, numbers = 0, []
-    num, confidence = len(numbers) - has_confidence, numbers[-1] if has_confidence and numbers else 1.0
-    wanted = "a class, a box or polygon" + (" and a confidence" if has_confidence else "")
-    check(wanted, is_kept=num == _NUM_BOX or (num >= _LEAST_POLYGON and num % 2 == 0))
-    check(f"a class from 0 to {_LARGEST_CLASS}", is_kept=0 <= label <= _LARGEST_CLASS)
-    check("numbers from 0 to 1", is_kept=all(-_ROUNDING <= number <= 1 + _ROUNDING for number in numbers))
-    return _Object(label, numbers[:num], confidence, f"{line!r}, {where}")
+    num = len(numbers) - has_confidence
+    is_shape = num == _NUM_BOX or (num >= _LEAST_POLYGON and num % 2 == 0)
+    rules = (
+        (is_shape, "a class, a box or polygon" + " and a confidence" * has_confidence),
+        (0 <= label <= _LARGEST_CLASS, f"a class from 0 to {_LARGEST_CLASS}"),
+        (_are_shares(numbers), "numbers from 0 to 1"),
+    )
+    for is_kept, rule in rules:
+        if not is_kept:
+            raise ValueError(f"`{argument}` must have {rule} in a line; got {line!r}, {where}.")
+    return _Object(label, numbers[:num], numbers[-1], f"{line!r}, {where}")
 
 
 def _check_order(boxes: Sequence[_Object]) -> None:
     """Raise if most boxes of detections leave the image, but hardly any does with the confidence in front of it."""
-    leaving = [each for each in boxes if _leaves(each.numbers)]
-    otherwise = sum(_leaves([*each.numbers[1:], each.confidence]) for each in boxes)
-    if len(leaving) >= max(_LEAST_LEAVING, len(boxes) / 2 + 1) and 10 * otherwise <= len(boxes):
+    leaving = [each for each in boxes if not _are_shares(_corners(each.numbers))]
+    otherwise = [each for each in boxes if not _are_shares(_corners([*each.numbers[1:], each.confidence]))]
+    if len(leaving) >= max(_LEAST_LEAVING, len(boxes) / 2 + 1) and 10 * len(otherwise) <= len(boxes):
         raise ValueError(
             "`results` must have the confidence behind the box, as boxes leave the image otherwise; got"
             f" {leaving[0].text}."
         )
 
 
-def _leaves(box: Sequence[float]) -> bool:
-    return not all(-_ROUNDING <= edge <= 1 + _ROUNDING for edge in _corners(box))
+def _are_shares(numbers: Sequence[float]) -> bool:
+    return all(-_ROUNDING <= number <= 1 + _ROUNDING for number in numbers)
 
 
 def _columns(objects: Sequence[_Object], size: tuple[int, int]) -> dict[str, Any]:
-    corners = torch.tensor([_corners(each.numbers) for each in objects], dtype=torch.float64, device="cpu").view(-1, 4)
-    boxes = corners * torch.tensor([*size, *size], dtype=torch.float64, device="cpu")
-    return {"boxes": boxes, "labels": torch.tensor([each.label for each in objects], dtype=torch.int64, device="cpu")}
+    edges = [zip(_corners(each.numbers), (*size, *size), strict=True) for each in objects]
+    boxes = [[share * pixels for share, pixels in of_box] for of_box in edges]
+    return image_dict(boxes=boxes, labels=[each.label for each in objects])
 
 
 def _corners(numbers: Sequence[float]) -> list[float]:

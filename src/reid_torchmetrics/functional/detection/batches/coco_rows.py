@@ -27,15 +27,17 @@ _SWAPPED = (
     " round"
 )
 _DTYPES = dict.fromkeys(("labels", "iscrowd", "num_keypoints"), torch.int64) | {"difficult": torch.bool}
-_SHAPES = {"boxes": (-1, 4), "rotated_boxes": (-1, 5)}
+_WIDTHS = {"boxes": 4, "rotated_boxes": 5}
 
 
 def image_dict(**columns: Sequence[Any]) -> dict[str, Any]:
     """The dict of an image for `update`, from a list for each key: of numbers, of flags, or of boxes."""
-    return {
-        key: torch.tensor(values, dtype=_DTYPES.get(key, torch.float64), device="cpu").view(_SHAPES.get(key, (-1,)))
+    tensors = {
+        key: torch.tensor(values, dtype=_DTYPES.get(key, torch.float64), device="cpu")
         for key, values in columns.items()
     }
+    # Without objects, too.
+    return tensors | {key: tensors[key].view(-1, width) for key, width in _WIDTHS.items() if key in tensors}
 
 
 def write_coco(numbered: NumberedImages, name: str, kept: Sequence[Any] = (), *, has_boxes: bool = True) -> None:
@@ -127,11 +129,16 @@ def read_coco(
     preds, target = [], []
     for image in images:
         found, objects = detected[image["id"]], true[image["id"]]
-        scores = image_dict(scores=[row.get("score", 0) for row in found])
-        preds.append(_columns(found, image, iou_type, has_boxes=has_boxes) | scores)
-        lists = {name: image[name] for name in _LISTS if is_federated}
-        known = _columns(objects, image, iou_type, has_boxes=has_true_boxes) | _columns_of_truth(objects, iou_type)
-        target.append(known | {"image_id": image["id"]} | lists)
+        scores = [row.get("score", 0) for row in found]
+        preds.append(_columns(found, image, iou_type, has_boxes=has_boxes, scores=scores))
+        more = {
+            "iscrowd": [row.get("iscrowd", 0) for row in objects],
+            "area": [max(row["area"], _LEAST_AREA) if "area" in row else 0 for row in objects],
+        }
+        if "keypoints" in iou_type:
+            more["num_keypoints"] = [*map(_num_keypoints, objects)]
+        target.append(_columns(objects, image, iou_type, has_boxes=has_true_boxes, **more))
+        target[-1] |= {"image_id": image["id"]} | {name: image[name] for name in _LISTS if is_federated}
     return preds, target
 
 
@@ -196,17 +203,16 @@ def _find_images(rows: Sequence[dict[str, Any]], path: str, images: Sequence[Row
         guesses.append(f"{path}: `image_id` as `file_name` without suffix")
 
 
-def _by_image(
-    rows: Iterable[Row], path: str, images: Iterable[Row], categories: Collection[Any]
-) -> dict[Any, list[Row]]:
+def _by_image(rows: list[Any], path: str, images: list[Any], categories: Collection[Any]) -> dict[Any, list[Row]]:
     """The rows of each image by its id, checked."""
     by_image: dict[Any, list[Row]] = {image["id"]: [] for image in images}
+    for key, (default, is_kept, rule) in _FIELDS.items():
+        are_kept = [is_kept(row.get(key, default)) for row in rows]
+        if not all(are_kept):
+            wrong = rows[are_kept.index(False)]
+            came = rule.format(value=wrong.get(key, default), image=wrong.get("image_id"))
+            raise ValueError(f"`{path}` must have {came}.")
     for row in rows:
-        for key, (default, is_kept, rule) in _FIELDS.items():
-            value = row.get(key, default)
-            if not is_kept(value):
-                came = rule.format(value=value, image=row.get("image_id"))
-                raise ValueError(f"`{path}` must have {came}.")
         _check_ids(row, path, by_image, categories)
         by_image[row["image_id"]].append(row)
     return by_image
@@ -217,21 +223,21 @@ def _is_number(value: object) -> bool:
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, (int, float)) and value % 1 == 0
+    return isinstance(value, int) or (isinstance(value, float) and value % 1 == 0)
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, (str, int)) or _is_whole(value)
+
+
+def _is_box(value: object) -> bool:  # `bbox: []` stands for none
+    return not value or (isinstance(value, list) and len(value) == 4 and {*map(type, value)} <= {int, float})
 
 
 _FIELDS: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
-    "bbox": (
-        None,
-        lambda box: not box or (isinstance(box, list) and len(box) == 4 and all(map(_is_number, box))),
-        "four numbers as `bbox`; got {value!r} for image {image!r}",
-    ),
+    "bbox": (None, _is_box, "four numbers as `bbox`; got {value!r} for image {image!r}"),
     "score": (0, _is_number, "numbers as `score`; got {value!r}"),
-    "image_id": (
-        None,
-        lambda image: isinstance(image, str) or _is_whole(image),
-        "whole numbers or names as `image_id`; got {value!r}",
-    ),
+    "image_id": (None, _is_id, "whole numbers or names as `image_id`; got {value!r}"),
     "category_id": (0, _is_whole, "whole numbers as `category_id`; got {value!r}"),
     "area": (0, lambda area: not area < 0, "areas of at least 0; got {value!r} for image {image!r}"),
 }
@@ -264,7 +270,7 @@ def _shortened(value: Any) -> str:
 def _add_boxes(results: Iterable[dict[str, Any]], images: Mapping[Any, Row]) -> None:
     """Give results without a box the box of their mask, as COCO's API does."""
     bare = [row for row in results if not row.get("bbox") and row.get("segmentation")]
-    masks = [_run_lengths(row, images[row["image_id"]]) for row in bare]
+    masks = [run_lengths(row, images[row["image_id"]]) for row in bare]
     for row, (_, box) in zip(bare, areas_and_boxes(masks), strict=True):
         row["bbox"] = box
 
@@ -289,30 +295,26 @@ def _check_boxes(rows: Iterable[Row], path: str) -> None:
             raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row['image_id']!r}.")
 
 
-def _columns(rows: Sequence[Row], image: Row, iou_type: Sequence[str], *, has_boxes: bool) -> dict[str, Any]:
-    """What an image has of detections and of ground truths alike."""
-    columns = image_dict(boxes=[row["bbox"] for row in rows]) if has_boxes else {}
-    columns |= image_dict(labels=[row.get("category_id", 0) for row in rows])
+def _columns(
+    rows: Sequence[Row], image: Row, iou_type: Sequence[str], *, has_boxes: bool, **more: Sequence[Any]
+) -> dict[str, Any]:
+    """What an image has of detections and of ground truths alike, and `more` of one of them."""
+    if has_boxes:
+        more["boxes"] = [row["bbox"] for row in rows]
+    if "rotated" in iou_type:
+        more["rotated_boxes"] = [_given(row, "rotated_box") for row in rows]
+    columns = image_dict(labels=[row.get("category_id", 0) for row in rows], **more)
     if "segm" in iou_type:
-        columns["masks"] = [_run_lengths(row, image) for row in rows]
+        columns["masks"] = [run_lengths(row, image) for row in rows]
     if "keypoints" in iou_type:
         points = torch.tensor([_given(row, "keypoints") for row in rows], dtype=torch.float64, device="cpu")
         columns["keypoints"] = points.view(len(rows), -1, 3) if rows else points
-    if "rotated" in iou_type:
-        columns |= image_dict(rotated_boxes=[_given(row, "rotated_box") for row in rows])
     return columns
 
 
-def _columns_of_truth(rows: Sequence[Row], iou_type: Sequence[str]) -> dict[str, Any]:
-    columns = {
-        "iscrowd": [row.get("iscrowd", 0) for row in rows],
-        "area": [max(row["area"], _LEAST_AREA) if "area" in row else 0 for row in rows],
-    }
-    if "keypoints" in iou_type:  # else the visible ones are counted: COCO's API ignores objects with 0
-        columns["num_keypoints"] = [
-            int(row.get("num_keypoints", sum(visibility > 0 for visibility in row["keypoints"][2::3]))) for row in rows
-        ]
-    return image_dict(**columns)
+def _num_keypoints(row: Row) -> int:
+    """As given, else of the visible ones: COCO's API ignores objects with 0."""
+    return int(row.get("num_keypoints", sum(visibility > 0 for visibility in _given(row, "keypoints")[2::3])))
 
 
 def _given(row: Row, key: str) -> Any:
@@ -321,24 +323,11 @@ def _given(row: Row, key: str) -> Any:
     return row[key]
 
 
-def _run_lengths(row: Row, image: Row) -> dict[str, Any]:
-    """The mask of a row.
-
-    Raises:
-        ValueError: a row with neither a mask nor a box, or an image without size where masks are polygons.
-    """
-    if not row.get("bbox"):
-        _given(row, "segmentation")
-    lengths = run_lengths(row, image)
-    if lengths is None:
-        raise ValueError(f"`images` must have height and width where masks are polygons; got {dict(image)!r}.")
-    return lengths
-
-
-def run_lengths(row: Row, image: Row) -> dict[str, Any] | None:
+def run_lengths(row: Row, image: Row) -> dict[str, Any]:
     """The mask of a row as run lengths in any form, of its box where it has no mask.
 
-    None without either, or without height and width of the image where the mask is polygons.
+    Raises:
+        ValueError: neither, or an image without height and width where the mask is polygons or a box.
     """
     segmentation = row.get("segmentation")
     if "bbox" in row and (segmentation is None or not len(segmentation)):  # corners in the order of COCO's API
@@ -346,8 +335,11 @@ def run_lengths(row: Row, image: Row) -> dict[str, Any] | None:
         segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
     if isinstance(segmentation, Mapping):
         return dict(segmentation)
-    if segmentation is None or not {"height", "width"} <= image.keys():
-        return None
+    if segmentation is None:
+        came = f"the keys {', '.join(row)} in image {row['image_id']!r} for annotation {row.get('id', 'without an id')}"
+        raise ValueError(f"`annotations` must have a `segmentation` or a `bbox`; got {came}.")
+    if not {"height", "width"} <= image.keys():
+        raise ValueError(f"`images` must have height and width where masks are polygons; got {dict(image)!r}.")
     return RunLengths.from_polygons([segmentation], (image["height"], image["width"])).to_coco()[0]
 
 
