@@ -96,7 +96,8 @@ class Judgment:
             detections, ground_truths = detections.of_one_class(), ground_truths.of_one_class()
         grid, options = self._evaluator.grid((self.iou_threshold,)), dict[str, Any]()
         if self._evaluator.has_limits:
-            grid = replace(grid, max_detections=(max(1, num),), area_ranges={"all": COCO_AREA_RANGES["all"]})
+            ranges = {"all": COCO_AREA_RANGES["all"]}
+            grid = replace(grid, max_detections=(max(1, num),), area_ranges=ranges, limited="image and class")
         if self._evaluator.knows_difficult:
             options |= {"is_difficult": is_difficult, "whole_pixels": self._evaluator.whole_pixels}
         matches = self._evaluator.match(detections, ground_truths, grid, keep_ground_truths=True, **options)

@@ -95,7 +95,7 @@ def write_report(
 def _page(results: object, options: dict[str, Any]) -> Page:
     if type(results) not in _PAGES:
         raise TypeError(
-            "`results` must be those of an evaluation, such as `evaluate` or `coco_evaluate`, or of a metric's"
+            "`results` must be those of an evaluation, such as `evaluate` or `evaluate_boxes`, or of a metric's"
             f" `results()`; got {type(results).__name__}."
         )
     make, kind = _PAGES[type(results)]

@@ -5,7 +5,6 @@ Users ask for images by number or by name.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -96,13 +95,8 @@ def listed_ids(image: Asked) -> list[int] | list[str]:
 
 def places_of(image: Asked, names: Sequence[str] | None) -> list[int | None]:
     """The keys of images in `ImageBoxes.by_image`; None for a name that no image has."""
-    return [each if isinstance(each, int) else _place(each, names or ()) for each in listed_ids(image)]
-
-
-def _place(name: str, names: Sequence[str]) -> int | None:
-    # Names ascend.
-    place = bisect_left(names, name)
-    return place if place < len(names) and names[place] == name else None
+    place_of = {name: place for place, name in enumerate(names or ())}
+    return [each if isinstance(each, int) else place_of.get(each) for each in listed_ids(image)]
 
 
 def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[str] | None) -> DictsOfSides:

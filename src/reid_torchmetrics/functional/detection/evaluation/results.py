@@ -325,10 +325,8 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         # The least score that counts, for each class.
         threshold = self._index(iou_threshold)
-        if confidence is None:
-            least = self._best_confidence(iou_threshold)
-        else:
-            least = self.at_confidence(confidence).confidence[threshold]
+        best = self._best_confidence(iou_threshold) if confidence is None else None
+        least = self.at_confidence(confidence).confidence[threshold] if best is None else best
         counted = curves.image_errors(self.matches, self.num_positives, least, threshold=threshold)
         return replace(counted, image=self.images, image_names=self.image_names)
 
