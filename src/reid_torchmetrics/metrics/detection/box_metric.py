@@ -148,7 +148,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     def _request(self, iou_type: str | None = None, **changes: Any) -> MatchRequest:
         """The matches of all images, without any of single images; None for the first type of overlaps."""
-        options = {"iou_type": iou_type or self.iou_type[0], "micro": self.average == "micro"} | changes
+        options: dict[str, Any] = {"iou_type": iou_type or self.iou_type[0], "micro": self.average == "micro"} | changes
         return MatchRequest(self._grid(), self._evaluator(), self.max_bytes, **options)
 
     def _evaluator(self) -> Evaluator:
@@ -184,9 +184,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """
         # An error on one process of several is raised by `compute` on all.
         with self._deferring_errors():
-            given = preds, target, self._shape_types, self.box_format, self.device
-            options = {"invalid": self.invalid, "extras": self._extras, "keeps": self._keeps_shapes}
-            batch = pack_images(*given, has_boxes="bbox" in self.iou_type, note=self._units.note, **options)
+            options: dict[str, Any] = {"invalid": self.invalid, "extras": self._extras, "note": self._units.note}
+            options |= {"has_boxes": "bbox" in self.iou_type, "keeps": self._keeps_shapes}
+            batch = pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
             states = self._held()
             if batch.states and states["detection_counts"]:
                 check_kind(batch.states, states)

@@ -35,8 +35,8 @@ from .coco_files import BACKENDS
 
 AVERAGES = ("macro", "micro")
 _NUM_LIMITS = (3, 1)
-_SELDOM = ("thresholds", "class_metrics", "extended_summary", "area_ranges", "class_names", "confidence", "invalid")
-_SELDOM += ("keep_shapes", "max_bytes")  # in the `repr` only if they are not the default
+_OF_VALUES = ("thresholds", "class_metrics", "extended_summary", "area_ranges", "class_names", "confidence")
+_SELDOM = (*_OF_VALUES, "invalid", "keep_shapes", "max_bytes")  # in the `repr` only if they are not the default
 
 
 class DetectionOptions(BoxOptions, total=False):
@@ -225,14 +225,11 @@ class DetectionMAP(BoxMetric):
 
     def _values(self, matches: Sequence[ImageMatches]) -> dict[str, Any]:
         # Under "micro" values of each class come from matches of their own.
-        means, by_class = matches[: len(self.iou_type)], matches[-len(self.iou_type) :]
+        means, of_classes = matches[: len(self.iou_type)], matches[-len(self.iou_type) :]
         values: dict[str, Any] = {}
-        for each, of_classes in zip(means, by_class, strict=True):
-            options = {
-                "by_class": of_classes if self.class_metrics else None,
-                "extended_summary": self.extended_summary,
-            }
-            of_type = computed_values(each, self.rule, self.device, **options)
+        for each, by_class in zip(means, of_classes, strict=True):
+            options: dict[str, Any] = {"by_class": by_class if self.class_metrics else None}
+            of_type = computed_values(each, self.rule, self.device, extended_summary=self.extended_summary, **options)
             # All types have the same classes, without a prefix.
             labels, begin = of_type.pop("classes"), prefix(each.request.iou_type, self.iou_type)
             values |= {begin + name: value for name, value in of_type.items()}

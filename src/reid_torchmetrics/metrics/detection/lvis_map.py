@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from typing_extensions import Unpack
 
@@ -83,8 +84,8 @@ class LvisMAP(EvaluatorMetric):
         _checks.one_of("iou_type", iou_type, LVIS_IOU_TYPES)
         if max_detections is not None:
             _checks.positive_int("max_detections", max_detections)
-        evaluator, more = "lvis_fixed" if fixed else "lvis", {"class_metrics": class_metrics, "iou_type": iou_type}
-        super().__init__(box_format, iou_thresholds, evaluator, None, None, **more, **options)
+        more: dict[str, Any] = {"class_metrics": class_metrics, "iou_type": iou_type, **options}
+        super().__init__(box_format, iou_thresholds, "lvis_fixed" if fixed else "lvis", None, None, **more)
         self.fixed, self.max_detections = bool(fixed), max_detections
         self.frequencies = _checked_frequencies(frequencies)
         # Names of the values follow from all of these.

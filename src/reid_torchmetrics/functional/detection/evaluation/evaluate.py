@@ -98,12 +98,13 @@ def evaluate_boxes(
         ValueError: an option without values, with values that are not allowed, or that the evaluator does not know.
     """
     _checks.one_of("evaluator", evaluator, _WITHOUT_LISTS)
-    of_grid = {"recall_thresholds": recall_thresholds, "max_detections": max_detections, "area_ranges": area_ranges}
-    of_limits, of_difficult = of_grid | {"classes": classes}, {"is_difficult": is_difficult}
-    chosen = _chosen(evaluator, of_limits, whole_pixels, of_difficult)
+    of_grid: dict[str, Any] = {"recall_thresholds": recall_thresholds, "max_detections": max_detections}
+    of_grid["area_ranges"] = area_ranges
+    chosen = _chosen(evaluator, whole_pixels, is_difficult, of_grid | {"classes": classes})
     rule, confidence = chosen.checked(rule, confidence)
     request = MatchRequest(chosen.grid(iou_thresholds, **of_grid), chosen, max_bytes)
     request = request.of_results(across_classes=across_classes)
+    _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     # Images by ascending number.
     sides = detections.images.long(), ground_truths.images.long()
     ids, number = torch.cat(sides).unique(return_inverse=True)
@@ -115,13 +116,11 @@ def evaluate_boxes(
     return make_results(replace(matches, ids=ids), rule, confidence=confidence)
 
 
-def _chosen(
-    evaluator: str, of_limits: Mapping[str, Any], whole_pixels: bool | None, of_difficult: Mapping[str, Any]
-) -> Evaluator:
-    """The evaluator with its options; raise if it does not know one that is given."""
+def _chosen(evaluator: str, whole_pixels: bool | None, is_difficult: Any, of_limits: Mapping[str, Any]) -> Evaluator:
+    """The evaluator with its option; raise if it does not know an option that is given."""
     row = EVALUATORS[evaluator]
     unknown = {} if row.has_limits else dict(of_limits)
-    unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels, **of_difficult}
+    unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels, "is_difficult": is_difficult}
     for name, value in unknown.items():
         if value is not None:
             raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
@@ -201,15 +200,15 @@ def evaluate_images(
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         _checks.one_of("invalid", invalid, INVALID)
         _checks.boolean("boxes", boxes)
-        of_grid = {
+        of_grid: dict[str, Any] = {
             "recall_thresholds": recall_thresholds,
             "max_detections": max_detections,
             "area_ranges": area_ranges,
             "class_groups": class_groups,
         }
-        # Boxes are no option.
+        # All evaluators know boxes.
         others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
-        chosen = _chosen(evaluator, of_grid | others, whole_pixels, {})
+        chosen = _chosen(evaluator, whole_pixels, None, of_grid | others)
         named = "coco" if thresholds is None else thresholds
         _checks.one_of("thresholds", named, THRESHOLDS)
         grid = chosen.grid(iou_thresholds, iou_type=iou_type, thresholds=named, **of_grid)

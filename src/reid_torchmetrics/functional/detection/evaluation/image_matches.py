@@ -8,10 +8,11 @@ matches and all that was computed from them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -33,7 +34,6 @@ from reid_torchmetrics.functional.result_cache import ResultCache
 
 Group = tuple[int | str, int]
 """image, by number or name, and class"""
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 Objects = TypeVar("Objects", Detections, GroundTruths)
 
@@ -88,7 +88,7 @@ class Origins(NamedTuple):
     """Where the detections of matches, and the misses, come from."""
 
     labels: Int[Tensor, " detections"]
-    """of the detections of the matches, whose classes may be one for all"""
+    """of the detections of the matches, also where one class stands for all"""
     positives: Int[Tensor, "positives 3"]
     """ground truths that count in some area range: number of the image, label, and the ranges, bit 0 for the first"""
 
@@ -156,52 +156,51 @@ class MatchRequest:
         sides = detections, ground_truths
         if self.micro:
             sides = detections.of_one_class(), ground_truths.of_one_class()
-        matches = self._match(*sides, is_difficult, lists, {} if classes is None else {"classes": classes})
+        options: dict[str, Any] = {"keep_ground_truths": self.with_origins or self.localization}
+        options |= {"max_bytes": self.max_bytes} | ({} if classes is None else {"classes": classes})
+        if self.evaluator.knows_difficult:
+            options |= {"is_difficult": is_difficult, "whole_pixels": self.evaluator.whole_pixels}
+        if self.evaluator.is_federated:
+            options["lists"] = lists
+        matches = self.evaluator.match(*sides, self.grid, **options)
+        if self.localization:
+            matches = replace(matches, overlaps=self._overlaps_of(matches, *sides))
         labels = distinct_labels(detections.labels, ground_truths.labels) if self.micro else matches.classes
         most, max_bytes = self.grid.max_detections[-1], self.max_bytes
         overlaps = (Overlaps.of(*sides, most=most, max_bytes=max_bytes),) if self.with_overlaps else ()
         if not self.with_origins:
             return ImageMatches(self, labels, matches, overlaps).within_classes()
-        # The ground truths that count, for the misses of each image.
-        areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
-        without_area = areas <= 0 if self.evaluator.is_federated else None
-        is_other = None if classes is None else ~torch.isin(ground_truths.labels.long(), matches.classes)
-        bits = self._bits_of_areas(areas.double(), ground_truths.is_crowd, is_difficult, without_area, is_other)
-        positives = torch.stack([ground_truths.images.long(), sides[1].labels.long(), bits], dim=1)[bits > 0]
         # Users know an object by its place in its image.
         places = [_places_in_images(each.images) for each in (detections, ground_truths)]
+        excluded = is_difficult, None if classes is None else ~torch.isin(ground_truths.labels.long(), matches.classes)
         return ImageMatches(
             self,
             labels,
             matches.with_rows(*places),
             overlaps,
-            Origins(detections.labels.index_select(0, matches.rows).long(), positives),
+            Origins(detections.labels.index_select(0, matches.rows).long(), self._positives(sides[1], *excluded)),
             self._pair(detections, ground_truths, matches, is_difficult) if self.across_classes else None,
         ).within_classes()
 
-    def _match(
-        self,
-        detections: Detections,
-        ground_truths: GroundTruths,
-        is_difficult: Tensor | None,
-        lists: Tensor | None,
-        options: dict[str, Any],
-    ) -> Matches:
-        evaluator = self.evaluator
-        if evaluator.knows_difficult:
-            options |= {"is_difficult": is_difficult, "whole_pixels": evaluator.whole_pixels}
-        if evaluator.is_federated:
-            options["lists"] = lists
-        options |= {"keep_ground_truths": self.with_origins or self.localization, "max_bytes": self.max_bytes}
-        matches = evaluator.match(detections, ground_truths, self.grid, **options)
-        if not self.localization:
-            return matches
-        # The overlap of each matched detection with its ground truth, a crowd as any other.
-        sides = [self._with_edges(each).shapes for each in (detections, ground_truths)]
+    def _overlaps_of(self, matches: Matches, detections: Detections, ground_truths: GroundTruths) -> Tensor:
+        """The overlap of each matched detection with its ground truth, a crowd as any other."""
+        assert matches.ground_truths is not None  # noqa: S101 - they were asked for
+        sides = self._with_edges(detections).shapes, self._with_edges(ground_truths).shapes
         rows, is_taken = matches.rows[matches.columns].expand(matches.matched.shape), matches.ground_truths >= 0
         overlaps = torch.zeros(matches.matched.shape, dtype=torch.float64, device=rows.device)
         overlaps[is_taken] = sides[0].overlaps(rows[is_taken], sides[1], matches.ground_truths[is_taken])
-        return replace(matches, overlaps=overlaps)
+        return overlaps
+
+    def _positives(self, ground_truths: GroundTruths, *excluded: Tensor | None) -> Tensor:
+        """See `Origins`: no crowds, none of the masks, and for LVIS none without area."""
+        areas = (ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas).double()
+        bits = torch.zeros_like(areas, dtype=torch.int64)
+        for number, (least, most) in enumerate(self.grid.area_ranges.values()):
+            bits |= ~((areas < least) | (areas > most)) * (1 << number)
+        for mask in (ground_truths.is_crowd, areas <= 0 if self.evaluator.is_federated else None, *excluded):
+            bits = bits if mask is None else bits.masked_fill(mask, 0)
+        columns = [ground_truths.images.long(), ground_truths.labels.long(), bits]
+        return torch.stack(columns, dim=1)[bits > 0]
 
     def _with_edges(self, objects: Objects) -> Objects:
         """The objects with the edges that the evaluator knows."""
@@ -220,23 +219,15 @@ class MatchRequest:
             rows = (~ground_truths.is_crowd).nonzero()[:, 0]
             ground_truths = ground_truths.at(rows)
             is_difficult = None if is_difficult is None else is_difficult[rows]
+        area_range, *_ = self.grid.area_ranges.values()
         return pair_objects(
             self._with_edges(detections.at(matches.rows[order])),
             self._with_edges(ground_truths),
-            area_range=next(iter(self.grid.area_ranges.values())),
+            area_range=area_range,
             is_difficult=is_difficult,
             is_outside=is_outside,
             max_bytes=self.max_bytes,
         )
-
-    def _bits_of_areas(self, areas: Tensor, *excluded: Tensor | None) -> Tensor:
-        """The area ranges that each ground truth counts in, one bit each, given masks of others that never count."""
-        bits = torch.zeros_like(areas, dtype=torch.int64)
-        for number, (least, most) in enumerate(self.grid.area_ranges.values()):
-            bits |= ~((areas < least) | (areas > most)) * (1 << number)
-        for mask in excluded:
-            bits = bits if mask is None else bits.masked_fill(mask, 0)
-        return bits
 
 
 def _places_in_images(images: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
@@ -264,7 +255,7 @@ class ImageMatches:
     """of the detections of the matches, with their own labels, if pairs across classes are requested"""
     ids: Tensor | None = None
     """the `image_id` of each image, by its number, of all processes; None for a part, and for a plain request"""
-    names: Sequence[str] | None = None
+    names: tuple[str, ...] | None = None
     """of the images by number, if they have names"""
     num_without_lists: int = 0
     """number of the images of all processes, if no image has the lists of classes that some detections need"""
@@ -282,15 +273,15 @@ class ImageMatches:
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], request: MatchRequest) -> ImageMatches:
         """The inverse of `to_tensors`."""
-        rest = iter(tensors)
-        labels, received = next(rest), {name: next(rest) for name in request.sent_fields}
+        rest = deque(tensors)
+        labels, received = rest.popleft(), {name: rest.popleft() for name in request.sent_fields}
         received["class_index"] = segments.numbers(received["class_index"], len(received["scores"])).int()
         return cls(
             request,
             labels=labels,
             matches=Matches(**{"rows": received["images"]} | received),
-            overlaps=(Overlaps(next(rest), next(rest)),) if request.with_overlaps else (),
-            origins=Origins(next(rest), next(rest)) if request.with_origins else None,
+            overlaps=(Overlaps(rest.popleft(), rest.popleft()),) if request.with_overlaps else (),
+            origins=Origins(rest.popleft(), rest.popleft()) if request.with_origins else None,
             objects=ObjectPairs.from_tensors([*rest]) if request.across_classes else None,
         )
 
@@ -307,17 +298,11 @@ class ImageMatches:
         """The numbers of every class."""
         return self.once(_averages, rule, confidence)
 
-    def once(
-        self,
-        compute: Callable[Concatenate[ImageMatches, Arguments], Result],
-        *args: Arguments.args,
-        **options: Arguments.kwargs,
-    ) -> Result:
-        """The value of a function of these matches and of its other arguments, computed once."""
-        name = (compute, args, *sorted(options.items()))
-        if name not in self._values:
-            self._values[name] = compute(self, *args, **options)
-        value: Result = self._values[name]
+    def once(self, compute: Callable[..., Result], *args: Hashable) -> Result:
+        """The value of a function of these matches and of further arguments, computed once."""
+        if (compute, args) not in self._values:
+            self._values[compute, args] = compute(self, *args)
+        value: Result = self._values[compute, args]
         return value
 
 

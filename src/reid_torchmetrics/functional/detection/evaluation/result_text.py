@@ -141,11 +141,6 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def names_of(labels: Sequence[int], class_names: Mapping[int, str], *, is_micro: bool) -> list[str]:
-    """Names of the classes of an evaluation."""
-    return ["all classes together"] if is_micro else [name_of(label, class_names) for label in labels]
-
-
 def class_numbers(
     averages: ClassAverages, matches: Matches, names: Sequence[str], threshold: int
 ) -> dict[str, dict[str, float | int]]:

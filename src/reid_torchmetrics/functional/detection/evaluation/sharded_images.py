@@ -109,7 +109,7 @@ class ShardedImages:
             kept = matchings.find(self.states, key) if request.is_plain else None
             return kept, [drawn_number(), 0 if kept is None else kept.number]
 
-        kept, _ = find() if not world.members else (None, [])
+        kept = None if world.members else find()[0]
         if kept is None:
             # First message: what is asked for and which images there are. Kept matches are used if all processes have
             # them, for images may have changed on another process alone.
@@ -122,8 +122,8 @@ class ShardedImages:
         # Second: image ids, or a check for repeated images. Then each process matches its own images.
         numbering = _number(world, images, of_processes)
         numbered = numbering.number(images, world.process, warned=world)
-        options = {"is_difficult": numbered.images.ground_truth_difficult, "lists": numbered.lists()}
-        parts = [request.run(*numbered.boxes(request.iou_type), **options)]
+        sides, is_difficult = numbered.boxes(request.iou_type), numbered.images.ground_truth_difficult
+        parts = [request.run(*sides, is_difficult=is_difficult, lists=numbered.lists())]
         # Third: the matches of all processes.
         if world.size > 1:
             received = self._exchange(parts[0].to_tensors(), images.device)

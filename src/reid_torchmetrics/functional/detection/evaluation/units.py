@@ -107,10 +107,10 @@ class Units:
         if min(map(len, sides)) < LEAST_BOXES:
             return
         self._is_sure = True
-        for name, batches in self._noted.items():
-            for odd, num in torch.stack([each.cpu() for each in batches]).sum(0).tolist():
-                if num >= LEAST_BOXES and 2 * odd > num:
-                    _warn(said, name, odd, num)
+        counts = {name: torch.stack([each.cpu() for each in of]).sum(0).tolist() for name, of in self._noted.items()}
+        for name, odd, num in ((name, *counted) for name, of_sides in counts.items() for counted in of_sides):
+            if num >= LEAST_BOXES and 2 * odd > num:
+                _warn(said, name, odd, num)
         names = self._reported if reported is None or self._reported else [reported]
         area = float(_some(states["ground_truth_areas"]).amax())
         _warn_of_boxes(said, sides, area, sharded.box_format, has_sizes=_has_sizes(request, names))

@@ -160,7 +160,12 @@ def computed_values(
     # One copy from the device for all numbers.
     rounded = images.averages(rule).numbers().to(device, torch.float32)
     numbers = dict(zip(images.request.grid.value_names, rounded.unbind(), strict=True))
-    values: dict[str, Any] = _grids(images) if extended_summary else {}
+    values: dict[str, Any] = {}
+    if extended_summary:
+        assert images.ids is not None  # noqa: S101 - the request is not plain
+        grids, names = evaluate_matches(images.matches, images.request.grid), name_images(images.ids, images.names)
+        values["ious"] = Overlaps.matrices(images.overlaps, names, grids.classes)
+        values |= {name: getattr(grids, name) for name in ("precision", "recall", "scores")}
     of_classes = {} if by_class is None else by_class.averages(rule).of_classes()
     nothing = torch.tensor(-1.0, device="cpu")
     for name in ("map", f"mar_{images.request.grid.max_detections[-1]}"):
@@ -169,13 +174,6 @@ def computed_values(
     narrow = images.labels.int()
     values["classes"] = narrow if torch.equal(narrow.long(), images.labels) else images.labels.clone()
     return numbers | {name: _moved(value, device) for name, value in values.items()}
-
-
-def _grids(images: ImageMatches) -> dict[str, Any]:
-    grids = evaluate_matches(images.matches, images.request.grid)
-    assert images.ids is not None  # noqa: S101 - the request is not plain
-    overlaps = Overlaps.matrices(images.overlaps, name_images(images.ids, images.names), grids.classes)
-    return {"ious": overlaps, "precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
 
 
 def _moved(value: Any, device: torch.device) -> Any:

@@ -153,23 +153,14 @@ _with_limits, _without_limits = (partial(_average, has_limits=has_limits) for ha
 _yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
 _lvis = partial(Evaluator, match=match_federated, average=_with_limits, rules=tuple(AP_RULES), rule="coco")
 _lvis = partial(_lvis, has_limits=True, knows_crowds=True, is_federated=True, has_breakdown=False)
+_voc = partial(Evaluator, knows_difficult=True, whole_pixels=True, has_breakdown=False)
 _yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
 
 EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
     "lvis": _lvis("LVIS", max_detections=(300,), limited="image"),
     "lvis_fixed": _lvis("LVIS, fixed AP", max_detections=(10_000,), limited="class"),
-    "voc": Evaluator(
-        "Pascal VOC",
-        partial(_best_of_all, claim="voc"),
-        _without_limits,
-        VOC_RULES,
-        "voc",
-        (0.5,),
-        knows_difficult=True,
-        whole_pixels=True,
-        has_breakdown=False,
-    ),
+    "voc": _voc("Pascal VOC", partial(_best_of_all, claim="voc"), _without_limits, VOC_RULES, "voc", (0.5,)),
     "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
     "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(_best_of_all, claim="scaled_yolov4")),
     "yolov4": _yolov4("YOLOv4", partial(_best_of_all, claim="yolov4")),

@@ -64,17 +64,10 @@ class JudgedDetections(NamedTuple):
             yield JudgedDetections(is_right, scores, class_index - number * _CLASSES, num_positives)
 
 
-class AtConfidence(NamedTuple):
-    """Values of all classes at one confidence."""
-
-    confidence: float
-    precision: Float[Tensor, " classes"]
-    recall: Float[Tensor, " classes"]
-    f1: Float[Tensor, " classes"]
-
-
-def read_at(detections: JudgedDetections, confidence: float | None, epsilon: float) -> AtConfidence:
-    """Read the values at a confidence, or at the best one if it is None.
+def read_at(
+    detections: JudgedDetections, confidence: float | None, epsilon: float
+) -> tuple[float, dict[str, Float[Tensor, " classes"]]]:
+    """A confidence, the best one if it is None, and precision, recall and F1 of all classes there.
 
     At a given confidence above the best score of a class the values are those of its best detection. The best
     confidence of 1,000 has the highest mean of F1 over the classes, smoothed by a moving average; precision is 1 and
@@ -91,7 +84,7 @@ def read_at(detections: JudgedDetections, confidence: float | None, epsilon: flo
         confidence = float(confidences[padded.unfold(0, _WINDOW, 1).mean(1).argmax()])
     confidences = detections.scores.new_tensor([confidence], dtype=torch.float64)
     precision, recall = (values[:, 0] for values in _on_lines(detections, confidences, ends_at_best=is_best))
-    return AtConfidence(confidence, precision, recall, _f1(precision, recall, epsilon))
+    return confidence, {"precision": precision, "recall": recall, "f1": _f1(precision, recall, epsilon)}
 
 
 def _f1(precision: Tensor, recall: Tensor, epsilon: float) -> Tensor:
@@ -210,8 +203,8 @@ def yolo_average_precision(
     curves = curves_from_flags(is_right, class_index, num_positives)
     chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
     judged = JudgedDetections(is_right[0], scores[rows], class_index.long(), num_positives)
-    points = read_at(judged, confidence, epsilon)
-    return YoloAverages(average_precision(curves, chosen), *points[1:], classes, points.confidence)
+    confidence, values = read_at(judged, confidence, epsilon)
+    return YoloAverages(average_precision(curves, chosen), **values, classes=classes, confidence=confidence)
 
 
 def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:
@@ -228,12 +221,10 @@ def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: flo
     kept = has_positives[class_index]
     place = (has_positives.cumsum(0) - 1)[class_index[kept]]
     judged = JudgedDetections(is_right[kept], matches.scores[kept], place, matches.num_positives[0, has_positives])
-    points = read_at(judged, confidence, _EPSILON)
-    values = {}
-    for name in ("precision", "recall", "f1"):
-        values[name] = torch.full_like(averages.recall[0, 0, 0], torch.nan)
-        values[name][has_positives] = getattr(points, name)
-    return replace(averages, at_confidence=values, confidence=points.confidence)
+    confidence, values = read_at(judged, confidence, _EPSILON)
+    undefined = torch.full_like(averages.recall[0, 0, 0], torch.nan)
+    values = {name: undefined.masked_scatter(has_positives, of_classes) for name, of_classes in values.items()}
+    return replace(averages, at_confidence=values, confidence=confidence)
 
 
 def match_greedily(
