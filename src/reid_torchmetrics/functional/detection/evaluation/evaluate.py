@@ -107,11 +107,11 @@ def evaluate_boxes(
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     # Images by ascending number.
     sides = detections.images.long(), ground_truths.images.long()
-    ids, number = torch.cat(sides).unique(return_inverse=True)
-    found, true = number.split([*map(len, sides)])
+    ids, numbers = torch.cat(sides).unique(return_inverse=True)
+    images, true_images = numbers.split([*map(len, sides)])
+    numbered = detections.with_columns(images=images), ground_truths.with_columns(images=true_images)
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
-    objects = detections.with_columns(images=found), ground_truths.with_columns(images=true)
-    matches = request.run(*objects, is_difficult=is_difficult, classes=classes)
+    matches = request.run(*numbered, is_difficult=is_difficult, classes=classes)
     look_at_objects(detections, ground_truths, matches.matches, has_sizes=len(request.grid.area_ranges) > 1)
     return make_results(replace(matches, ids=ids), rule, confidence=confidence)
 

@@ -37,6 +37,7 @@ Group = tuple[int | str, int]
 Result = TypeVar("Result")
 Objects = TypeVar("Objects", Detections, GroundTruths)
 
+_OF_METRIC = ("grid", "evaluator", "max_bytes")  # fields of a request that follow from options of the metric
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are read with origins only, and sent only then
 
 
@@ -132,7 +133,7 @@ class MatchRequest:
 
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
-        return {each.name: repr(getattr(self, each.name)) for each in fields(self)[3:]}
+        return {name: repr(value) for name, value in vars(self).items() if name not in _OF_METRIC}
 
     def run(
         self,

@@ -72,11 +72,9 @@ def check_results(results: Any, *, is_of_this_version: bool) -> None:
     if (objects := results.objects) is not None:
         _checks.no_nan("objects.scores", objects.scores)
         check_shares("objects.iou", objects.iou)
-        limits["objects.images"], limits["objects.true_images"] = (
-            (each, num_images) for each in (objects.images, objects.true_images)
-        )
-        limits["objects.detection"] = objects.detection, len(objects.scores)
-        limits["objects.ground_truth"] = objects.ground_truth, len(objects.true_labels)
+        ends = {"images": num_images, "true_images": num_images}
+        ends |= {"detection": len(objects.scores), "ground_truth": len(objects.true_labels)}
+        limits |= {f"objects.{name}": (getattr(objects, name), end) for name, end in ends.items()}
     for place, (values, end) in limits.items():
         _checks.in_range(place, values, 0, end)
     if results.image_names is not None:
