@@ -107,8 +107,8 @@ class Units:
         if min(map(len, sides)) < LEAST_BOXES:
             return
         self._is_sure = True
-        counts = {name: torch.stack([each.cpu() for each in of]).sum(0).tolist() for name, of in self._noted.items()}
-        for name, odd, num in ((name, *counted) for name, of_sides in counts.items() for counted in of_sides):
+        counts = {name: torch.stack([*map(Tensor.cpu, batches)]).sum(0) for name, batches in self._noted.items()}
+        for name, odd, num in ((name, *pair) for name, pairs in counts.items() for pair in pairs.tolist()):
             if num >= LEAST_BOXES and 2 * odd > num:
                 _warn(said, name, odd, num)
         names = self._reported if reported is None or self._reported else [reported]
