@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.detection import (
     Detections,
     GroundTruths,
     Matches,
-    coco_evaluate,
+    evaluate_boxes,
     match_images,
 )
 from reid_torchmetrics.functional.detection.matching import assignment
@@ -75,7 +75,7 @@ class Problem:
     dtype: torch.dtype = torch.float64
 
     def evaluated(self, **options: object) -> DetectionResults:
-        return coco_evaluate(*self.tensors, **(self.options | options))
+        return evaluate_boxes(*self.tensors, **(self.options | options))
 
     def matched(self, **options: object) -> Matches:
         unread = {"recall_thresholds"}
@@ -117,7 +117,7 @@ class Problem:
 
     @property
     def options(self) -> dict[str, object]:
-        """What `coco_evaluate` is asked for."""
+        """What `evaluate_boxes` is asked for."""
         options = {
             "iou_thresholds": self.setting.iou_thresholds,
             "recall_thresholds": self.setting.recall_thresholds,

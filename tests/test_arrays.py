@@ -72,8 +72,9 @@ def scores_of(reranked: Any) -> Tensor:
 def packed(scores: Any, is_crowd: Any, areas: Any, classes: Any, **columns: Any) -> Any:
     detections = detection.Detections(scores=scores, **columns)
     ground_truths = detection.GroundTruths(is_crowd=is_crowd, areas=areas, **columns)
-    found = detection.coco_evaluate(detections, ground_truths, classes=classes)
-    return found.to_dict(), detection.voc_evaluate(detections, ground_truths, is_difficult=is_crowd).to_dict()
+    both = detections, ground_truths
+    found = detection.evaluate_boxes(*both, classes=classes)
+    return found.to_dict(), detection.evaluate_boxes(*both, evaluator="voc", is_difficult=is_crowd).to_dict()
 
 
 SAMPLES = {"embeddings": X, "identities": IDS, "cameras": CAMERAS, "is_query": IS_QUERY, "index": INDEX}

@@ -175,7 +175,7 @@ def test_a_rank_sends_so_many_bytes_of_a_detection():
     detections, truths = packed(val2014())
     detections = replace(detections, scores=detections.scores.float(), images=detections.images.int())
     matches = match_images(detections, truths)
-    tensors = ImageMatches(DetectionMAP()._request(), matches.classes, (matches,)).to_tensors()
+    tensors = ImageMatches(DetectionMAP()._request(), matches.classes, matches).to_tensors()
     of_classes = 3 * 8 + 8 * len(COCO_AREA_RANGES)  # its label, twice, and how many detections and ground truths it has
     sent = sum(span(tensor.dtype, tensor.shape) for tensor in tensors) - of_classes * len(matches.classes)
     assert 8 <= (sent - 18 * len(matches.columns)) / len(matches.scores) <= 10  # the image takes 2 or 4

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import GalleryDraw, _progress, progress, write_report
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.retrieval import (
     evaluate,
     expect_draws,
@@ -231,7 +231,7 @@ def detect(query, gallery, labels, max_bytes):
     number, images = 400, torch.arange(400) // 20
     zeros = torch.zeros(number, dtype=torch.int64)
     found = Detections(boxes(number), torch.rand(number), zeros, images)
-    coco_evaluate(found, GroundTruths(boxes(number), zeros, images), max_bytes=max_bytes)
+    evaluate_boxes(found, GroundTruths(boxes(number), zeros, images), max_bytes=max_bytes)
 
 
 @pytest.mark.parametrize(

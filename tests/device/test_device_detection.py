@@ -203,7 +203,7 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
         num_positives = torch.ones(12, dtype=torch.int64, device=matches.classes.device)
         confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=matches.classes.device)
         of_images = image_errors(matches, num_positives, confidence)
-        return [detection.coco_evaluate(*packed(where)), evaluate_matches(matches, GRID), of_images]
+        return [detection.evaluate_boxes(*packed(where)), evaluate_matches(matches, GRID), of_images]
 
     assert_as_on_the_cpu(device, results)
 
@@ -239,7 +239,7 @@ def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
 
 @pytest.mark.parametrize("rule", VOC_RULES)
 def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
-    assert_as_on_the_cpu(device, lambda where: detection.voc_evaluate(*packed(where), rule=rule))
+    assert_as_on_the_cpu(device, lambda where: detection.evaluate_boxes(*packed(where), evaluator="voc", rule=rule))
 
 
 @pytest.mark.parametrize("rule", YOLO_RULES)
@@ -284,7 +284,7 @@ def test_every_evaluator_gives_the_results_of_the_cpu(device, deterministic, eva
 @pytest.mark.parametrize("confidence", [None, 0.4])
 def test_the_evaluations_of_the_yolo_family_are_those_of_the_cpu(device, deterministic, matching, confidence):
     def results(where):
-        found = detection.yolo_evaluate(*packed(where), matching=matching, confidence=confidence)
+        found = detection.evaluate_boxes(*packed(where), evaluator=matching, confidence=confidence)
         return [found.averages.at_confidence, found.average_precision, found.averages.confidence]
 
     assert_as_on_the_cpu(device, results)

@@ -5,7 +5,6 @@ Most processes are threads, which talk to each other through memory.
 
 import random
 import re
-from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -38,7 +37,7 @@ def together(metrics: list, ask) -> list:
 
 
 def results_of(metric: DetectionMAP):
-    return metric._results(metric._match(replace(metric._request(), with_origins=True)))
+    return metric._results(metric._match(metric._request().of_results(across_classes=False)))
 
 
 def dealt(seen, order: list[list[int]], make=DetectionMAP) -> list:

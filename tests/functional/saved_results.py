@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 import torch
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, YoloMAP, evaluate, evaluate_scores
-from reid_torchmetrics.functional.detection import coco_evaluate, evaluate_images, voc_evaluate, yolo_evaluate
+from reid_torchmetrics.functional.detection import evaluate_boxes, evaluate_images
 from reid_torchmetrics.functional.retrieval import KReciprocal, compare, evaluate_lists, evaluate_stream, person_search
 from tests.found_classes import images_of
 from tests.functional.retrieval.evaluation import two_models
@@ -88,9 +88,9 @@ DETECTION: dict[str, Callable] = {
     "yolov4": lambda: detections(YoloMAP(matching="yolov4")),
     "no images": no_images,
     "function": problems.coco,
-    "tensors": lambda: coco_evaluate(*TENSORS, across_classes=True),
-    "voc of tensors": lambda: voc_evaluate(*TENSORS),
-    "yolo of tensors": lambda: yolo_evaluate(*TENSORS),
+    "tensors": lambda: evaluate_boxes(*TENSORS, across_classes=True),
+    "voc of tensors": lambda: evaluate_boxes(*TENSORS, evaluator="voc"),
+    "yolo of tensors": lambda: evaluate_boxes(*TENSORS, evaluator="ultralytics"),
     "lvis": lambda: evaluate_images(images(0)[0], with_lists(images(0)[1]), evaluator="lvis"),
 }
 COMPARISON: dict[str, Callable] = {

@@ -57,7 +57,7 @@ def test_every_function_that_returns_results_makes_some_that_are_saved():
         if inspect.isfunction(function := getattr(face, name))
         and function.__annotations__.get("return") in {kind.__name__ for kind in SavedResults.__subclasses__()}
     }
-    assert {"evaluate_lists", "voc_evaluate", "compare"} < functions
+    assert {"evaluate_lists", "evaluate_boxes", "compare"} < functions
     assert [name for name in sorted(functions) if f"{name}(" not in sources] == []
 
 
@@ -265,3 +265,12 @@ def test_a_value_that_files_do_not_have_leaves_an_older_file_alone(tmp_path, mon
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nothing\.npz"):
         RetrievalResults.load(tmp_path / "nothing.npz")
+
+
+def test_results_of_tensors_are_saved_whatever_the_numbers_of_their_images(tmp_path):
+    boxes, labels, numbers = torch.rand(3, 4) + 1, torch.tensor([1, 2, 1]), torch.tensor([7, 3, 12])
+    found = detection.Detections(boxes, torch.rand(3), labels, numbers)
+    results = detection.evaluate_boxes(found, detection.GroundTruths(boxes, labels, numbers), across_classes=True)
+    assert results.images.tolist() == [3, 7, 12]
+    assert results.objects.images.tolist() == [0, 1, 2]
+    assert type(results).load(results.save(tmp_path / "results.npz")).means == results.means

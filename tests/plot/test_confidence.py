@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, coco_evaluate, match_images
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, match_images
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.plot import plot_detection_confidence
 from tests.found_classes import Found, images_of
@@ -15,7 +15,7 @@ from tests.found_classes import Found, images_of
 
 def results_of(*classes: Found) -> SimpleNamespace:
     both = images_of(*classes)
-    return coco_evaluate(*both)
+    return evaluate_boxes(*both)
 
 
 # The first class finds 1 of 2, then errs; the second errs, then finds its only one.

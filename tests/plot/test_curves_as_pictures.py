@@ -8,7 +8,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from reid_torchmetrics.functional.detection import ConfusionMatrix, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection import ConfusionMatrix, Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.detection.errors import error_breakdown, pair_objects
 from reid_torchmetrics.functional.retrieval import evaluate, find_relevance, score_embeddings, score_histogram, verify
 from reid_torchmetrics.plot import (
@@ -37,7 +37,7 @@ FOUND = (
     Detections(BOXES, torch.tensor([0.9, 0.6]), torch.tensor([0, 1]), torch.zeros(2).long()),
     GroundTruths(BOXES, torch.tensor([0, 1]), torch.zeros(2).long()),
 )
-DETECTION = coco_evaluate(*FOUND)
+DETECTION = evaluate_boxes(*FOUND)
 
 LONG = "experiments/2024-11-03/resnet50_ibn_a_circle_loss_lr_$0.00035$_{batch}_128_seed"
 NAMES = ["baseline", f"{LONG}_1", f"_{LONG}_2", "two\nlines", "a", "b", "c"]

@@ -8,7 +8,7 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.plot import plot_detection_precision_recall
 
@@ -33,7 +33,7 @@ def boxes_of(found: list[list[bool]], num_positives: list[int]) -> tuple[Detecti
 
 
 def evaluated(found: list[list[bool]], num_positives: list[int], **options: object) -> DetectionResults:
-    return coco_evaluate(*boxes_of(found, num_positives), **options)
+    return evaluate_boxes(*boxes_of(found, num_positives), **options)
 
 
 def results_of(found: list[list[bool]], num_positives: list[int], **options: object) -> DetectionResults:
@@ -172,7 +172,7 @@ def test_no_threshold_is_the_mean_over_all_of_them():
     # A quarter of the box is missing: an overlap of 3/4, right at 0.5, 0.55, ... and 0.75, which are 6 of 10.
     box, number = torch.tensor([[0.0, 0.0, 40.0, 40.0]]), torch.zeros(1, dtype=torch.int64)
     smaller = Detections(box * torch.tensor([1, 1, 1, 0.75]), torch.ones(1), number, number)
-    results = coco_evaluate(smaller, GroundTruths(box, number, number))
+    results = evaluate_boxes(smaller, GroundTruths(box, number, number))
     _, axes = plot_detection_precision_recall(results, iou_threshold=None)
     assert list(axes.lines[0].get_ydata()) == pytest.approx([60] * 101)
     assert axes.get_title() == "Precision and recall, mean over IoU thresholds"

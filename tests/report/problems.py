@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.retrieval import RankLists, RetrievalResults, evaluate_scores
 
 SCORES = torch.tensor(
@@ -83,6 +83,6 @@ def coco() -> DetectionResults:
     found = torch.tensor([[10.0, 10, 40, 40], [200.0, 200, 40, 40], [10.0, 10, 40, 40]])
     labels, images = torch.tensor([3, 3, 7]), torch.arange(3)
     truths = torch.tensor([[10.0, 10, 40, 40]]).repeat(3, 1)
-    return coco_evaluate(
+    return evaluate_boxes(
         Detections(found, torch.tensor([0.9, 0.5, 0.9]), labels, images), GroundTruths(truths, labels, images)
     )

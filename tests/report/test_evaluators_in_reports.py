@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP, plot
-from reid_torchmetrics.functional.detection import EVALUATORS, Detections, GroundTruths, evaluate_images, voc_evaluate
+from reid_torchmetrics.functional.detection import EVALUATORS, Detections, GroundTruths, evaluate_boxes, evaluate_images
 from reid_torchmetrics.functional.detection.evaluation import title_of
 from reid_torchmetrics.plot import judged_like
 from reid_torchmetrics.plot.judged_boxes import Judgment
@@ -89,7 +89,9 @@ def test_images_are_judged_as_the_evaluator_matches_with_boxes_of_the_results(ev
 def test_results_of_a_function_have_a_page_too(tmp_path):
     boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]])
     number = torch.zeros(1, dtype=torch.int64)
-    results = voc_evaluate(Detections(boxes, torch.ones(1), number, number), GroundTruths(boxes, number, number))
+    results = evaluate_boxes(
+        Detections(boxes, torch.ones(1), number, number), GroundTruths(boxes, number, number), evaluator="voc"
+    )
     page = read(write_report(results, tmp_path / "page.html"))
     assert next(row["value"] for row in section(page, "numbers").rows("Numbers by Pascal VOC")) == "100.00"
 
@@ -133,7 +135,7 @@ def test_boxes_of_voc_are_judged_in_the_units_of_its_metric(whole_pixels):
         detections["boxes"] * 1.0, torch.ones(1), detections["labels"], torch.zeros(1, dtype=torch.int64)
     )
     truths = GroundTruths(ground_truths["boxes"] * 1.0, ground_truths["labels"], torch.zeros(1, dtype=torch.int64))
-    by_function = voc_evaluate(packed, truths, whole_pixels=whole_pixels)
+    by_function = evaluate_boxes(packed, truths, evaluator="voc", whole_pixels=whole_pixels)
     by_images = evaluate_images([detections], [ground_truths], evaluator="voc", whole_pixels=whole_pixels)
     for results in (metric.results(), by_function, by_images):
         judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=results.evaluator)

@@ -159,7 +159,7 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
             {},
             TypeError,
             (
-                "`results` must be those of an evaluation, such as `evaluate` or `coco_evaluate`, or of a metric's"
+                "`results` must be those of an evaluation, such as `evaluate` or `evaluate_boxes`, or of a metric's"
                 " `results()`; got dict."
             ),
         ),

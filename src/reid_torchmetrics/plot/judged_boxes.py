@@ -68,7 +68,8 @@ class Judgment:
 
         grid, options = evaluator.grid((self.iou_threshold,)), dict[str, Any]()
         if evaluator.has_limits:
-            grid = replace(grid, max_detections=(max(1, len(packed.labels)),), area_ranges=_ANY_AREA)
+            limits = (max(1, len(packed.labels)),)
+            grid = replace(grid, max_detections=limits, area_ranges=_ANY_AREA, limited="image and class")
         if evaluator.knows_difficult:
             options |= {"is_difficult": is_difficult, "whole_pixels": evaluator.whole_pixels}
         sides = [side.of_one_class() if self.class_agnostic else side for side in (packed, truths)]

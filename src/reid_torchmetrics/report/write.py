@@ -100,7 +100,7 @@ def write_report(
     _checks.instance("comparison", comparison, (Comparison,))
     if type(results) not in _PAGES:
         raise TypeError(
-            "`results` must be those of an evaluation, such as `evaluate` or `coco_evaluate`, or of a metric's"
+            "`results` must be those of an evaluation, such as `evaluate` or `evaluate_boxes`, or of a metric's"
             f" `results()`; got {type(results).__name__}."
         )
     make, kind = _PAGES[type(results)]

@@ -208,13 +208,13 @@ def test_false_positives_of_a_class_without_ground_truths_are_errors_of_their_im
 
 def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have():
     preds, target = images(34, 9, with_ids=True)
-    request = replace(DetectionMAP()._request(), with_origins=True)
+    request = DetectionMAP()._request().of_results(across_classes=False)
     numberings = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
     ids = torch.cat([held.image_ids for held in numberings])
     numbering = ImageNumbering([len(held) for held in numberings], ids, lambda: ids)
-    parts = [request.run(numbering.number(held, process)) for process, held in enumerate(numberings)]
+    parts = [request.run(*numbering.number(held, process).boxes()) for process, held in enumerate(numberings)]
     received = [ImageMatches.from_tensors(part.to_tensors(), request) for part in parts]
-    results = DetectionMAP()._results(replace(merge_image_matches(received), numbering=numbering))
+    results = DetectionMAP()._results(replace(merge_image_matches(received), ids=numbering.ids_by_number))
     expected = fed(DetectionMAP(), preds, target).results()
     assert torch.equal(results.num_positives, expected.num_positives)
     assert torch.equal(results.worst_images(9).image, expected.worst_images(9).image)
@@ -224,7 +224,7 @@ def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have(
 def test_what_compute_sends_has_no_ground_truths_of_images():
     request = DetectionMAP()._match_requests()[0]
     held = fed(DetectionMAP(), *two_images())._images()
-    assert request.run(ImageNumbering.alone(held).number(held, 0)).positives is None
+    assert request.run(*ImageNumbering.alone(held).number(held, 0).boxes()).origins is None
 
 
 def test_detections_beyond_the_largest_limit_are_not_listed():

@@ -13,8 +13,8 @@ from reid_torchmetrics.functional.detection import (
     YOLO_RULES,
     Detections,
     GroundTruths,
+    evaluate_boxes,
     match_best_of_all,
-    voc_evaluate,
     yolo_average_precision,
 )
 from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
@@ -82,7 +82,9 @@ def test_voc_is_its_function_in_any_order(seed, rule, whole_pixels):
     given = with_difficult(seed)
     detections, truths, is_difficult = packed(*given)
     options = {"rule": rule, "whole_pixels": whole_pixels}
-    expected = voc_evaluate(detections, truths, iou_thresholds=THRESHOLDS, is_difficult=is_difficult, **options)
+    expected = evaluate_boxes(
+        detections, truths, evaluator="voc", iou_thresholds=THRESHOLDS, is_difficult=is_difficult, **options
+    )
     for images_in_order, size in ((given, 5), (shuffled(given), 1)):
         metric = fed(VocMAP(iou_thresholds=THRESHOLDS, class_metrics=True, **options), *images_in_order, size=size)
         results, values = metric.results(), metric.compute()

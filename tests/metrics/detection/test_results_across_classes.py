@@ -163,13 +163,13 @@ def test_results_of_no_images_are_empty():
 def test_the_processes_tell_each_other_which_boxes_overlap():
     preds, target = images(44, 9, with_ids=True)
     metric = DetectionMAP()
-    request = replace(metric._request(), with_origins=True, across_classes=True)
+    request = metric._request().of_results(across_classes=True)
     held = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
     ids = torch.cat([each.image_ids for each in held])
     numbering = ImageNumbering([len(each) for each in held], ids, lambda: ids)
-    parts = [request.run(numbering.number(each, process)) for process, each in enumerate(held)]
+    parts = [request.run(*numbering.number(each, process).boxes()) for process, each in enumerate(held)]
     received = [type(part).from_tensors(part.to_tensors(), request) for part in parts]
-    found = metric._results(replace(merge_image_matches(received), numbering=numbering)).objects
+    found = metric._results(replace(merge_image_matches(received), ids=numbering.ids_by_number)).objects
     expected = fed(DetectionMAP(), preds, target).results(across_classes=True).objects
     for mine, theirs in zip(found.to_tensors(), expected.to_tensors(), strict=True):
         assert torch.equal(mine, theirs)

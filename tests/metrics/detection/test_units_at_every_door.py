@@ -7,14 +7,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.coco import COCO, COCOeval
-from reid_torchmetrics.functional.detection import (
-    Detections,
-    GroundTruths,
-    coco_evaluate,
-    evaluate_images,
-    voc_evaluate,
-    yolo_evaluate,
-)
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 from tests.metrics.detection.detection_samples import changed, fed
 
 
@@ -65,11 +58,12 @@ def packed(items):
     return {name: torch.cat([item[name] for item in items]) for name in ("boxes", "labels")} | {"images": images}
 
 
-def by_objects(evaluate):
+def by_objects(evaluator):
     def work(preds, target, box_format):
         sides = (preds, target) if box_format == "xywh" else map(sized, (preds, target))
         found, true = map(packed, sides)
-        evaluate(Detections(scores=torch.cat([item["scores"] for item in preds]), **found), GroundTruths(**true))
+        detections = Detections(scores=torch.cat([item["scores"] for item in preds]), **found)
+        evaluate_boxes(detections, GroundTruths(**true), evaluator=evaluator)
 
     return work
 
@@ -102,9 +96,10 @@ DOORS |= {"DetectionMetrics": by_class(lambda box_format: DetectionMetrics(("map
 DOORS |= {
     name: by_function(name) for name in ("coco", "lvis", "lvis_fixed", "voc", "ultralytics", "scaled_yolov4", "yolov4")
 }
-DOORS |= {each.__name__: by_objects(each) for each in (coco_evaluate, voc_evaluate, yolo_evaluate)}
+DOORS |= {f"{name} of tensors": by_objects(name) for name in ("coco", "voc", "ultralytics")}
 DOORS |= {"COCOeval": by_coco}
-WITHOUT_SIZES = ("VocMAP", "YoloMAP", "voc", "ultralytics", "scaled_yolov4", "yolov4", "voc_evaluate", "yolo_evaluate")
+WITHOUT_SIZES = ["VocMAP", "YoloMAP", "voc", "ultralytics", "scaled_yolov4", "yolov4"]
+WITHOUT_SIZES += ["voc of tensors", "ultralytics of tensors"]
 
 
 @pytest.mark.parametrize("door", DOORS)

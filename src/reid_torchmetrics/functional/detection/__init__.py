@@ -23,7 +23,7 @@ from .curves import (
     compute_ap,
 )
 from .errors import CONFUSION_RULES, ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
-from .evaluation import DetectionResults, coco_evaluate, evaluate_images, voc_evaluate, yolo_evaluate
+from .evaluation import DetectionResults, evaluate_boxes, evaluate_images
 from .evaluators import EVALUATORS, VOC_RULES, YOLO_RULES, Evaluator, match_greedily, yolo_average_precision
 from .inputs import (
     BOX_FORMATS,
@@ -76,8 +76,8 @@ __all__ = [
     "RankedDetections",
     "RunLengths",
     "Shapes",
-    "coco_evaluate",
     "compute_ap",
+    "evaluate_boxes",
     "evaluate_images",
     "mask_iou",
     "match_best_of_all",
@@ -87,7 +87,5 @@ __all__ = [
     "object_keypoint_similarity",
     "pairwise_iou",
     "rotated_iou",
-    "voc_evaluate",
     "yolo_average_precision",
-    "yolo_evaluate",
 ]

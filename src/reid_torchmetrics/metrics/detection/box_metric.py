@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -41,15 +40,20 @@ from reid_torchmetrics.functional.detection.evaluation import (
     make_results,
     named_classes,
 )
-from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, check_kind, checked_iou_type, shape_types
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
+from reid_torchmetrics.functional.detection.inputs import (
+    BOX_FORMATS,
+    CocoGrid,
+    check_kind,
+    checked_iou_type,
+    shape_types,
+)
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
-from reid_torchmetrics.functional.world import Settings
 from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
 
-_NUM_LIMITS = (3, 1)
 _NOT_DECISIVE = {"backend", "keep_shapes", "max_bytes"}  # arguments that do not change what `compute` gives
 
 Result = TypeVar("Result")
@@ -93,6 +97,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     _owned = "detection_counts"
 
+    average = "macro"
+    """whether numbers are means over classes, or "micro" for all labels as one class"""
+
     invalid = "count"
     """how detected boxes that are not finite or of negative size are treated, see `INVALID`"""
 
@@ -105,9 +112,10 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     def __init__(
         self,
         box_format: str,
-        max_detection_thresholds: Iterable[int] | None,
         *,
         class_metrics: bool,
+        iou_type: str | Sequence[str] = "bbox",
+        sigmas: Sequence[float] | None = None,
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         invalid: str = "count",
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -122,41 +130,30 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.num_dropped = self.num_invalid = 0
         self.class_metrics = base.python_bool("class_metrics", class_metrics)
         self.class_names = named_classes(class_names)
-        self.iou_type: tuple[str, ...] = ("bbox",)
+        self.iou_type, self.sigmas = checked_iou_type(iou_type), sigmas
         self.rule = ""
         # Not annotated in the class: a script would have to know these types.
         self.metric: str | None = None
         self.confidence: float | None = None
         self._single: SingleValue | None = None
         self._units = Units()
-        if max_detection_thresholds is not None:  # there are evaluators without limits
-            self._set_limits(max_detection_thresholds)
-        self._add_growing_states(empty_states((), self._extras))
-
-    def _set_iou_type(self, iou_type: str | Sequence[str], sigmas: Sequence[float] | None = None) -> None:
-        """Add the states of other shapes than boxes; for errors see `checked_iou_type` and `shape_types`."""
-        self.iou_type, self.sigmas = checked_iou_type(iou_type), sigmas
         shapes = shape_types(self.iou_type, sigmas)
         if shapes:  # without shapes a script of the metric has no attribute to know
             self._shape_types = shapes
-        self._add_growing_states(
-            {name: each for name, each in empty_states([*shapes], ()).items() if name not in self._defaults}
-        )
-
-    def _set_limits(self, limits: Any) -> None:
-        if isinstance(limits, (list, tuple)):  # TorchMetrics takes floats that are whole numbers, too
-            limits = [int(each) if isinstance(each, float) and each.is_integer() else each for each in limits]
-        _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
-        if len(limits) not in _NUM_LIMITS:
-            raise ValueError(
-                "When providing a list of max detection thresholds it should have length"
-                f" {' or '.join(map(str, _NUM_LIMITS))}; got {limits!r} for `max_detection_thresholds`."
-            )
-        self.max_detection_thresholds = sorted(limits)
+        self._add_growing_states(empty_states([*shapes], self._extras))
 
     @abstractmethod
-    def _request(self, iou_type: str | None = None) -> MatchRequest:
+    def _grid(self) -> CocoGrid:
+        """The thresholds, limits and area ranges of the matches."""
+
+    def _request(self, iou_type: str | None = None, **changes: Any) -> MatchRequest:
         """The matches of all images, without any of single images; None for the first type of overlaps."""
+        options: dict[str, Any] = {"iou_type": iou_type or self.iou_type[0], "micro": self.average == "micro"} | changes
+        return MatchRequest(self._grid(), self._evaluator(), self.max_bytes, **options)
+
+    def _evaluator(self) -> Evaluator:
+        """The evaluator with the options of its matching."""
+        return EVALUATORS["coco"]
 
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
@@ -187,32 +184,18 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """
         # An error on one process of several is raised by `compute` on all.
         with self._deferring_errors():
-            batch = self._packed(preds, target)
+            options: dict[str, Any] = {"invalid": self.invalid, "extras": self._extras, "note": self._units.note}
+            options |= {"has_boxes": "bbox" in self.iou_type, "keeps": self._keeps_shapes}
+            batch = pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
             states = self._held()
             if batch.states and states["detection_counts"]:
                 check_kind(batch.states, states)
-            self._warn_of_many(batch.most_detections)
-            self._warn_of_invalid(batch)
+            self._warn_of(batch)
         # Nothing can fail from here on, so a batch is stored as a whole or not at all.
         self.num_dropped += batch.num_dropped
         self.num_invalid += batch.num_invalid
         for name, values in batch.states.items():
             getattr(self, name).append(values)
-
-    def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
-        """Check a batch, and pack it into states."""
-        return pack_images(
-            preds,
-            target,
-            self._shape_types,
-            self.box_format,
-            self.device,
-            has_boxes="bbox" in self.iou_type,
-            invalid=self.invalid,
-            extras=self._extras,
-            note=self._units.note,
-            keeps=self._keeps_shapes,
-        )
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the images of another metric with the same box format.
@@ -220,18 +203,19 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         Raises:
             ValueError: another `box_format`, `iou_type` or `keep_shapes`.
         """
-        if isinstance(incoming_state, BoxMetric):
-            # Boxes are stored as they came, so both must mean the same by them.
-            _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
-            if {*incoming_state.iou_type} != {*self.iou_type}:
-                raise ValueError(f"`iou_type` must be {self.iou_type} in both metrics; got {incoming_state.iou_type}.")
-            keeps = self._keeps_shapes
-            if hasattr(incoming_state, "shape_bytes") != keeps:
-                raise ValueError(f"`keep_shapes` must be {keeps} in both metrics; got {not keeps}.")
+        if not isinstance(incoming_state, BoxMetric):
+            super().merge_state(incoming_state)
+            return
+        # Boxes are stored as they came, so both must mean the same by them.
+        _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
+        if {*incoming_state.iou_type} != {*self.iou_type}:
+            raise ValueError(f"`iou_type` must be {self.iou_type} in both metrics; got {incoming_state.iou_type}.")
+        keeps = self._keeps_shapes
+        if hasattr(incoming_state, "shape_bytes") != keeps:
+            raise ValueError(f"`keep_shapes` must be {keeps} in both metrics; got {not keeps}.")
         super().merge_state(incoming_state)
-        if isinstance(incoming_state, BoxMetric):
-            self.num_dropped += incoming_state.num_dropped
-            self.num_invalid += incoming_state.num_invalid
+        self.num_dropped += incoming_state.num_dropped
+        self.num_invalid += incoming_state.num_invalid
 
     def reset(self) -> None:
         """Forget all images, and how many boxes were dropped or invalid."""
@@ -240,16 +224,13 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             self._units.reset()
         super().reset()
 
-    def _warn_of_invalid(self, batch: Batch) -> None:
+    def _warn_of(self, batch: Batch) -> None:
+        limits = vars(self).get("max_detection_thresholds")  # evaluators without limits look at all detections
+        if self.warn_on_many_detections and limits and batch.most_detections > limits[-1]:
+            self._warn("many detections", text_of_many(limits[-1]))
         if batch.num_dropped or batch.num_invalid:
             what = "objects" if self._shape_types else "boxes"
             self._said().tell("invalid", text_of_warning(batch.num_dropped, batch.num_invalid, what))
-
-    def _warn_of_many(self, num_detections: int) -> None:
-        # Evaluators without limits look at all detections.
-        limits = vars(self).get("max_detection_thresholds")
-        if self.warn_on_many_detections and limits and num_detections > limits[-1]:
-            self._warn("many detections", text_of_many(limits[-1]))
 
     def _sync_compute(self) -> None:
         """Match images with the other processes."""
@@ -260,29 +241,50 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """The requests for the matches of `compute`, in order."""
         return [self._request()]
 
+    def _value(self) -> dict[str, Any] | Tensor:
+        """The value of `compute`: the single number that was asked for, or all."""
+
+        def compute() -> dict[str, Any] | Tensor:
+            matches = [self._match(request) for request in self._match_requests()]
+            if self._single is None:
+                return self._values(matches)
+            return self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
+
+        return self._by_workers(compute, is_copied=True)
+
+    @abstractmethod
+    def _values(self, matches: Sequence[ImageMatches]) -> dict[str, Any]:
+        """All numbers by name, given the matches that were asked for."""
+
     def _match(self, request: MatchRequest) -> ImageMatches:
         """The matches of the images of all processes."""
         sharded = self._sharded()
         matches = sharded.match(request)
-        # Units are checked once, on one process, and not for every batch of `forward`.
-        if sharded.world.process == 0 and self._states_before_forward is None:
-            said = sharded.world.said
-            self._units.look(matches, sharded.states, self._images, said, reported=self.metric)
+        # Units are checked once, on one process, not for every batch of `forward`, nor for values of classes alone.
+        is_main = request.micro == (self.average == "micro")
+        if is_main and sharded.world.process == 0 and self._states_before_forward is None:
+            self._units.look(matches, sharded, reported=self.metric)
             if not (held := self._held())["image_ids"]:
                 names = ("counts", "labels", "areas", "boxes")
-                warn_of_forgotten_reset(said, "images", *(held[f"ground_truth_{name}"] for name in names))
+                warn_of_forgotten_reset(sharded.world.said, "images", *(held[f"ground_truth_{name}"] for name in names))
         return matches
 
     def _sharded(self) -> ShardedImages:
-        return ShardedImages(self._world, self._states(), self._images_device(), self._settings, self._accept)
+        states, name = {name: getattr(self, name) for name in self._defaults}, type(self).__name__
+        # The device of the images, or the CPU if it has no float64.
+        device = place_of_work(self._device_of_images())
+        return ShardedImages(self._world, states, device, self.box_format, name, self._option_texts, self._accept)
+
+    def _device_of_images(self) -> torch.device:
+        counts = vars(self)["detection_counts"]
+        return counts[-1].device if counts else self.device
 
     def _by_workers(self, work: Callable[[], Result], *, is_copied: bool = False) -> Result:
         """Do work with images on the CPU on a thread of `workers`, if there are no other processes to talk to.
 
         If its result is copied, it is made in inference mode, in which every operation is shorter.
         """
-        counts = vars(self)["detection_counts"]
-        device = counts[-1].device if counts else self.device
+        device = self._device_of_images()
         if device.type != "cpu" or self._world.size > 1:
             return work()
         with torch.inference_mode(is_copied or torch.is_inference_mode_enabled()):
@@ -316,24 +318,17 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         def evaluate() -> DetectionResults:
             if iou_type is not None:
                 _checks.one_of("iou_type", iou_type, self.iou_type)
-            _checks.boolean("across_classes", across_classes)
             _checks.boolean("boxes", boxes)
-            _checks.boolean("localization", localization)
             # The matches of `compute`, and of each detection the ground truth that it took.
-            wanted: dict[str, Any] = {
-                "with_origins": True,
-                "across_classes": across_classes,
-                "localization": localization,
-            }
-            request = replace(self._request(iou_type), **wanted)
+            request = self._request(iou_type).of_results(across_classes=across_classes, localization=localization)
             return self._results(self._match(request), boxes=boxes)
 
         with self._synced():
             return self._by_workers(evaluate)
 
     def _results(self, matches: ImageMatches, *, boxes: bool = False) -> DetectionResults:
-        options: dict[str, Any] = {"confidence": self.confidence, "boxes": boxes}
-        return make_results(self._sharded(), matches, self.rule, self.class_names, **options)
+        all_boxes, names = self._sharded().boxes_of()[0] if boxes else None, self.class_names
+        return make_results(matches, self.rule, confidence=self.confidence, class_names=names, boxes=all_boxes)
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
         """The detections and the ground truths of some images of any process, to be drawn.
@@ -355,9 +350,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             boxes, names = self._sharded().boxes_of(image)
         return choose_boxes(image, boxes, names)
 
-    def _settings(self, method: str, asked: Mapping[str, str]) -> Settings:
-        return Settings(type(self).__name__, method, self._option_texts() | dict(self._of_collection), asked)
-
     def _accept(self) -> None:
         """Raise, on several processes, the error of a batch that one of them refused; on one `update` raised it."""
         if self._world.size > 1:
@@ -365,7 +357,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as text."""
-        return {name: repr(getattr(self, name)) for name in self._arguments() if name not in _NOT_DECISIVE}
+        texts = {name: repr(getattr(self, name)) for name in self._arguments() if name not in _NOT_DECISIVE}
+        return texts | dict(self._of_collection)
 
     @classmethod
     def _arguments(cls) -> dict[str, Any]:
@@ -389,12 +382,4 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """The entries of a computed value that are one number."""
 
     def _images(self) -> Images:
-        return Images.joined(self._states(), self.box_format, self._images_device())
-
-    def _states(self) -> dict[str, list[Tensor]]:
-        return {name: getattr(self, name) for name in self._defaults}
-
-    def _images_device(self) -> torch.device:
-        """The device of the evaluation: that of the images, or the CPU if it has no float64."""
-        counts = vars(self)["detection_counts"]
-        return place_of_work(counts[-1].device if counts else self.device)
+        return self._sharded().images()

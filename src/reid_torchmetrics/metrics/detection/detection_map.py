@@ -13,6 +13,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import KEPT_STATES
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import (
+    ImageMatches,
     MatchRequest,
     chosen_value,
     coco_names,
@@ -26,26 +27,16 @@ from reid_torchmetrics.functional.detection.inputs import (
     AreaRange,
     CocoGrid,
     check_area_ranges,
-    defaults_of,
 )
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
 from .coco_files import BACKENDS
 
 AVERAGES = ("macro", "micro")
-_DEFAULTS = {
-    "thresholds": "coco",
-    "class_metrics": False,
-    "extended_summary": False,
-    "area_ranges": {**COCO_AREA_RANGES},
-    "class_names": {},
-    "confidence": None,
-    "invalid": "count",
-    "keep_shapes": False,
-    "max_bytes": DEFAULT_MAX_BYTES,
-}  # attributes that the `repr` shows where they are others
+_NUM_LIMITS = (3, 1)
+_OF_VALUES = ("thresholds", "class_metrics", "extended_summary", "area_ranges", "class_names", "confidence")
+_SELDOM = (*_OF_VALUES, "invalid", "keep_shapes", "max_bytes")  # in the `repr` only if they are not the default
 
 
 class DetectionOptions(BoxOptions, total=False):
@@ -175,49 +166,42 @@ class DetectionMAP(BoxMetric):
         keep_shapes: bool = False,
         **options: Unpack[BoxOptions],
     ) -> None:
-        # Keypoints have other limits and area ranges by default.
-        default_limits, default_ranges = defaults_of(iou_type)
-        limits = default_limits if max_detection_thresholds is None else max_detection_thresholds
-        super().__init__(box_format, limits, class_metrics=class_metrics, **options)
-        # Types of overlaps decide the states, thresholds and ranges the names of the values.
-        self._set_iou_type(iou_type, sigmas)
+        super().__init__(box_format, iou_type=iou_type, sigmas=sigmas, class_metrics=class_metrics, **options)
         self.keep_shapes = base.python_bool("keep_shapes", keep_shapes)
         if keep_shapes and self._shape_types:
             self._keeps_shapes = True
             self._add_growing_states(KEPT_STATES)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
-        self.average = average
-        self.extended_summary = base.python_bool("extended_summary", extended_summary)
-        self._set_thresholds(iou_thresholds, rec_thresholds, rule, thresholds)
-        self._set_area_ranges(default_ranges if area_ranges is None else area_ranges)
-        self.metric, self.confidence = metric, confidence
-        names = coco_names(self._grid().value_names, self.iou_type)
-        self._single = chosen_value(metric, names, average=average, confidence=confidence)
-        if self._single is not None and self._single.is_lrp:
-            vars(self)["higher_is_better"] = False  # a constant of the class to TorchMetrics
-
-    def _set_thresholds(
-        self, iou_thresholds: Iterable[float] | None, rec_thresholds: Iterable[float] | None, rule: str, thresholds: str
-    ) -> None:
         _checks.one_of("rule", rule, AP_RULES)
         _checks.one_of("thresholds", thresholds, THRESHOLDS)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
-        iou_thresholds = THRESHOLDS[thresholds].iou if iou_thresholds is None else iou_thresholds
-        rec_thresholds = THRESHOLDS[thresholds].recall if rec_thresholds is None else rec_thresholds
-        _checks.fractions("iou_thresholds", iou_thresholds)
-        _checks.fractions("rec_thresholds", rec_thresholds)
-        self.iou_thresholds = [*map(float, iou_thresholds)]
-        self.rec_thresholds = sorted(map(float, rec_thresholds))
-        self.rule, self.thresholds = rule, thresholds
+        self.average, self.rule, self.thresholds = average, rule, thresholds
+        self.extended_summary = base.python_bool("extended_summary", extended_summary)
+        # Keypoints have other limits and area ranges by default.
+        usual = self._evaluator().grid(iou_type=self.iou_type, thresholds=thresholds)
+        limits = usual.max_detections if max_detection_thresholds is None else max_detection_thresholds
+        self.max_detection_thresholds = _checked_limits(limits)
+        chosen = usual.iou_thresholds if iou_thresholds is None else iou_thresholds
+        recalls = usual.recall_thresholds if rec_thresholds is None else rec_thresholds
+        _checks.fractions("iou_thresholds", chosen)
+        _checks.fractions("rec_thresholds", recalls)
+        self.iou_thresholds, self.rec_thresholds = [*map(float, chosen)], sorted(map(float, recalls))
+        ranges = usual.area_ranges if area_ranges is None else area_ranges
+        check_area_ranges(ranges)
+        self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in ranges.items()}
+        # Types of overlaps, limits and ranges decide the names of the values.
+        names = self._grid().value_names
+        self._check_distinct(names)
+        self.metric, self.confidence = metric, confidence
+        self._single = chosen_value(metric, coco_names(names, self.iou_type), average=average, confidence=confidence)
+        if self._single is not None and self._single.is_lrp:
+            vars(self)["higher_is_better"] = False  # a constant of the class to TorchMetrics
 
-    def _set_area_ranges(self, area_ranges: Mapping[str, AreaRange]) -> None:
-        check_area_ranges(area_ranges)
-        self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in area_ranges.items()}
-        of_classes = ["map_per_class", f"mar_{self.max_detection_thresholds[-1]}_per_class"]
+    def _check_distinct(self, names: Sequence[str]) -> None:
         # "map_50" is a threshold, but also an area range that somebody names "50".
-        names = [*self._grid().value_names, *of_classes]
+        names = [*names, "map_per_class", f"mar_{self.max_detection_thresholds[-1]}_per_class"]
         twice = [name for place, name in enumerate(names) if name in names[:place]]
         if twice:
             raise ValueError(f"`area_ranges` must give every value a name of its own; got {twice[0]!r} twice.")
@@ -237,34 +221,28 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return self._by_workers(self._value, is_copied=True)
+        return self._value()
 
-    def _value(self) -> dict[str, Any] | Tensor:
-        matches = [self._match(request) for request in self._match_requests()]
-        if self._single is not None:
-            return self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
+    def _values(self, matches: Sequence[ImageMatches]) -> dict[str, Any]:
+        # Under "micro" values of each class come from matches of their own.
+        means, of_classes = matches[: len(self.iou_type)], matches[-len(self.iou_type) :]
         values: dict[str, Any] = {}
-        options = {"class_metrics": self.class_metrics, "extended_summary": self.extended_summary}
-        for each in matches:
-            of_type = computed_values(each, self.rule, self.device, **options)
+        for each, by_class in zip(means, of_classes, strict=True):
+            options: dict[str, Any] = {"by_class": by_class if self.class_metrics else None}
+            of_type = computed_values(each, self.rule, self.device, extended_summary=self.extended_summary, **options)
             # All types have the same classes, without a prefix.
             labels, begin = of_type.pop("classes"), prefix(each.request.iou_type, self.iou_type)
             values |= {begin + name: value for name, value in of_type.items()}
         return values | {"classes": labels}
 
     def _match_requests(self) -> list[MatchRequest]:
-        """Matches of all classes as one, too, under "micro"; with classes if their values are asked for."""
+        """The matches of each type of overlaps, and, under "micro", of the classes if their values are wanted."""
         if self._single is not None:
             return [self._request(self._single.iou_type, localization=self._single.is_lrp)]
-        # One class for the means, and all classes for the values of each.
-        micro = (True, False) if self.average == "micro" and self.class_metrics else (self.average == "micro",)
-        changes: dict[str, Any] = {"micro": micro, "with_overlaps": self.extended_summary}
-        return [self._request(each, **changes) for each in self.iou_type]
-
-    def _request(self, iou_type: str | None = None, **changes: Any) -> MatchRequest:
-        # Results are of one type of overlaps; `compute` asks for each in turn.
-        options = {"micro": (self.average == "micro",), "iou_type": iou_type or self.iou_type[0]} | changes
-        return MatchRequest(self._grid(), max_bytes=self.max_bytes, box_format=self.box_format, **options)
+        requests = [self._request(each, with_overlaps=self.extended_summary) for each in self.iou_type]
+        if self.average == "micro" and self.class_metrics:
+            requests += [self._request(each, micro=False) for each in self.iou_type]
+        return requests
 
     def _grid(self) -> CocoGrid:
         limits, ranges = tuple(self.max_detection_thresholds), tuple(self.area_ranges.items())
@@ -283,4 +261,18 @@ class DetectionMAP(BoxMetric):
         """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "rule", "metric")
         usual = dict(zip(("iou_thresholds", "rec_thresholds"), map(list, THRESHOLDS[self.thresholds]), strict=True))
-        return base.show_arguments(self, {name: getattr(self, name) for name in shown}, usual | _DEFAULTS)
+        seldom = usual | {name: self._arguments()[name] for name in _SELDOM}
+        seldom |= {"area_ranges": COCO_AREA_RANGES, "class_names": {}}
+        return base.show_arguments(self, {name: getattr(self, name) for name in shown}, seldom)
+
+
+def _checked_limits(limits: Any) -> list[int]:
+    if isinstance(limits, (list, tuple)):  # TorchMetrics takes floats that are whole numbers, too
+        limits = [int(each) if isinstance(each, float) and each.is_integer() else each for each in limits]
+    _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
+    if len(limits) not in _NUM_LIMITS:
+        raise ValueError(
+            "When providing a list of max detection thresholds it should have length"
+            f" {' or '.join(map(str, _NUM_LIMITS))}; got {limits!r} for `max_detection_thresholds`."
+        )
+    return sorted(limits)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection.evaluation import (
-    YOLO_MATCHINGS,
-    ImageMatches,
-    MatchRequest,
-    SingleValue,
-    names_of_values,
-)
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
+from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS, ImageMatches, SingleValue, names_of_values
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 from reid_torchmetrics.metrics import base
 
@@ -35,17 +30,16 @@ class EvaluatorMetric(BoxMetric):
         self,
         box_format: str,
         iou_thresholds: Iterable[float],
-        *,
         evaluator: str,
         rule: str | None,
-        confidence: float | None,
         metric: str | None,
+        *,
+        confidence: float | None = None,
         **kwargs: Any,
     ) -> None:
-        # No limits of detections.
-        super().__init__(box_format, None, **kwargs)
+        super().__init__(box_format, **kwargs)
         _checks.fractions("iou_thresholds", iou_thresholds)
-        self.iou_thresholds, self._evaluator = [*iou_thresholds], evaluator
+        self.iou_thresholds, self._row = [*iou_thresholds], evaluator
         self.rule, self.confidence = EVALUATORS[evaluator].checked(rule, confidence)
         self._set_metric(metric)
 
@@ -53,17 +47,11 @@ class EvaluatorMetric(BoxMetric):
         self.metric = metric
         self._single = None if metric is None else SingleValue.parsed(metric, names_of_values(self.VALUES))
 
-    def _request(self, iou_type: str | None = None) -> MatchRequest:
-        evaluator, (kind,) = EVALUATORS[self._evaluator], self.iou_type
-        options = (False,), self.max_bytes, self.box_format, evaluator, self._options(), kind
-        return MatchRequest(self._grid(), *options)
+    def _evaluator(self) -> Evaluator:
+        return EVALUATORS[self._row]
 
     def _grid(self) -> CocoGrid:
-        return EVALUATORS[self._evaluator].grid(tuple(self.iou_thresholds))
-
-    def _options(self) -> tuple[tuple[str, Any], ...]:
-        """The options of the evaluator's matching."""
-        return ()
+        return self._evaluator().grid(tuple(self.iou_thresholds))
 
     def compute(self) -> dict[str, Tensor] | Tensor:
         """The numbers, float32; -1 where there is no ground truth to average over.
@@ -76,22 +64,20 @@ class EvaluatorMetric(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return self._by_workers(lambda: self._value(self._match(self._request())), is_copied=True)
+        return self._value()
 
-    def _value(self, images: ImageMatches) -> dict[str, Tensor] | Tensor:
-        if self._single is not None:
-            return self._rounded(self._single.of(images, rule=self.rule, confidence=self.confidence))
-        averages = images.averages(self.rule, confidence=self.confidence)
+    def _values(self, matches: Sequence[ImageMatches]) -> dict[str, Tensor]:
+        (images,) = matches
+        averages = images.averages(self.rule, self.confidence)
         values = {name: self._rounded(value) for name, value in averages.summary().items()}
-        if self.class_metrics:
-            # YOLO lists only classes with ground truths, VOC all.
-            # Values of each class, in the order of `classes`.
-            of_classes, lists_all = averages.of_classes(), EVALUATORS[self._evaluator].lists_all_classes
-            has_row = slice(None) if lists_all else images.matches[0].num_positives[0] > 0
-            for name in (name for name in self.VALUES if name in of_classes):
-                values[f"{name}_per_class"] = self._rounded(of_classes[name][has_row].nan_to_num(-1.0))
-            values["classes"] = averages.classes[has_row].to(self.device)
-        return values
+        if not self.class_metrics:
+            return values
+        # The values of each class, in the order of `classes`: YOLO lists only classes with ground truths, VOC all.
+        is_listed = slice(None) if self._evaluator().lists_all_classes else images.matches.num_positives[0] > 0
+        of_classes = averages.of_classes()
+        for name in (name for name in self.VALUES if name in of_classes):
+            values[f"{name}_per_class"] = self._rounded(of_classes[name][is_listed].nan_to_num(-1.0))
+        return values | {"classes": averages.classes[is_listed].to(self.device)}
 
     def _log_instead(self) -> str | None:
         return f'{type(self).__name__}(metric="map")' if self.metric is None else None
@@ -110,7 +96,7 @@ class EvaluatorMetric(BoxMetric):
 
 
 class VocMAP(EvaluatorMetric):
-    """Mean average precision of detected boxes by Pascal VOC's own matching; see `functional.detection.voc_evaluate`.
+    """Mean average precision of detected boxes by Pascal VOC's own matching; see `functional.detection.evaluate_boxes`.
 
     It takes the dicts of `DetectionMAP`, in which `target` may also have `difficult` [ground truths], bool or int:
     objects that need not be found; a detection of one is ignored. Crowds are left out.
@@ -160,21 +146,12 @@ class VocMAP(EvaluatorMetric):
         metric: str | None = None,
         **options: Unpack[BoxOptions],
     ) -> None:
-        super().__init__(
-            box_format,
-            iou_thresholds,
-            evaluator="voc",
-            rule=rule,
-            confidence=None,
-            metric=metric,
-            class_metrics=class_metrics,
-            **options,
-        )
+        super().__init__(box_format, iou_thresholds, "voc", rule, metric, class_metrics=class_metrics, **options)
         _checks.boolean("whole_pixels", whole_pixels)
         self.whole_pixels = bool(whole_pixels)
 
-    def _options(self) -> tuple[tuple[str, Any], ...]:
-        return (("whole_pixels", self.whole_pixels),)
+    def _evaluator(self) -> Evaluator:
+        return replace(super()._evaluator(), whole_pixels=self.whole_pixels)
 
 
 class YoloMAP(EvaluatorMetric):
@@ -235,14 +212,6 @@ class YoloMAP(EvaluatorMetric):
         **options: Unpack[BoxOptions],
     ) -> None:
         _checks.one_of("matching", matching, YOLO_MATCHINGS)
-        super().__init__(
-            box_format,
-            iou_thresholds,
-            evaluator=matching,
-            rule=rule,
-            confidence=confidence,
-            metric=metric,
-            class_metrics=class_metrics,
-            **options,
-        )
+        more: dict[str, Any] = {"confidence": confidence, "class_metrics": class_metrics, **options}
+        super().__init__(box_format, iou_thresholds, matching, rule, metric, **more)
         self.matching = matching

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import read_frequencies
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 
 from .box_metric import BoxOptions, spelled_out
@@ -84,17 +84,8 @@ class LvisMAP(EvaluatorMetric):
         _checks.one_of("iou_type", iou_type, LVIS_IOU_TYPES)
         if max_detections is not None:
             _checks.positive_int("max_detections", max_detections)
-        super().__init__(
-            box_format,
-            iou_thresholds,
-            evaluator="lvis_fixed" if fixed else "lvis",
-            rule=None,
-            confidence=None,
-            metric=None,
-            class_metrics=class_metrics,
-            **options,
-        )
-        self._set_iou_type(iou_type)
+        more: dict[str, Any] = {"class_metrics": class_metrics, "iou_type": iou_type, **options}
+        super().__init__(box_format, iou_thresholds, "lvis_fixed" if fixed else "lvis", None, None, **more)
         self.fixed, self.max_detections = bool(fixed), max_detections
         self.frequencies = _checked_frequencies(frequencies)
         # Names of the values follow from all of these.
@@ -102,14 +93,11 @@ class LvisMAP(EvaluatorMetric):
         self._set_metric(metric)
 
     def _grid(self) -> CocoGrid:
-        row = EVALUATORS[self._evaluator]
-        limits = row.max_detections if self.max_detections is None else (self.max_detections,)
         groups: dict[str, list[int]] = {name: [] for name in FREQUENCIES.values()}
         for label, letter in self.frequencies.items():
             groups[FREQUENCIES[letter]].append(label)
-        return CocoGrid(
-            tuple(self.iou_thresholds), max_detections=limits or (1,), class_groups=groups, limited=row.limited
-        )
+        limits = None if self.max_detections is None else (self.max_detections,)
+        return self._evaluator().grid(tuple(self.iou_thresholds), max_detections=limits, class_groups=groups)
 
     @staticmethod
     def frequencies_of(path: str) -> dict[int, str]:

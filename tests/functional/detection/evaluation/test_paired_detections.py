@@ -13,7 +13,7 @@ from reid_torchmetrics.functional.detection import (
     DetectionResults,
     Detections,
     GroundTruths,
-    coco_evaluate,
+    evaluate_boxes,
     evaluate_images,
 )
 from reid_torchmetrics.functional.retrieval import Comparison
@@ -284,7 +284,7 @@ def test_results_of_tensors_are_compared():
     sides = {"boxes": torch.tensor([[0.0, 0, 9, 9], [5, 5, 9, 9]]), "labels": torch.tensor([1, 1])}
     truths = GroundTruths(**sides, images=torch.tensor([3, 8]))
     found = [
-        coco_evaluate(Detections(**sides, scores=torch.tensor(scores), images=torch.tensor([3, 8])), truths)
+        evaluate_boxes(Detections(**sides, scores=torch.tensor(scores), images=torch.tensor([3, 8])), truths)
         for scores in ([0.5, 0.75], [0.25, 0.5])
     ]
     assert compared(*found, draws=3).differences["map"].p_value == 1

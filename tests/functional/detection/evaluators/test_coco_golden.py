@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, evaluate_boxes
 from tests.golden.coco_cases import Problem, RealProblem, options, problems, val2014
 
 ARRAYS = ("precision", "recall", "scores")
@@ -41,7 +41,7 @@ def assert_recorded(results: DetectionResults, expected: dict[str, np.ndarray], 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_recorded_arrays_of_a_problem_come_out(name):
     problem = PROBLEMS[name]
-    results = coco_evaluate(*packed(problem), classes=torch.tensor(problem.classes))
+    results = evaluate_boxes(*packed(problem), classes=torch.tensor(problem.classes))
     assert_recorded(results, problem.expected, "coco")
 
 
@@ -49,7 +49,7 @@ def test_the_recorded_arrays_of_other_thresholds_and_limits_come_out():
     asked = [name for name, problem in PROBLEMS.items() if "coco_custom/stats" in problem.expected]
     assert asked == ["dense_overlaps"]
     problem = PROBLEMS["dense_overlaps"]
-    results = coco_evaluate(*packed(problem), **options("coco_custom"), classes=torch.tensor(problem.classes))
+    results = evaluate_boxes(*packed(problem), **options("coco_custom"), classes=torch.tensor(problem.classes))
     assert_recorded(results, problem.expected, "coco_custom")
 
 
@@ -61,10 +61,10 @@ def test_there_are_14_recorded_problems_in_both_precisions():
 def test_classes_that_occur_need_not_be_named_and_one_that_does_not_is_undefined():
     """Class 0 of this problem has no detections and class 2 no ground truth, so each occurs on one side only."""
     problem = PROBLEMS["small_random"]
-    unnamed = coco_evaluate(*packed(problem))
+    unnamed = evaluate_boxes(*packed(problem))
     assert unnamed.classes.tolist() == problem.classes
     assert_recorded(unnamed, problem.expected, "coco")
-    more = coco_evaluate(*packed(problem), classes=torch.tensor([99, *problem.classes]))
+    more = evaluate_boxes(*packed(problem), classes=torch.tensor([99, *problem.classes]))
     assert more.classes.tolist() == [*problem.classes, 99]
     assert torch.equal(more.coco.precision[:, :, :-1], unnamed.coco.precision)
     assert (more.coco.precision[:, :, -1] == -1).all()
@@ -93,7 +93,7 @@ def test_the_numbers_of_val2014_come_out_in_any_order_of_the_images(order):
     again = [images[place] for place in torch.randperm(len(images)).tolist()]
     orders = {"ascending": images, "descending": images[::-1], "shuffled": shuffled, "shuffled again": again}
     boxes = packed(problem) if order == "as given" else in_order(problem, orders[order])
-    assert numbers(coco_evaluate(*boxes)) == pytest.approx(problem.stats.tolist(), rel=0, abs=1e-12)
+    assert numbers(evaluate_boxes(*boxes)) == pytest.approx(problem.stats.tolist(), rel=0, abs=1e-12)
 
 
 def test_scores_of_val2014_tie_across_images():

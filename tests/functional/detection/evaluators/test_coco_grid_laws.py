@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.detection import (
     CocoGrid,
     Detections,
     GroundTruths,
-    coco_evaluate,
+    evaluate_boxes,
     match_images,
 )
 from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_headline, evaluate_matches
@@ -110,7 +110,7 @@ def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():
     nothing = torch.zeros(0, dtype=torch.int64)
     found = Detections(torch.zeros(0, 4), torch.zeros(0), nothing, nothing)
     truths = GroundTruths(torch.zeros(0, 4), nothing, nothing)
-    evaluated = coco_evaluate(found, truths)
+    evaluated = evaluate_boxes(found, truths)
     results = evaluated.coco
     assert [*results.precision.shape] == [*results.scores.shape] == [10, 101, 0, 4, 3]
     assert [*results.recall.shape] == [10, 0, 4, 3]
@@ -126,20 +126,20 @@ def test_there_may_be_more_limits_than_an_int8_counts():
     zeros = torch.zeros(200, dtype=torch.int64)
     found = Detections(boxes, torch.arange(200, 0, -1).float(), zeros, zeros)
     true = GroundTruths(boxes[199:], zeros[:1], zeros[:1])
-    recall = coco_evaluate(found, true, max_detections=tuple(range(1, 201))).coco.recall
+    recall = evaluate_boxes(found, true, max_detections=tuple(range(1, 201))).coco.recall
     assert recall[0, 0, 0].tolist() == [0.0] * 199 + [1.0]
 
 
 def test_limits_may_be_the_largest_integers():
     boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]), torch.zeros(1, dtype=torch.int64)
     found, true = Detections(boxes, torch.ones(1), zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    assert coco_evaluate(found, true, max_detections=(2**63 - 1, 2**70)).coco.recall.flatten().tolist()[0] == 1
+    assert evaluate_boxes(found, true, max_detections=(2**63 - 1, 2**70)).coco.recall.flatten().tolist()[0] == 1
 
 
 def test_boxes_that_carry_gradients_give_results_that_do_not():
     boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]], requires_grad=True), torch.zeros(1, dtype=torch.int64)
     found, true = Detections(boxes, boxes[:, 2], zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    assert not coco_evaluate(found, true).coco.scores.requires_grad
+    assert not evaluate_boxes(found, true).coco.scores.requires_grad
     assert not find_pairs(found, true, at_least=0.5).iou.requires_grad
 
 

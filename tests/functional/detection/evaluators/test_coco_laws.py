@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, coco_evaluate
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, evaluate_boxes
 from reid_torchmetrics.functional.detection.curves import precision_recall
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, PrecisionGrid, coco, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import ordering
@@ -227,7 +227,7 @@ def test_the_dtype_of_scores_changes_nothing_where_it_holds_them(problem, dtype)
     found = replace(problem, detections=[row._replace(score=min(row.score, 2.0)) for row in problem.detections])
     detections, truths = found.tensors
     other = Detections(detections.boxes, detections.scores.to(dtype), detections.labels, detections.images)
-    assert same(coco_evaluate(other, truths, **found.options).coco, found.evaluated().coco)
+    assert same(evaluate_boxes(other, truths, **found.options).coco, found.evaluated().coco)
 
 
 @few
@@ -237,7 +237,7 @@ def test_the_dtype_of_labels_and_images_changes_nothing(problem, dtype):
     detections, truths = problem.tensors
     found = Detections(detections.boxes, detections.scores, detections.labels.to(dtype), detections.images.to(dtype))
     narrow = replace(truths, labels=truths.labels.to(dtype), images=truths.images.to(dtype))
-    assert same(coco_evaluate(found, narrow, **problem.options).coco, problem.evaluated().coco)
+    assert same(evaluate_boxes(found, narrow, **problem.options).coco, problem.evaluated().coco)
 
 
 @few
@@ -249,4 +249,4 @@ def test_the_default_areas_are_those_of_the_boxes_and_by_default_nothing_is_a_cr
     unsaid = GroundTruths(truths.boxes, truths.labels, truths.images)
     found = problem.packed_detections
     options = problem.options
-    assert same(coco_evaluate(found, unsaid, **options).coco, coco_evaluate(found, said, **options).coco)
+    assert same(evaluate_boxes(found, unsaid, **options).coco, evaluate_boxes(found, said, **options).coco)

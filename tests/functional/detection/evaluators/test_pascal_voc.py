@@ -10,8 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import VOC_RULES
-from reid_torchmetrics.functional.detection import voc_evaluate as evaluate
+from reid_torchmetrics.functional.detection import VOC_RULES, evaluate_boxes
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from tests.detection_strategies import problems
 from tests.golden import coco_cases
@@ -19,6 +18,7 @@ from tests.reference import detection_curves as reference
 from tests.reference.detection import iou
 
 NAN = pytest.approx(math.nan, nan_ok=True)
+LEFT_OUT = "`{}` must be left out with evaluator 'voc'; got {}."
 RECORDED = {name: problem for name, problem in coco_cases.problems().items() if "voc/all_point" in problem.expected}
 THRESHOLDS = tuple(coco_cases.options("voc")["iou_thresholds"])
 OUTPUTS = {"voc": "voc/all_point", "voc07": "voc/eleven_point"}
@@ -56,8 +56,8 @@ class VocNumbers(NamedTuple):
         return self.average_precision.nanmean(1)
 
 
-def voc_evaluate(*boxes, **options) -> VocNumbers:
-    results = evaluate(*boxes, **options)
+def evaluated(*boxes, **options) -> VocNumbers:
+    results = evaluate_boxes(*boxes, evaluator="voc", **options)
     counts = results.at_confidence(-1.0)
     true_positives, num_positives = counts.num_true_positives, counts.num_positives
     false_positives = counts.num_detections - true_positives
@@ -82,7 +82,7 @@ EXAMPLE = Detections(
 
 
 def test_the_example_has_its_precision():
-    found = voc_evaluate(EXAMPLE, TRUTHS)
+    found = evaluated(EXAMPLE, TRUTHS)
     assert found.average_precision.tolist() == [[pytest.approx((1 / 1 + 2 / 3) / 3)]]
     assert [found.num_true_positives.tolist(), found.num_false_positives.tolist()] == [[[2]], [[2]]]
     assert [found.num_positives.tolist(), found.classes.tolist()] == [[3], [1]]
@@ -92,11 +92,11 @@ def test_the_example_has_its_precision():
 def test_the_example_has_its_precision_by_eleven_points():
     # Recalls 0 to 0.3 are reached with 1, up to 0.6 with 2/3.
     expected = (4 * Fraction(1) + 3 * Fraction(2, 3)) / 11
-    assert voc_evaluate(EXAMPLE, TRUTHS, rule="voc07").mean.tolist() == [pytest.approx(float(expected))]
+    assert evaluated(EXAMPLE, TRUTHS, rule="voc07").mean.tolist() == [pytest.approx(float(expected))]
 
 
 def test_a_difficult_ground_truth_need_not_be_found_and_its_detections_do_not_count():
-    found = voc_evaluate(EXAMPLE, TRUTHS, is_difficult=torch.tensor([True, False, False]))
+    found = evaluated(EXAMPLE, TRUTHS, is_difficult=torch.tensor([True, False, False]))
     assert found.average_precision.tolist() == [[pytest.approx((1 / 1) / 2)]]
     assert [found.num_true_positives.tolist(), found.num_false_positives.tolist()] == [[[1]], [[1]]]
     assert found.num_positives.tolist() == [2]
@@ -106,7 +106,7 @@ def test_a_detection_has_no_second_choice():
     # The second detection overlaps the taken first ground truth most, and the other one by more than half.
     truths = GroundTruths(*boxes_of(((0, 0, 9, 9), 1, 0), ((2, 0, 9, 9), 1, 0)))
     detections = Detections(*boxes_of(((0, 0, 9, 9), 0.9, 1, 0), ((0, 0, 9, 9), 0.8, 1, 0)))
-    found = voc_evaluate(detections, truths)
+    found = evaluated(detections, truths)
     assert [found.num_true_positives.tolist(), found.num_false_positives.tolist()] == [[[1]], [[1]]]
 
 
@@ -114,7 +114,7 @@ def test_of_equal_overlaps_the_first_ground_truth_counts():
     truths = GroundTruths(*boxes_of(((0, 0, 9, 9), 1, 0), ((0, 0, 9, 9), 1, 0)))
     detections = Detections(*boxes_of(((0, 0, 9, 9), 0.9, 1, 0)))
     first, second = (
-        voc_evaluate(detections, truths, is_difficult=torch.tensor(flags)) for flags in ([True, False], [False, True])
+        evaluated(detections, truths, is_difficult=torch.tensor(flags)) for flags in ([True, False], [False, True])
     )
     assert [first.num_true_positives.tolist(), second.num_true_positives.tolist()] == [[[0]], [[1]]]
 
@@ -124,15 +124,15 @@ def test_whole_pixels_count_both_edges(whole_pixels, overlap):
     truths = GroundTruths(*boxes_of(((0, 0, 9, 9), 1, 0)))
     detections = Detections(*boxes_of(((5, 0, 9, 9), 0.9, 1, 0)))
     thresholds = (math.nextafter(overlap, 0), overlap, math.nextafter(overlap, 1))
-    found = voc_evaluate(detections, truths, iou_thresholds=thresholds, whole_pixels=whole_pixels)
+    found = evaluated(detections, truths, iou_thresholds=thresholds, whole_pixels=whole_pixels)
     assert found.num_true_positives.tolist() == [[1], [1], [0]]
 
 
 def test_crowds_are_left_out():
     crowds = replace(TRUTHS, is_crowd=torch.tensor([False, True, False]))
-    found = voc_evaluate(EXAMPLE, crowds)
+    found = evaluated(EXAMPLE, crowds)
     rest = GroundTruths(*boxes_of(*(((x, 0, 9, 9), 1, 0) for x in (0, 40))))
-    assert contents(found) == contents(voc_evaluate(EXAMPLE, rest))
+    assert contents(found) == contents(evaluated(EXAMPLE, rest))
     assert found.num_false_positives.tolist() == [[3]]
 
 
@@ -140,7 +140,7 @@ def test_crowds_are_left_out():
 @pytest.mark.parametrize("rule", VOC_RULES)
 def test_recorded_values_are_equal(name, rule):
     problem = RECORDED[name]
-    found = voc_evaluate(*of_recorded(problem), iou_thresholds=THRESHOLDS, rule=rule)
+    found = evaluated(*of_recorded(problem), iou_thresholds=THRESHOLDS, rule=rule)
     expected = problem.expected[OUTPUTS[rule]]
     for t, rows in enumerate(expected.tolist()):
         assert found.classes.tolist() == [row[0] for row in rows]
@@ -164,7 +164,7 @@ def test_the_order_of_images_changes_nothing(name):
     order = torch.randperm(problem.num_images)[images.long()].sort(stable=True).indices
     assert not torch.equal(order, order.sort().values)
     found, shuffled = (
-        voc_evaluate(*boxes, iou_thresholds=THRESHOLDS) for boxes in (of_recorded(problem), of_recorded(problem, order))
+        evaluated(*boxes, iou_thresholds=THRESHOLDS) for boxes in (of_recorded(problem), of_recorded(problem, order))
     )
     assert contents(found) == contents(shuffled)
 
@@ -177,7 +177,7 @@ def test_verdicts_are_those_of_loops_over_boxes(problem, thresholds, whole_pixel
         "whole_pixels": whole_pixels,
         "is_difficult": torch.tensor(is_difficult, dtype=torch.bool),
     }
-    found = {rule: voc_evaluate(*problem.tensors, rule=rule, **options) for rule in VOC_RULES}
+    found = {rule: evaluated(*problem.tensors, rule=rule, **options) for rule in VOC_RULES}
     labels = sorted({row.label for row in (*problem.detections, *problem.ground_truths)})
     assert found["voc"].classes.tolist() == labels
     for k, label in enumerate(labels):
@@ -205,7 +205,7 @@ def test_verdicts_are_those_of_loops_over_boxes(problem, thresholds, whole_pixel
 def test_a_class_without_ground_truths_is_not_defined_and_not_in_the_mean():
     detections = replace(EXAMPLE, labels=torch.tensor([1, 1, 1, 2]))
     for rule, expected in (("voc", 5 / 9), ("voc07", 6 / 11)):
-        found = voc_evaluate(detections, TRUTHS, rule=rule)
+        found = evaluated(detections, TRUTHS, rule=rule)
         assert found.average_precision.tolist() == [[pytest.approx(expected), NAN]]
         assert found.mean.tolist() == [pytest.approx(expected)]
 
@@ -215,7 +215,7 @@ def test_a_class_without_ground_truths_is_not_defined_and_not_in_the_mean():
 def test_there_may_be_no_boxes(num_truths, num_detections):
     detections = Detections(*(column[:num_detections] for column in vars(EXAMPLE).values()))
     truths = GroundTruths(TRUTHS.boxes[:num_truths], TRUTHS.labels[:num_truths], TRUTHS.images[:num_truths])
-    found = voc_evaluate(detections, truths, iou_thresholds=(0.5, 0.75))
+    found = evaluated(detections, truths, iou_thresholds=(0.5, 0.75))
     assert found.average_precision.shape == (2, 1 if num_truths or num_detections else 0)
     expected = (0.5 if num_detections else 0) if num_truths else NAN
     assert found.mean.tolist() == [expected] * 2
@@ -232,12 +232,32 @@ def test_there_may_be_no_boxes(num_truths, num_detections):
         ({"is_difficult": torch.ones(2, dtype=torch.bool)}, ValueError, "`is_difficult` must have shape [3]; got [2]."),
         ({"is_difficult": [True]}, ValueError, "`is_difficult` must have shape [3]; got [1]."),
         ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),
+        ({"whole_pixels": 1}, TypeError, "`whole_pixels` must be True or False; got int."),
+        ({"classes": [1]}, ValueError, LEFT_OUT.format("classes", "[1]")),
+        ({"recall_thresholds": (0.5,)}, ValueError, LEFT_OUT.format("recall_thresholds", "(0.5,)")),
+        ({"max_detections": (9,)}, ValueError, LEFT_OUT.format("max_detections", "(9,)")),
+        ({"area_ranges": {"all": (0, 9)}}, ValueError, LEFT_OUT.format("area_ranges", "{'all': (0, 9)}")),
     ],
 )
 def test_bad_options_are_refused(options, error, message):
     with pytest.raises(error) as raised:
-        voc_evaluate(EXAMPLE, TRUTHS, **options)
+        evaluated(EXAMPLE, TRUTHS, **options)
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("evaluator", ["lvis", "lvis_fixed", "voc07"])
+def test_lvis_needs_lists_of_images(evaluator):
+    message = "`evaluator` must be one of 'coco', 'voc', 'ultralytics', 'scaled_yolov4', 'yolov4'; got "
+    with pytest.raises(ValueError, match=message):
+        evaluate_boxes(EXAMPLE, TRUTHS, evaluator=evaluator)
+
+
+@pytest.mark.parametrize("evaluator", ["coco", "ultralytics", "scaled_yolov4", "yolov4"])
+@pytest.mark.parametrize("options", [{"is_difficult": [True]}, {"whole_pixels": False}])
+def test_other_evaluators_know_neither_difficult_ground_truths_nor_whole_pixels(evaluator, options):
+    (name,) = options
+    with pytest.raises(ValueError, match=f"`{name}` must be left out with evaluator '{evaluator}'; got "):
+        evaluate_boxes(EXAMPLE, TRUTHS, evaluator=evaluator, **options)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -249,6 +269,6 @@ def test_equal_boxes_overlap_wholly_whatever_their_fractions(whole_pixels, dtype
     images = torch.arange(500)
     truths = GroundTruths(boxes, torch.zeros_like(images), images)
     found = Detections(boxes.clone(), torch.rand(500, generator=generator), torch.zeros_like(images), images)
-    results = voc_evaluate(found, truths, iou_thresholds=(1.0,), whole_pixels=whole_pixels)
+    results = evaluated(found, truths, iou_thresholds=(1.0,), whole_pixels=whole_pixels)
     assert results.num_true_positives.tolist() == [[500]]
     assert results.mean.tolist() == [1.0]

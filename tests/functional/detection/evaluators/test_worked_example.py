@@ -6,7 +6,7 @@ Source of the boxes: rafaelpadilla/Object-Detection-Metrics, `groundtruths` and 
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, compute_ap, voc_evaluate
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, compute_ap, evaluate_boxes
 
 PEOPLE = [
     [(25, 16, 38, 56), (129, 123, 41, 62)],
@@ -42,9 +42,8 @@ def evaluated(rule: str):
     truths = torch.tensor([row for rows in PEOPLE for row in rows], dtype=torch.float64)
     ones = torch.ones(len(columns), dtype=torch.int64)
     detections = Detections(columns[:, 1:], columns[:, 0], ones, images_of(FOUND))
-    return voc_evaluate(
-        detections, GroundTruths(truths, ones[: len(truths)], images_of(PEOPLE)), iou_thresholds=(0.3,), rule=rule
-    )
+    ground_truths = GroundTruths(truths, ones[: len(truths)], images_of(PEOPLE))
+    return evaluate_boxes(detections, ground_truths, evaluator="voc", iou_thresholds=(0.3,), rule=rule)
 
 
 def test_the_table_has_the_published_true_and_false_positives():

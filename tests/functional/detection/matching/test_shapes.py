@@ -15,10 +15,9 @@ from reid_torchmetrics.functional.detection import (
     Detections,
     GroundTruths,
     Shapes,
-    coco_evaluate,
+    evaluate_boxes,
     match_images,
     pairwise_iou,
-    voc_evaluate,
 )
 from reid_torchmetrics.functional.detection.evaluators import match_greedily
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, box_areas
@@ -127,7 +126,7 @@ def test_pairs_are_found_by_the_overlaps_that_are_given():
 
 def test_voc_and_yolo_take_any_shapes():
     # VOC: A belongs to the first two, so the second is wrong, and the third has B. YOLO lets the second take B.
-    assert voc_evaluate(FOUND, TRUE).matches.true_positive.sum().tolist() == 2
+    assert evaluate_boxes(FOUND, TRUE, evaluator="voc").matches.true_positive.sum().tolist() == 2
     assert true_positives(match_greedily(FOUND, TRUE, iou_thresholds=(0.5,))).tolist() == [[True], [True], [False]]
 
 
@@ -159,7 +158,8 @@ def test_intervals_of_a_line_are_evaluated_as_by_the_definition(problem):
     if true.areas is None:
         ground_truths = [row._replace(area=row.box[1]) for row in ground_truths]
     setting = replace(problem.setting, overlap=interval_overlap, area_of=lambda interval: interval[1])
-    expected, results = evaluate(detections, ground_truths, setting), coco_evaluate(found, true, **problem.options).coco
+    expected = evaluate(detections, ground_truths, setting)
+    results = evaluate_boxes(found, true, **problem.options).coco
     for name in ("precision", "recall", "scores"):
         assert np.array_equal(getattr(results, name).numpy(), getattr(expected, name)), name
     unread = {"recall_thresholds"}

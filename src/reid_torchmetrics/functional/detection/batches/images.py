@@ -210,11 +210,6 @@ class ImageNumbering:
         """The `image_id` of each image, by its number; the number itself without ids or with names."""
         return torch.arange(sum(self.sizes), device="cpu") if self.ids is None else self.ids.unique()
 
-    @property
-    def called(self) -> Sequence[int | str]:
-        """The `image_id` of each image, int or name, by its number; the number itself without ids."""
-        return self.ids_by_number.tolist() if self.names is None else self.names
-
     def number(self, images: Images, process: int, *, warned: World | None = None) -> NumberedImages:
         """Number the images of a process, without repetitions of its own images or of lower processes' images.
 
@@ -256,17 +251,15 @@ class NumberedImages:
         place = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
         return torch.stack([self.numbers.long()[place // 2], self.images.listed_labels, place % 2], 1)
 
-    def boxes(self, *, one_class: bool, iou_type: str = "bbox") -> tuple[Detections, GroundTruths]:
-        """All boxes or other shapes, packed for the evaluation; with `one_class` all labels are 0."""
+    def boxes(self, iou_type: str = "bbox") -> tuple[Detections, GroundTruths]:
+        """All boxes or other shapes, packed for the evaluation."""
         images, table = self.images, self.images.tables.get(iou_type)
         counts = images.detection_counts, images.ground_truth_counts
         found = BoxShapes(images.detection_boxes, box_format=images.detection_format)
         boxes: tuple[Any, Any] = found, images.ground_truth_boxes
-        labels = [images.detection_labels, images.ground_truth_labels]
+        labels = images.detection_labels, images.ground_truth_labels
         sides = zip(counts, labels, strict=True)
         numbers = [self.numbers.repeat_interleave(each, output_size=len(label)) for each, label in sides]
-        if one_class:
-            labels = [torch.zeros_like(each) for each in labels]
         if table is not None:
             boxes = table.shapes(*counts)
         detections = Detections.unchecked(

@@ -1,6 +1,6 @@
 """The road of detection: from the images of all processes to `DetectionResults`."""
 
-from .evaluate import YOLO_MATCHINGS, coco_evaluate, evaluate_images, make_results, voc_evaluate, yolo_evaluate
+from .evaluate import YOLO_MATCHINGS, evaluate_boxes, evaluate_images, make_results
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import convention_of, name_of, named_classes, title_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,210 +11,124 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
-from reid_torchmetrics.functional.detection.batches import INVALID, Images, empty_states, pack_images
+from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import (
     BOX_FORMATS,
-    COCO_AREA_RANGES,
-    COCO_IOU_THRESHOLDS,
-    COCO_MAX_DETECTIONS,
-    COCO_RECALL_THRESHOLDS,
     THRESHOLDS,
     AreaRange,
-    CocoGrid,
     Detections,
     GroundTruths,
     checked_iou_type,
-    defaults_of,
     shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
-from reid_torchmetrics.functional.world import ALONE, Settings, World, concluded
+from reid_torchmetrics.functional.world import ALONE, World, concluded
 
-from .image_matches import ImageMatches, MatchRequest, bits_of_areas, list_positives
+from .image_boxes import ImageBoxes
+from .image_matches import ImageMatches, MatchRequest
 from .result_text import named_classes
 from .results import DetectionResults
 from .sharded_images import ShardedImages
 from .units import Units, look_at_objects
 
 YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
+_WITHOUT_LISTS = [name for name, evaluator in EVALUATORS.items() if not evaluator.is_federated]
 
 
 @torch.no_grad()
-def coco_evaluate(
+def evaluate_boxes(
     detections: Detections,
     ground_truths: GroundTruths,
     *,
-    iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS,
-    recall_thresholds: Sequence[float] = COCO_RECALL_THRESHOLDS,
-    max_detections: Sequence[int] = COCO_MAX_DETECTIONS,
-    area_ranges: Mapping[str, AreaRange] = COCO_AREA_RANGES,
+    evaluator: str = "coco",
+    iou_thresholds: Sequence[float] | None = None,
+    recall_thresholds: Sequence[float] | None = None,
+    max_detections: Sequence[int] | None = None,
+    area_ranges: Mapping[str, AreaRange] | None = None,
     classes: Int[Tensor, " classes"] | _checks.Integers | None = None,
-    rule: str = "coco",
+    rule: str | None = None,
+    confidence: float | None = None,
+    whole_pixels: bool | None = None,
+    is_difficult: Bool[Tensor, " ground_truths"] | _checks.Integers | None = None,
     across_classes: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> DetectionResults:
-    """Evaluate boxes as COCO does: the numbers of pycocotools, on any device.
+    """Evaluate boxes or other shapes of all images, on any device.
 
-    Source: `COCOeval` of pycocotools.
+    "coco" gives the numbers of pycocotools. "ultralytics", "scaled_yolov4" and "yolov4" evaluate as the YOLO family
+    does, see `YoloMAP` for their matchings and `yolo_average_precision` for the numbers.
+
+    By "voc" a detection belongs to the ground truth of its image and class that it overlaps most, the first of equal
+    ones. It is a true positive if the overlap reaches the threshold and no such detection with a higher score belongs
+    to the same ground truth, else a false positive: unlike COCO, VOC never falls back on the next best ground truth.
+    Equal scores are ranked by image, then by row, so the order of images changes nothing. A detection whose overlap
+    with a difficult ground truth reaches the threshold is ignored, and a difficult ground truth need not be found.
+    Rafael Padilla's tools and the development kit of VOC differ only for a class without ground truths: the tools give
+    0 by eleven points, NaN otherwise; here it is NaN.
+
+    Only COCO has crowds: others leave them out, and detections in them are false positives.
+
+    Source: `COCOeval` of pycocotools; Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", IJCV 2010,
+    and `VOCevaldet` of its development kit; rafaelpadilla/review_object_detection_metrics, `pascal_voc_evaluator.py`.
 
     Args:
         detections: of all images.
         ground_truths: of all images.
-        iou_thresholds: least overlaps of a match.
-        recall_thresholds: recalls at which precision is read off.
-        max_detections: limits of the detections of an image and class that count, ascending.
-        area_ranges: least and largest area, both inside, by name; the first is the range of `map`.
-        classes: labels to evaluate, without boxes of other labels; None for all that occur.
-        rule: of average precision, one of `AP_RULES`.
+        evaluator: "coco", "voc", "ultralytics", "scaled_yolov4" or "yolov4". LVIS needs lists of classes of each image,
+            which `evaluate_images` takes.
+        iou_thresholds: least overlaps of a match; None for the default of the evaluator: of VOC 0.5, of others 0.5,
+            0.55, ..., 0.95.
+        recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
+        max_detections: COCO's limits of the detections of an image and class that count, ascending; None for 1, 10,
+            100.
+        area_ranges: COCO's least and largest area, both inside, by name; the first is the range of `map`. None for all,
+            small, medium, large.
+        classes: labels that COCO evaluates, without boxes of other labels; None for all that occur.
+        rule: of average precision; None for the default of the evaluator.
+        confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
+        whole_pixels: of VOC: a box has (width + 1) x (height + 1) pixels, both edges inside, as in VOC's annotations;
+            False for boxes that end between pixels; None for True.
+        is_difficult: of VOC: ground truths that need not be found; None for none.
         across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
         max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: an option without values, or with values that are not allowed.
+        ValueError: an option without values, with values that are not allowed, or that the evaluator does not know.
     """
-    grid = CocoGrid(iou_thresholds, recall_thresholds, max_detections, area_ranges)
-    request = MatchRequest(grid, (False,), max_bytes, "xywh", across_classes=across_classes)
-    return _evaluate(detections, ground_truths, request, rule, classes=classes)
+    _checks.one_of("evaluator", evaluator, _WITHOUT_LISTS)
+    of_grid: dict[str, Any] = {"recall_thresholds": recall_thresholds, "max_detections": max_detections}
+    of_grid["area_ranges"] = area_ranges
+    chosen = _chosen(evaluator, whole_pixels, is_difficult, of_grid | {"classes": classes})
+    rule, confidence = chosen.checked(rule, confidence)
+    request = MatchRequest(chosen.grid(iou_thresholds, **of_grid), chosen, max_bytes)
+    request = request.of_results(across_classes=across_classes)
+    _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
+    # Images by ascending number.
+    sides = detections.images.long(), ground_truths.images.long()
+    ids, numbers = torch.cat(sides).unique(return_inverse=True)
+    images, true_images = numbers.split([*map(len, sides)])
+    numbered = detections.with_columns(images=images), ground_truths.with_columns(images=true_images)
+    (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
+    matches = request.run(*numbered, is_difficult=is_difficult, classes=classes)
+    look_at_objects(detections, ground_truths, matches.matches, has_sizes=len(request.grid.area_ranges) > 1)
+    return make_results(replace(matches, ids=ids), rule, confidence=confidence)
 
 
-@torch.no_grad()
-def voc_evaluate(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    *,
-    iou_thresholds: Sequence[float] = (0.5,),
-    rule: str = "voc",
-    whole_pixels: bool = True,
-    is_difficult: Bool[Tensor, " ground_truths"] | _checks.Integers | None = None,
-    across_classes: bool = False,
-    max_bytes: int = DEFAULT_MAX_BYTES,
-) -> DetectionResults:
-    """Evaluate boxes as Pascal VOC does.
-
-    A detection belongs to the ground truth of its image and class that it overlaps most, the first of equal ones. It is
-    a true positive if the overlap reaches the threshold and no such detection with a higher score belongs to the same
-    ground truth, else a false positive: unlike COCO, VOC never falls back on the next best ground truth. Equal scores
-    are ranked by image, then by row, so the order of images changes nothing.
-
-    A detection whose overlap with a difficult ground truth reaches the threshold is ignored, and a difficult ground
-    truth need not be found. VOC has no crowds: they are left out, and detections in them are false positives.
-
-    Rafael Padilla's tools and the development kit of VOC differ only for a class without ground truths: the tools give
-    0 by eleven points, NaN otherwise; here it is NaN.
-
-    Source: Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", IJCV 2010, and `VOCevaldet` of its
-    development kit; rafaelpadilla/review_object_detection_metrics, `pascal_voc_evaluator.py`.
-
-    Args:
-        detections: boxes with scores.
-        ground_truths: boxes.
-        iou_thresholds: least overlaps of a match.
-        rule: "voc" or "voc07", see `average_precision`.
-        whole_pixels: a box has (width + 1) x (height + 1) pixels, both edges inside, as in VOC's annotations; False
-            for boxes that end between pixels.
-        is_difficult: ground truths that need not be found; None for none.
-        across_classes: see `coco_evaluate`.
-        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
-
-    Raises:
-        TypeError: an option of the wrong type.
-        ValueError: an unknown `rule`, no or bad thresholds, an `is_difficult` of another shape.
-    """
+def _chosen(evaluator: str, whole_pixels: bool | None, is_difficult: Any, of_limits: Mapping[str, Any]) -> Evaluator:
+    """The evaluator with its option; raise if it does not know an option that is given."""
+    row = EVALUATORS[evaluator]
+    unknown = {} if row.has_limits else dict(of_limits)
+    unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels, "is_difficult": is_difficult}
+    for name, value in unknown.items():
+        if value is not None:
+            raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
+    if whole_pixels is None:
+        return row
     # VOC counts pixels, so a box of one pixel has an area of 1.
     _checks.boolean("whole_pixels", whole_pixels)
-    options = (("whole_pixels", whole_pixels),)
-    request = _request("voc", iou_thresholds, max_bytes, across_classes=across_classes, options=options)
-    return _evaluate(detections, ground_truths, request, rule, is_difficult=is_difficult)
-
-
-@torch.no_grad()
-def yolo_evaluate(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    *,
-    matching: str = "ultralytics",
-    iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS,
-    rule: str | None = None,
-    confidence: float | None = None,
-    across_classes: bool = False,
-    max_bytes: int = DEFAULT_MAX_BYTES,
-) -> DetectionResults:
-    """Evaluate boxes as the YOLO family does; see `yolo_average_precision` for the numbers.
-
-    Args:
-        detections: of all images.
-        ground_truths: of all images; crowds are left out.
-        matching: "ultralytics", "scaled_yolov4" or "yolov4", see `YoloMAP`.
-        iou_thresholds: least overlaps of a match.
-        rule: one of `YOLO_RULES`; None for the rule of the code base.
-        confidence: where precision, recall and F1 are taken; None for the confidence of the code base.
-        across_classes: see `coco_evaluate`.
-        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
-
-    Raises:
-        TypeError: an option of the wrong type.
-        ValueError: an unknown `matching` or `rule`, or no or bad thresholds.
-    """
-    _checks.one_of("matching", matching, YOLO_MATCHINGS)
-    request = _request(matching, iou_thresholds, max_bytes, across_classes=across_classes)
-    return _evaluate(detections, ground_truths, request, rule, confidence)
-
-
-def _request(evaluator: str, iou_thresholds: Sequence[float], max_bytes: int, **options: Any) -> MatchRequest:
-    row = EVALUATORS[evaluator]
-    return MatchRequest(row.grid(iou_thresholds), (False,), max_bytes, "xywh", row, **options)
-
-
-def _evaluate(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    request: MatchRequest,
-    rule: str | None,
-    confidence: float | None = None,
-    *,
-    is_difficult: Tensor | _checks.Integers | None = None,
-    **options: Any,
-) -> DetectionResults:
-    """Match all objects, and number images and places in images as metrics do."""
-    evaluator, grid = request.evaluator, request.grid
-    (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
-    # Defaults of the evaluator, and what it refuses.
-    rule, confidence = evaluator.checked(rule, confidence)
-    if evaluator.knows_difficult:
-        options["is_difficult"] = is_difficult
-    # The waist: from here on all evaluators are alike.
-    options |= {"keep_ground_truths": True, "max_bytes": request.max_bytes, **dict(request.options)}
-    matches = evaluator.match(detections, ground_truths, grid, **options)
-    look_at_objects(detections, ground_truths, matches, has_sizes=len(grid.area_ranges) > 1)
-    # Images by ascending number, and objects by their place in the image.
-    sides = detections.images.long(), ground_truths.images.long()
-    images, number = torch.cat(sides).unique(return_inverse=True)
-    numbers = number.split([*map(len, sides)])
-    # Ground truths that count, by image.
-    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
-    is_other = ~torch.isin(ground_truths.labels.long(), matches.classes)
-    bits = bits_of_areas(areas.double(), grid, ground_truths.is_crowd, is_difficult, is_other)
-    objects = request.pair(detections, ground_truths, matches, is_difficult) if request.across_classes else None
-    return DetectionResults(
-        averages=evaluator.average(matches, grid, rule=rule, confidence=confidence),
-        matches=replace(matches, images=numbers[0][matches.rows]).with_rows(*map(_places_in_images, numbers)),
-        images=images,
-        labels=detections.labels[matches.rows].long(),
-        positives=list_positives(numbers[1], ground_truths.labels, bits),
-        objects=objects,
-        evaluator=replace(evaluator, confidence=confidence, **dict(request.options)),
-    )
-
-
-def _places_in_images(numbers: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
-    """The place of each object in its image, in the order of arrival."""
-    by_image, order = numbers.sort(stable=True)  # objects keep their order in an image
-    # The place in the sorted list, less the place where the image begins.
-    places = torch.empty_like(order)
-    places[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(by_image, by_image)
-    return places
+    return replace(row, whole_pixels=bool(whole_pixels))
 
 
 @torch.no_grad()
@@ -281,117 +194,71 @@ def evaluate_images(
     """
     units = Units()
 
-    def prepare() -> tuple[MatchRequest, str, float | None, dict[int, str], dict[str, list[Tensor]]]:
+    def prepare() -> tuple[ShardedImages, MatchRequest, dict[str, Any]]:
+        """Check the options, and pack the images."""
         _checks.one_of("evaluator", evaluator, EVALUATORS)
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         _checks.one_of("invalid", invalid, INVALID)
-        _checks.boolean("across_classes", across_classes)
         _checks.boolean("boxes", boxes)
-        _checks.boolean("localization", localization)
-        row = EVALUATORS[evaluator]
-        of_coco: dict[str, Any] = {
+        of_grid: dict[str, Any] = {
             "recall_thresholds": recall_thresholds,
             "max_detections": max_detections,
             "area_ranges": area_ranges,
             "class_groups": class_groups,
         }
-        # An option that the evaluator does not know must be left out.
+        # All evaluators know boxes.
         others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
-        unknown = {} if row.has_limits else of_coco | others
-        unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels}
-        for name, value in unknown.items():
-            if value is not None:
-                raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
-        # COCO's grid has defaults by type of shape; others have thresholds only.
+        chosen = _chosen(evaluator, whole_pixels, None, of_grid | others)
         named = "coco" if thresholds is None else thresholds
         _checks.one_of("thresholds", named, THRESHOLDS)
-        usual = THRESHOLDS[named].iou if row.has_limits else row.iou_thresholds
-        least = usual if iou_thresholds is None else iou_thresholds
-        grid = _coco_grid(row, iou_type, least, of_coco, named) if row.has_limits else row.grid(least)
-        options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
-        wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes, "localization": localization}
-        request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
-        states = _states(preds, target, request, sigmas, invalid, units)
-        return request, *row.checked(rule, confidence), named_classes(class_names), states
+        grid = chosen.grid(iou_thresholds, iou_type=iou_type, thresholds=named, **of_grid)
+        request = MatchRequest(grid, chosen, max_bytes, iou_type)
+        request = request.of_results(across_classes=across_classes, localization=localization)
+        # Shapes become overlaps at once, as in `update`; boxes are kept.
+        shapes, extras = shape_types(checked_iou_type(iou_type), sigmas), chosen.extras
+        options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras, "note": units.note}
+        batch = pack_images(preds, target, shapes, box_format, torch.device("cpu"), **options)
+        states = {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
+        of_rule = dict(zip(("rule", "confidence"), chosen.checked(rule, confidence), strict=True))
+        settings = {"evaluator": evaluator, "grid": repr(grid), **{name: str(each) for name, each in of_rule.items()}}
+        device = _arrays.place_of_work(states["detection_counts"][0].device)
+        images = ShardedImages(world, states, device, box_format, "evaluate_images", lambda: settings)
+        return images, request, of_rule | {"class_names": named_classes(class_names)}
 
     def work() -> DetectionResults:
         # What one process refuses is an error on all.
-        request, rule, confidence, names, states = world.guarded(prepare)
-        options = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
-        device = _arrays.place_of_work(states["detection_counts"][0].device)
-        images = ShardedImages(world, states, device, partial(_settings, options))
+        images, request, options = world.guarded(prepare)
         matches = images.match(request)
-        results = make_results(images, matches, rule, names, confidence=confidence, boxes=boxes)
+        results = make_results(matches, boxes=images.boxes_of()[0] if boxes else None, **options)
         if world.process == 0:
-            units.look(matches, states, lambda: Images.joined(states, box_format, device), world.said, reported=None)
+            units.look(matches, images, reported=None)
         return results
 
     return concluded(world, work)
 
 
-def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str]) -> Settings:
-    return Settings("evaluate_images", method, options, asked)
-
-
-def _coco_grid(
-    row: Evaluator, iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any], named: str
-) -> CocoGrid:
-    # Keypoints have other limits and area ranges than boxes.
-    limits, ranges = defaults_of(iou_type)
-    defaults: dict[str, Any] = {
-        "recall_thresholds": THRESHOLDS[named].recall,
-        "max_detections": row.max_detections or limits,
-        "area_ranges": ranges,
-        "class_groups": {},
-    }
-    chosen: dict[str, Any] = {name: defaults[name] if value is None else value for name, value in given.items()}
-    return CocoGrid(iou_thresholds, limited=row.limited, **chosen)
-
-
-def _states(
-    preds: Sequence[Mapping[str, Any]],
-    target: Sequence[Mapping[str, Any]],
-    request: MatchRequest,
-    sigmas: Sequence[float] | None,
-    invalid: str,
-    units: Units,
-) -> dict[str, list[Tensor]]:
-    """The images as the states of a metric."""
-    # Shapes become overlaps at once, as in `update`; boxes are kept.
-    shapes = shape_types(checked_iou_type(request.iou_type), sigmas)
-    extras = request.evaluator.extras
-    options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras, "note": units.note}
-    batch = pack_images(preds, target, shapes, request.box_format, torch.device("cpu"), **options)
-    return {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
-
-
 def make_results(
-    sharded: ShardedImages,
     images: ImageMatches,
     rule: str,
-    class_names: Mapping[int, str],
     *,
     confidence: float | None = None,
-    boxes: bool = False,
+    class_names: Mapping[int, str] | None = None,
+    boxes: Mapping[int, ImageBoxes] | None = None,
 ) -> DetectionResults:
-    """The results of the images of all processes, and with `boxes` also all boxes."""
-    numbering = images.numbering
-    assert numbering is not None  # noqa: S101 - origins were requested
-    assert images.labels_of_rows is not None  # noqa: S101
-    assert images.positives is not None  # noqa: S101
-    options: dict[str, Any] = dict(images.request.options)
-    options |= {"confidence": confidence} if images.request.evaluator.reports_confidence else {}
-    # Numbers of images become ids on the device of the matches.
-    ids = numbering.ids_by_number.to(images.labels_of_rows.device)
+    """The results of the images of all processes, with all boxes if they are given."""
+    origins, ids, evaluator = images.origins, images.ids, images.request.evaluator
+    assert origins is not None and ids is not None  # noqa: S101, PT018 - they were requested
+    if evaluator.reports_confidence:
+        evaluator = replace(evaluator, confidence=confidence)
     return DetectionResults(
-        averages=images.averages(rule, confidence=confidence),
-        matches=images.matches[0],
-        images=ids,
-        labels=images.labels_of_rows,
-        positives=images.positives,
-        class_names=class_names,
+        averages=images.averages(rule, confidence),
+        matches=images.matches,
+        images=ids.to(origins.labels.device),
+        labels=origins.labels,
+        positives=origins.positives,
+        class_names=class_names or {},
         objects=images.objects,
-        boxes=sharded.boxes_of()[0] if boxes else None,
-        image_names=numbering.names,
-        evaluator=replace(images.request.evaluator, **options),
+        boxes=boxes,
+        image_names=images.names,
+        evaluator=evaluator,
     )

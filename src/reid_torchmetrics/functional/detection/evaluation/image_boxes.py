@@ -5,7 +5,6 @@ Users ask for images by number or by name.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import Images
 from reid_torchmetrics.functional.detection.inputs import ImageRows
 from reid_torchmetrics.functional.detection.matching import Matches
@@ -96,13 +96,8 @@ def listed_ids(image: Asked) -> list[int] | list[str]:
 
 def places_of(image: Asked, names: Sequence[str] | None) -> list[int | None]:
     """The keys of images in `ImageBoxes.by_image`; None for a name that no image has."""
-    return [each if isinstance(each, int) else _place(each, names or ()) for each in listed_ids(image)]
-
-
-def _place(name: str, names: Sequence[str]) -> int | None:
-    # Names ascend.
-    place = bisect_left(names, name)
-    return place if place < len(names) and names[place] == name else None
+    place_of = {name: place for place, name in enumerate(names or ())}
+    return [each if isinstance(each, int) else place_of.get(each) for each in listed_ids(image)]
 
 
 def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[str] | None) -> DictsOfSides:
@@ -179,6 +174,12 @@ def list_matches(
     order = by_row[matches.images[by_row].argsort(stable=True)]
     # From here on rows are in the order of the list.
     number, index = matches.images[order].long(), matches.rows[order].long()
+    boxes_at = None
+    if boxes is not None:
+        # Boxes of an image begin behind those of all images before it.
+        listed = [boxes[image].detections["boxes"].to(order.device) for image in images.tolist()]
+        begins = segments.starts(torch.tensor([len(each) for each in listed], dtype=torch.int64, device=order.device))
+        boxes_at = torch.cat(listed)[begins[number] + index] if listed else torch.empty((0, 4), device=order.device)
     return MatchedDetections(
         image=images.to(order.device)[number],
         index=index,
@@ -188,15 +189,5 @@ def list_matches(
         ground_truth=ground_truths[:, order],
         is_true_positive=true_positive[:, order],
         is_ignored=ignored[:, order],
-        boxes=None if boxes is None else _boxes_at(boxes, images, number, index),
+        boxes=boxes_at,
     )
-
-
-def _boxes_at(boxes: Mapping[int, ImageBoxes], images: Tensor, number: Tensor, index: Tensor) -> Tensor:
-    """Boxes of detections, given the number of the image and the place there."""
-    # Row `number` starts after the boxes of all images before it.
-    listed = [boxes[image].detections["boxes"].to(number.device) for image in images.tolist()]
-    if not listed:
-        return torch.empty((0, 4), device=number.device)
-    counts = torch.tensor([len(each) for each in listed], device=number.device)
-    return torch.cat(listed)[(counts.cumsum(0) - counts)[number] + index]

@@ -1,6 +1,6 @@
 """What an evaluation asks of images, and the answer: matches of the images of one process, or of all.
 
-    images -- MatchRequest.run --> matches of a process -- merge_image_matches --> matches of all processes
+    objects -- MatchRequest.run --> matches of a process -- merge_image_matches --> matches of all processes
 
 A process sends its matches as a list of tensors, without boxes. Metrics that hold the same images share the merged
 matches and all that was computed from them.
@@ -12,15 +12,16 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.batches import ImageNumbering, NumberedImages
 from reid_torchmetrics.functional.detection.errors import ObjectPairs, merge_object_pairs, pair_objects
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator
 from reid_torchmetrics.functional.detection.inputs import (
     CocoGrid,
     Detections,
@@ -33,17 +34,14 @@ from reid_torchmetrics.functional.result_cache import ResultCache
 
 Group = tuple[int | str, int]
 """image, by number or name, and class"""
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Objects = TypeVar("Objects", Detections, GroundTruths)
 
+_OF_METRIC = ("grid", "evaluator", "max_bytes")  # fields of a request that follow from options of the metric
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are read with origins only, and sent only then
-_OF_ORIGINS = ("labels_of_rows", "positives")  # fields of image matches that are known with origins only
-# Fields of a request.
-_DESCRIBED = ("micro", "iou_type", "with_overlaps", "with_origins", "across_classes", "localization")
 
 
-@dataclass(frozen=True)
-class Overlaps:
+class Overlaps(NamedTuple):
     """Intersection over union of every detection with every ground truth of its image and class."""
 
     groups: Tensor
@@ -87,34 +85,45 @@ class Overlaps:
         return matrices
 
 
+class Origins(NamedTuple):
+    """Where the detections of matches, and the misses, come from."""
+
+    labels: Int[Tensor, " detections"]
+    """of the detections of the matches, also where one class stands for all"""
+    positives: Int[Tensor, "positives 3"]
+    """ground truths that count in some area range: number of the image, label, and the ranges, bit 0 for the first"""
+
+
 @dataclass(frozen=True)
 class MatchRequest:
     """How images are matched, and what an evaluation needs besides the matches."""
 
     grid: CocoGrid
-    micro: tuple[bool, ...]
-    """for each of the matches wanted: whether all labels are one class, 0"""
+    evaluator: Evaluator
+    """with the options of its matching"""
     max_bytes: int
-    box_format: str
-    """how the boxes of the images are given"""
-    evaluator: Evaluator = EVALUATORS["coco"]
-    options: tuple[tuple[str, Any], ...] = ()
-    """of the evaluator's matching, by name: values of its fields"""
     iou_type: str = "bbox"
+    micro: bool = False
+    """whether all labels are one class, 0"""
     with_overlaps: bool = False
-    """whether the overlaps of the first matches are wanted"""
+    """whether all overlaps are wanted"""
     with_origins: bool = False
-    """whether to note the ground truth of each detection, the places of both in their image, and the number of ground
-    truths of each image"""
+    """whether to note the ground truth of each detection, the places of both in their image, and `Origins`"""
     across_classes: bool = False
-    """whether to pair detections and ground truths of different classes that overlap; with origins only"""
+    """whether to pair detections and ground truths of different classes that overlap"""
     localization: bool = False
     """whether to note the overlap of each detection with its ground truth"""
+
+    def of_results(self, **flags: Any) -> MatchRequest:
+        """The request for the same matches and what results need, also as `across_classes` and `localization` say."""
+        for name, flag in flags.items():
+            _checks.boolean(name, flag)
+        return replace(self, with_origins=True, **flags)
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing of single images is wanted."""
-        return not (self.with_overlaps or self.with_origins or self.across_classes)
+        return not (self.with_overlaps or self.with_origins)
 
     @property
     def sent_fields(self) -> list[str]:
@@ -124,100 +133,111 @@ class MatchRequest:
 
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
-        return {name: repr(getattr(self, name)) for name in _DESCRIBED}
+        return {name: repr(value) for name, value in vars(self).items() if name not in _OF_METRIC}
 
-    def run(self, numbered: NumberedImages) -> ImageMatches:
-        """Match the images of a process."""
-        # Matches of the classes, of all labels as one class, or both.
-        images = numbered.images
-        matches = tuple(self._match(numbered, micro=micro) for micro in self.micro)
-        overlaps = (self._overlaps(numbered),) if self.with_overlaps else ()
-        if False in self.micro:
-            labels = matches[self.micro.index(False)].classes
-        else:
-            labels = distinct_labels(images.detection_labels, images.ground_truth_labels)
+    def run(
+        self,
+        detections: Detections,
+        ground_truths: GroundTruths,
+        *,
+        is_difficult: Bool[Tensor, " ground_truths"] | None = None,
+        lists: Int[Tensor, "entries 3"] | None = None,
+        classes: _checks.Integers | Tensor | None = None,
+    ) -> ImageMatches:
+        """Match the objects of a process.
+
+        Args:
+            detections: of all its images.
+            ground_truths: of all its images.
+            is_difficult: ground truths that need not be found, for evaluators that know such.
+            lists: of absent and of partly annotated classes, see `match_federated`.
+            classes: labels to match, for COCO's evaluator; None for all.
+        """
+        # Under "micro" matching sees one label, and users see their own.
+        sides = detections, ground_truths
+        if self.micro:
+            sides = detections.of_one_class(), ground_truths.of_one_class()
+        options: dict[str, Any] = {"keep_ground_truths": self.with_origins or self.localization}
+        options |= {"max_bytes": self.max_bytes} | ({} if classes is None else {"classes": classes})
+        if self.evaluator.knows_difficult:
+            options |= {"is_difficult": is_difficult, "whole_pixels": self.evaluator.whole_pixels}
+        if self.evaluator.is_federated:
+            options["lists"] = lists
+        matches = self.evaluator.match(*sides, self.grid, **options)
+        if self.localization:
+            matches = replace(matches, overlaps=self._overlaps_of(matches, *sides))
+        labels = distinct_labels(detections.labels, ground_truths.labels) if self.micro else matches.classes
+        most, max_bytes = self.grid.max_detections[-1], self.max_bytes
+        overlaps = (Overlaps.of(*sides, most=most, max_bytes=max_bytes),) if self.with_overlaps else ()
         if not self.with_origins:
             return ImageMatches(self, labels, matches, overlaps).within_classes()
-        # The ground truths that count, for the misses of each image.
-        areas, crowds = images.areas_of_ground_truths(self.iou_type), images.ground_truth_crowds
-        without_area = areas <= 0 if self.evaluator.is_federated else None
-        bits = bits_of_areas(areas, self.grid, crowds, images.ground_truth_difficult, without_area)
-        own_labels = images.ground_truth_labels
-        numbers = numbered.numbers.repeat_interleave(images.ground_truth_counts)
-        # Rows are counted in each image: users know an object by its place there.
-        places = [segments.runs(0, each)[1] for each in (images.detection_counts, images.ground_truth_counts)]
+        # Users know an object by its place in its image.
+        places = [_places_in_images(each.images) for each in (detections, ground_truths)]
+        excluded = is_difficult, None if classes is None else ~torch.isin(ground_truths.labels.long(), matches.classes)
         return ImageMatches(
             self,
             labels,
-            tuple(each.with_rows(*places) for each in matches),
+            matches.with_rows(*places),
             overlaps,
-            labels_of_rows=images.detection_labels.index_select(0, matches[0].rows).long(),
-            positives=list_positives(numbers, torch.zeros_like(own_labels) if self.micro[0] else own_labels, bits),
-            objects=self._objects(numbered, matches[0]) if self.across_classes else None,
+            Origins(detections.labels.index_select(0, matches.rows).long(), self._positives(sides[1], *excluded)),
+            self._pair(detections, ground_truths, matches, is_difficult) if self.across_classes else None,
         ).within_classes()
-
-    def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
-        boxes, options = numbered.boxes(one_class=micro, iou_type=self.iou_type), dict(self.options)
-        if self.evaluator.knows_difficult:
-            options["is_difficult"] = numbered.images.ground_truth_difficult
-        if self.evaluator.is_federated:
-            options["lists"] = numbered.lists()
-        keep = self.with_origins or self.localization
-        matches = self.evaluator.match(*boxes, self.grid, keep_ground_truths=keep, max_bytes=self.max_bytes, **options)
-        return replace(matches, overlaps=self._overlaps_of(matches, *boxes)) if self.localization else matches
 
     def _overlaps_of(self, matches: Matches, detections: Detections, ground_truths: GroundTruths) -> Tensor:
         """The overlap of each matched detection with its ground truth, a crowd as any other."""
         assert matches.ground_truths is not None  # noqa: S101 - they were asked for
-        sides = detections.shapes, ground_truths.shapes
-        if dict(self.options).get("whole_pixels"):
-            sides = with_edges(sides[0], whole_pixels=True), with_edges(sides[1], whole_pixels=True)
+        sides = self._with_edges(detections).shapes, self._with_edges(ground_truths).shapes
         rows, is_taken = matches.rows[matches.columns].expand(matches.matched.shape), matches.ground_truths >= 0
         overlaps = torch.zeros(matches.matched.shape, dtype=torch.float64, device=rows.device)
         overlaps[is_taken] = sides[0].overlaps(rows[is_taken], sides[1], matches.ground_truths[is_taken])
         return overlaps
 
-    def _overlaps(self, numbered: NumberedImages) -> Overlaps:
-        boxes = numbered.boxes(one_class=self.micro[0], iou_type=self.iou_type)
-        return Overlaps.of(*boxes, most=self.grid.max_detections[-1], max_bytes=self.max_bytes)
+    def _positives(self, ground_truths: GroundTruths, *excluded: Tensor | None) -> Tensor:
+        """See `Origins`: no crowds, none of the masks, and for LVIS none without area."""
+        areas = (ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas).double()
+        bits = torch.zeros_like(areas, dtype=torch.int64)
+        for number, (least, most) in enumerate(self.grid.area_ranges.values()):
+            bits |= ~((areas < least) | (areas > most)) * (1 << number)
+        for mask in (ground_truths.is_crowd, areas <= 0 if self.evaluator.is_federated else None, *excluded):
+            bits = bits if mask is None else bits.masked_fill(mask, 0)
+        columns = [ground_truths.images.long(), ground_truths.labels.long(), bits]
+        return torch.stack(columns, dim=1)[bits > 0]
 
-    def _objects(self, numbered: NumberedImages, matches: Matches) -> ObjectPairs:
-        sides = numbered.boxes(one_class=False, iou_type=self.iou_type)
-        return self.pair(*sides, matches, numbered.images.ground_truth_difficult)
+    def _with_edges(self, objects: Objects) -> Objects:
+        """The objects with the edges that the evaluator knows."""
+        if not self.evaluator.whole_pixels:
+            return objects
+        return objects.with_columns(boxes=with_edges(objects.shapes, whole_pixels=True))
 
-    def pair(
+    def _pair(
         self, detections: Detections, ground_truths: GroundTruths, matches: Matches, is_difficult: Tensor | None
     ) -> ObjectPairs:
         """Pair matched objects of all classes, with the overlaps and the crowds that the evaluator knows."""
         # Without the detections beyond the largest limit, which were not matched.
         order = matches.rows.argsort()
-        detections = detections.at(matches.rows[order])
         is_outside = matches.area_bits[order] & 1 == 0 if self.evaluator.is_federated else None
         if not self.evaluator.knows_crowds and ground_truths.is_crowd is not None:
             rows = (~ground_truths.is_crowd).nonzero()[:, 0]
             ground_truths = ground_truths.at(rows)
             is_difficult = None if is_difficult is None else is_difficult[rows]
-        if dict(self.options).get("whole_pixels"):
-            detections = detections.with_shapes(with_edges(detections.shapes, whole_pixels=True))
-            ground_truths = ground_truths.with_shapes(with_edges(ground_truths.shapes, whole_pixels=True))
         area_range, *_ = self.grid.area_ranges.values()
-        ignored: dict[str, Any] = {"is_difficult": is_difficult, "is_outside": is_outside}
-        return pair_objects(detections, ground_truths, area_range=area_range, **ignored, max_bytes=self.max_bytes)
+        return pair_objects(
+            self._with_edges(detections.at(matches.rows[order])),
+            self._with_edges(ground_truths),
+            area_range=area_range,
+            is_difficult=is_difficult,
+            is_outside=is_outside,
+            max_bytes=self.max_bytes,
+        )
 
 
-def bits_of_areas(areas: Tensor, grid: CocoGrid, *excluded: Tensor | None) -> Tensor:
-    """The area ranges that each ground truth counts in, one bit each, given masks of others that never count."""
-    bits = torch.zeros_like(areas, dtype=torch.int64)
-    for number, (least, most) in enumerate(grid.area_ranges.values()):
-        bits |= ~((areas < least) | (areas > most)) * (1 << number)
-    for mask in excluded:
-        bits = bits if mask is None else bits.masked_fill(mask, 0)
-    return bits
-
-
-def list_positives(images: Tensor, labels: Tensor, bits: Tensor) -> Tensor:
-    """Image, label and area ranges of each ground truth that counts in some range, int64 [positives, 3]."""
-    return torch.stack([each.long() for each in (images, labels, bits)], dim=1)[bits > 0]
+def _places_in_images(images: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
+    """The place of each object in its image, in the order of arrival."""
+    by_image, order = images.sort(stable=True)  # objects keep their order in an image
+    # The place in the sorted list, less the place where the image begins.
+    places = torch.empty_like(order)
+    places[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(by_image, by_image)
+    return places
 
 
 @dataclass(frozen=True)
@@ -227,52 +247,42 @@ class ImageMatches:
     request: MatchRequest
     labels: Tensor
     """all that occur, ascending, int64"""
-    matches: tuple[Matches, ...]
-    """one for each entry of `MatchRequest.micro`"""
+    matches: Matches
     overlaps: tuple[Overlaps, ...] = ()
     """of each process, if they are requested"""
-    labels_of_rows: Tensor | None = None
-    """labels of the detections of the first matches, if origins are requested: their classes may be one for all"""
-    positives: Tensor | None = None
-    """see `list_positives`, if origins are requested; images by number"""
+    origins: Origins | None = None
+    """if they are requested"""
     objects: ObjectPairs | None = None
-    """of the detections of the first matches, with their own labels, if they are requested"""
-    numbering: ImageNumbering | None = None
-    """of the images of all processes; None for a part, and for a plain request: it holds the images"""
+    """of the detections of the matches, with their own labels, if pairs across classes are requested"""
+    ids: Tensor | None = None
+    """the `image_id` of each image, by its number, of all processes; None for a part, and for a plain request"""
+    names: tuple[str, ...] | None = None
+    """of the images by number, if they have names"""
     num_without_lists: int = 0
     """number of the images of all processes, if no image has the lists of classes that some detections need"""
     _values: dict[Hashable, Any] = field(default_factory=dict)
 
     def to_tensors(self) -> list[Tensor]:
         """The tensors that the other processes need, in the order of the fields."""
-        tensors = [self.labels]
-        for matches in self.matches:
-            # Detections are sorted by class, so a number for each class says the class of each detection.
-            counts = matches.class_index.bincount(minlength=len(matches.classes))
-            names = self.request.sent_fields
-            tensors += [counts if name == "class_index" else getattr(matches, name) for name in names]
-        for overlaps in self.overlaps:
-            tensors += [overlaps.groups, overlaps.values]
-        tensors += [each for each in (self.labels_of_rows, self.positives) if each is not None]
-        return tensors if self.objects is None else tensors + self.objects.to_tensors()
+        # Detections are sorted by class, so a number for each class says the class of each detection.
+        sent = {name: getattr(self.matches, name) for name in self.request.sent_fields}
+        sent["class_index"] = self.matches.class_index.bincount(minlength=len(self.matches.classes))
+        overlaps = [each for part in self.overlaps for each in part]
+        objects = [] if self.objects is None else self.objects.to_tensors()
+        return [self.labels, *sent.values(), *overlaps, *(self.origins or ()), *objects]
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], request: MatchRequest) -> ImageMatches:
         """The inverse of `to_tensors`."""
-        rest, names = deque(tensors), request.sent_fields
-
-        def received() -> Matches:
-            values = {name: rest.popleft() for name in names}
-            values["class_index"] = segments.numbers(values["class_index"], len(values["scores"])).int()
-            return Matches(**({"rows": values["images"]} | values))
-
+        rest = deque(tensors)
+        labels, received = rest.popleft(), {name: rest.popleft() for name in request.sent_fields}
+        received["class_index"] = segments.numbers(received["class_index"], len(received["scores"])).int()
         return cls(
             request,
-            labels=rest.popleft(),
-            matches=tuple(received() for _ in request.micro),
+            labels=labels,
+            matches=Matches(**{"rows": received["images"]} | received),
             overlaps=(Overlaps(rest.popleft(), rest.popleft()),) if request.with_overlaps else (),
-            labels_of_rows=rest.popleft() if request.with_origins else None,
-            positives=rest.popleft() if request.with_origins else None,
+            origins=Origins(rest.popleft(), rest.popleft()) if request.with_origins else None,
             objects=ObjectPairs.from_tensors([*rest]) if request.across_classes else None,
         )
 
@@ -280,63 +290,50 @@ class ImageMatches:
         """The same without the detections of each class beyond its limit in all images, if there is such a limit."""
         if self.request.grid.limited != "class":
             return self
-        most = max(self.request.grid.max_detections)
-        matches = tuple(each.first_of_classes(most) for each in self.matches)
-        labels = None if self.labels_of_rows is None else matches[0].classes[matches[0].class_index.long()]
-        return replace(self, matches=matches, labels_of_rows=labels)
+        matches, origins = self.matches.first_of_classes(max(self.request.grid.max_detections)), self.origins
+        if origins is not None:
+            origins = origins._replace(labels=matches.classes[matches.class_index.long()])
+        return replace(self, matches=matches, origins=origins)
 
-    def averages(self, rule: str, number: int = 0, confidence: float | None = None) -> ClassAverages:
-        """The numbers of every class, of the matches of a number."""
-        return self.once(_averages, rule, number, confidence)
+    def averages(self, rule: str, confidence: float | None = None) -> ClassAverages:
+        """The numbers of every class."""
+        return self.once(_averages, rule, confidence)
 
-    def once(
-        self,
-        compute: Callable[Concatenate[ImageMatches, Arguments], Result],
-        *args: Arguments.args,
-        **options: Arguments.kwargs,
-    ) -> Result:
-        """The value of a function of these matches and of its other arguments, computed once."""
-        name = (compute, args, *sorted(options.items()))
-        if name not in self._values:
-            self._values[name] = compute(self, *args, **options)
-        value: Result = self._values[name]
+    def once(self, compute: Callable[..., Result], *args: Hashable) -> Result:
+        """The value of a function of these matches and of further arguments, computed once."""
+        if (compute, args) not in self._values:
+            self._values[compute, args] = compute(self, *args)
+        value: Result = self._values[compute, args]
         return value
 
 
-def _averages(images: ImageMatches, rule: str, number: int, confidence: float | None) -> ClassAverages:
+def _averages(images: ImageMatches, rule: str, confidence: float | None) -> ClassAverages:
     request = images.request
-    return request.evaluator.average(images.matches[number], request.grid, rule=rule, confidence=confidence)
+    return request.evaluator.average(images.matches, request.grid, rule=rule, confidence=confidence)
 
 
 def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
     """The matches of the images of all processes."""
-    first = parts[0]
     if len(parts) == 1:
-        return first
+        return parts[0]
     # An image is on one process, so everything but the order of detections is joined end to end.
-    merged = [_merge(matches) for matches in zip(*(part.matches for part in parts), strict=True)]
-    joined: dict[str, Any] = {}
-    if first.request.with_origins:
-        joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in _OF_ORIGINS}
-        # Detections in the order of the merged matches.
-        joined["labels_of_rows"] = joined["labels_of_rows"].index_select(0, merged[0][1])
+    rows = torch.cat([part.matches.rows for part in parts])
+    places = torch.arange(len(rows), device=rows.device).split([len(part.matches.rows) for part in parts])
+    matches = merge_matches([replace(part.matches, rows=place) for part, place in zip(parts, places, strict=True)])
+    origins = [part.origins for part in parts if part.origins is not None]
     objects = [part.objects for part in parts if part.objects is not None]
+    joined = None
+    if origins:
+        labels, positives = map(torch.cat, zip(*origins, strict=True))
+        joined = Origins(labels.index_select(0, matches.rows), positives)
     return ImageMatches(
-        first.request,
+        parts[0].request,
         labels=distinct_labels(*(part.labels for part in parts)),
-        matches=tuple(matches for matches, _ in merged),
+        matches=replace(matches, rows=rows.index_select(0, matches.rows)),
         overlaps=tuple(each for part in parts for each in part.overlaps),
+        origins=joined,
         objects=merge_object_pairs(objects) if objects else None,
-        **joined,
     ).within_classes()
-
-
-def _merge(parts: Sequence[Matches]) -> tuple[Matches, Tensor]:
-    """Merged matches, and the place of each detection in the parts laid end to end."""
-    rows = torch.cat([part.rows for part in parts])
-    places = torch.arange(len(rows), device=rows.device).split([len(part.rows) for part in parts])
-    merged = merge_matches([replace(part, rows=place) for part, place in zip(parts, places, strict=True)])
-    return replace(merged, rows=rows.index_select(0, merged.rows)), merged.rows
 
 
 matchings: ResultCache[ImageMatches] = ResultCache("detection_counts")

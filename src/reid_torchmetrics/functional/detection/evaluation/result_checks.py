@@ -11,8 +11,6 @@ from jaxtyping import Bool, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.errors import ObjectPairs
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.result_files import check_same
 
@@ -56,8 +54,11 @@ def check_columns(columns: Sequence[Tensor]) -> None:
 def check_results(results: Any, *, is_of_this_version: bool) -> None:
     """Raise unless the numbers of images, classes and detections exist, and shares lie in [0, 1]."""
     averages, matches, num_images = results.averages, results.matches, len(results.images)
-    _check_averages(averages)
-    _check_matches(matches, num_images, len(averages.grid.max_detections))
+    shares = {f"averages.average_precision.{limit}": each for limit, each in averages.average_precision.items()}
+    shares |= {f"averages.at_confidence.{name}": each for name, each in averages.at_confidence.items()}
+    for place, values in {**shares, "averages.recall": averages.recall}.items():
+        check_shares(place, values[~values.isnan()])
+    _check_matches(matches)
     _check_equal("averages.classes", averages.classes, matches.classes)
     if not results.is_micro:
         _check_equal("labels", results.labels, matches.classes[matches.class_index.long()])
@@ -65,10 +66,17 @@ def check_results(results: Any, *, is_of_this_version: bool) -> None:
     for area, counts in enumerate(matches.num_positives):
         if int(counts.sum()) != int((bits >> area & 1).sum()):
             raise ValueError(f"`positives` must be those of the matches; got {len(bits)} for {int(counts.sum())}.")
-    _checks.in_range("positives", image, 0, num_images)
     _checks.in_range("positives", bits, 1, 1 << len(averages.grid.area_ranges))
-    if results.objects is not None:
-        _check_objects(results.objects, num_images)
+    limits = {"positives": (image, num_images), "matches.images": (matches.images, num_images)}
+    limits["matches.limits"] = matches.limits, len(averages.grid.max_detections)
+    if (objects := results.objects) is not None:
+        _checks.no_nan("objects.scores", objects.scores)
+        check_shares("objects.iou", objects.iou)
+        ends = {"images": num_images, "true_images": num_images}
+        ends |= {"detection": len(objects.scores), "ground_truth": len(objects.true_labels)}
+        limits |= {f"objects.{name}": (getattr(objects, name), end) for name, end in ends.items()}
+    for place, (values, end) in limits.items():
+        _checks.in_range(place, values, 0, end)
     if results.image_names is not None:
         _checks.length("images", num_images, len(results.image_names))
     if results.boxes is not None:
@@ -78,31 +86,21 @@ def check_results(results: Any, *, is_of_this_version: bool) -> None:
         check_same(averages, results.evaluator.average(matches, averages.grid, **rules))
 
 
-def _check_averages(averages: ClassAverages) -> None:
-    shares = {f"averages.average_precision.{limit}": each for limit, each in averages.average_precision.items()}
-    shares |= {f"averages.at_confidence.{name}": each for name, each in averages.at_confidence.items()}
-    for place, values in {**shares, "averages.recall": averages.recall}.items():
-        check_shares(place, values[~values.isnan()])
-
-
-def _check_matches(matches: Matches, num_images: int, num_limits: int) -> None:
-    num_classes, num_detections = len(matches.classes), len(matches.scores)
-    _check_order("matches.classes", matches.classes[1:] <= matches.classes[:-1])
-    _check_order("matches.columns", matches.columns[1:] <= matches.columns[:-1])
-    _checks.no_nan("matches.scores", matches.scores)
-    for name, high in {
-        "class_index": num_classes,
-        "images": num_images,
-        "rows": _MOST,
-        "limits": num_limits,
-        "columns": num_detections,
-    }.items():
-        _checks.in_range(f"matches.{name}", getattr(matches, name), 0, high)
-    _checks.in_range("matches.num_positives", matches.num_positives.flatten(), 0, _MOST)
-    _checks.in_range("matches.area_bits", matches.area_bits, 0, 1 << len(matches.num_positives))
+def _check_matches(matches: Matches) -> None:
     is_same_class = matches.class_index[1:] == matches.class_index[:-1]
-    _check_order("matches.class_index", matches.class_index[1:] < matches.class_index[:-1])
-    _check_order("matches.scores", (matches.scores[1:] > matches.scores[:-1]) & is_same_class)
+    for name, is_wrong in {
+        "classes": matches.classes[1:] <= matches.classes[:-1],
+        "columns": matches.columns[1:] <= matches.columns[:-1],
+        "class_index": matches.class_index[1:] < matches.class_index[:-1],
+        "scores": (matches.scores[1:] > matches.scores[:-1]) & is_same_class,
+    }.items():
+        if bool(is_wrong.any()):
+            place = int(is_wrong.nonzero()[0])
+            raise ValueError(f"`matches.{name}` must be in its order; got place {place} and the next.")
+    _checks.no_nan("matches.scores", matches.scores)
+    ends = {"class_index": len(matches.classes), "rows": _MOST, "columns": len(matches.scores)}
+    for name, end in (ends | {"num_positives": _MOST, "area_bits": 1 << len(matches.num_positives)}).items():
+        _checks.in_range(f"matches.{name}", getattr(matches, name).flatten(), 0, end)
     if bool((matches.true_positive & ~matches.matched).any()):
         raise ValueError("`matches.true_positive` must be matched; got detections that are not.")
     if matches.ground_truths is not None:
@@ -111,24 +109,10 @@ def _check_matches(matches: Matches, num_images: int, num_limits: int) -> None:
         check_shares("matches.overlaps", matches.overlaps)
 
 
-def _check_objects(objects: ObjectPairs, num_images: int) -> None:
-    _checks.no_nan("objects.scores", objects.scores)
-    _checks.in_range("objects.images", objects.images, 0, num_images)
-    _checks.in_range("objects.true_images", objects.true_images, 0, num_images)
-    _checks.in_range("objects.detection", objects.detection, 0, len(objects.scores))
-    _checks.in_range("objects.ground_truth", objects.ground_truth, 0, len(objects.true_labels))
-    check_shares("objects.iou", objects.iou)
-
-
 def check_shares(argument: str, values: Tensor) -> None:
     """Raise unless all values are shares of 1, but for rounding."""
     if not bool(((values >= 0) & (values <= 1 + 1e-9)).all()):
         raise ValueError(f"`{argument}` must lie in [0, 1]; got {values.min()} to {values.max()}.")
-
-
-def _check_order(argument: str, is_wrong: Tensor) -> None:
-    if bool(is_wrong.any()):
-        raise ValueError(f"`{argument}` must be in its order; got place {int(is_wrong.nonzero()[0])} and the next.")
 
 
 def _check_equal(argument: str, values: Tensor, expected: Tensor) -> None:

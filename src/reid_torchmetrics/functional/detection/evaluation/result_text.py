@@ -10,7 +10,6 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection.curves import best_f1
 from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS, ClassAverages
-from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.named_numbers import aligned
 
@@ -51,14 +50,9 @@ def name_of(label: int, class_names: Mapping[int, str]) -> str:
 
 def summary_text(averages: ClassAverages, matches: Matches, num_images: int) -> str:
     """The numbers as pycocotools prints them, each with its name here."""
-    sizes = {
-        "images": num_images,
-        "classes": len(averages.classes),
-        "ground truths": int(matches.num_positives[0].sum()),
-        "detections": len(matches.scores),
-    }
     # A head with the sizes, a line for each number, and the convention of all at the end.
-    lines = [f"DetectionResults({', '.join(f'{size} {what}' for what, size in sizes.items())})"]
+    counts = f"{int(matches.num_positives[0].sum())} ground truths, {len(matches.scores)} detections"
+    lines = [f"DetectionResults({num_images} images, {len(averages.classes)} classes, {counts})"]
     lines += [f" {_line(name, averages)} = {float(value):0.3f}  {name}" for name, value in averages.known().items()]
     lines.append(f" Means over classes; AP by rule {averages.rule!r}; -1 without ground truths.")
     return "\n".join(lines)
@@ -70,15 +64,11 @@ def _line(name: str, averages: ClassAverages) -> str:
         return f"{name:<22} @[ IoU={grid.iou_thresholds[0]:<9.2f} | confidence={averages.confidence:.3f} ]"
     threshold, area, limit = _terms(name, averages)
     # The columns of pycocotools, so that both can be compared line by line.
-    title = "Average Precision  (AP)" if _is_precision(name) else "Average Recall     (AR)"
+    title = "Average Precision  (AP)" if name.startswith("map") else "Average Recall     (AR)"
     low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
     thresholds = f"{low:0.2f}:{high:0.2f}" if threshold is None else f"{threshold:0.2f}"
     limits = f" | area={area:>6s} | maxDets={limit:>3d}" if averages.has_limits else ""
     return f"{title} @[ IoU={thresholds:<9}{limits} ]"
-
-
-def _is_precision(name: str) -> bool:
-    return name.startswith("map")
 
 
 def title_of(name: str) -> str:
@@ -97,10 +87,8 @@ def _terms(name: str, averages: ClassAverages) -> tuple[float | None, str, int]:
     grid, (kind, _, term) = averages.grid, name.partition("_")
     areas, is_number = [*grid.area_ranges], term.isdigit() and term not in [*grid.area_ranges][1:]
     limit = grid.max_detections[grid.official_limit if name == "map" else -1]
-    threshold = None
-    if is_number and kind == "map":
-        threshold = int(term) / 100
-    elif is_number:
+    threshold = int(term) / 100 if is_number and kind == "map" else None
+    if is_number and kind == "mar":
         limit = int(term)
     return threshold, term if term in areas else areas[0], limit
 
@@ -111,13 +99,15 @@ def convention_of(name: str, averages: ClassAverages) -> str:
     if name in averages.at_confidence:
         return f"{name} at IoU {grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}, mean over classes"
     threshold, area, limit = _terms(name, averages)
-    words = f"average precision, rule {averages.rule}" if _is_precision(name) else "largest recall"
+    words = f"average precision, rule {averages.rule}" if name.startswith("map") else "largest recall"
     at = _thresholds_in_words(grid.iou_thresholds) if threshold is None else f"at IoU {threshold:g}"
     group = name.removeprefix("map_")
     text = f"{words}; {at}; mean over {f'{group} ' * (group in grid.class_groups)}classes"
     if not averages.has_limits:
         return text
-    return f"{text}; {_area_in_words(area, grid)}; at most {limit} detections of {_LIMITED[grid.limited]}"
+    low, high = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
+    ranges = f"area range {area}, {low} to {high} pixels"
+    return f"{text}; {ranges}; at most {limit} detections of {_LIMITED[grid.limited]}"
 
 
 def _thresholds_in_words(thresholds: Sequence[float]) -> str:
@@ -125,11 +115,6 @@ def _thresholds_in_words(thresholds: Sequence[float]) -> str:
     if len(thresholds) == 1:
         return f"at IoU {low:g}"
     return f"mean over {len(thresholds)} IoU thresholds from {low:g} to {high:g}"
-
-
-def _area_in_words(area: str, grid: CocoGrid) -> str:
-    low, high = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
-    return f"area range {area}, {low} to {high} pixels"
 
 
 def numbers_as_dict(averages: ClassAverages) -> dict[str, Any]:
@@ -155,11 +140,6 @@ def finite(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def names_of(labels: Sequence[int], class_names: Mapping[int, str], *, is_micro: bool) -> list[str]:
-    """Names of the classes of an evaluation."""
-    return ["all classes together"] if is_micro else [name_of(label, class_names) for label in labels]
 
 
 def class_numbers(

@@ -86,7 +86,9 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         threshold = self._index(iou_threshold)
         # Under "micro" one row stands for all labels.
-        names = result_text.names_of(self.averages.classes.tolist(), self.class_names, is_micro=self.is_micro)
+        names = ["all classes together"]
+        if not self.is_micro:
+            names = [result_text.name_of(label, self.class_names) for label in self.averages.classes.tolist()]
         return result_text.class_numbers(self.averages, self.matches, names, threshold)
 
     def to_dict(self, *, iou_threshold: float | None = None) -> dict[str, Any]:
@@ -325,10 +327,8 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         # The least score that counts, for each class.
         threshold = self._index(iou_threshold)
-        if confidence is None:
-            least = self._best_confidence(iou_threshold)
-        else:
-            least = self.at_confidence(confidence).confidence[threshold]
+        points = None if confidence is None else self.at_confidence(confidence)
+        least = self._best_confidence(iou_threshold) if points is None else points.confidence[threshold]
         counted = curves.image_errors(self.matches, self.num_positives, least, threshold=threshold)
         return replace(counted, image=self.images, image_names=self.image_names)
 

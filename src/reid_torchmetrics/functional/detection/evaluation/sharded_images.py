@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -30,6 +30,8 @@ from reid_torchmetrics.functional.world import SentRows, Settings, World, differ
 from .image_boxes import Asked, ImageBoxes, check_asked, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
 from .tensor_exchange import exchange_tensors
+
+Result = TypeVar("Result")
 
 _MOST_IMAGES = 256  # in which detections are looked at
 _KINDS = (None, "int", "str")  # of `Images.kind_of_ids`
@@ -77,44 +79,51 @@ class ShardedImages:
     states: Mapping[str, list[Tensor]]
     device: torch.device
     """where the images are evaluated"""
-    describe: Callable[[str, Mapping[str, str]], Settings]
-    """the settings of a method with its arguments, the same on all processes"""
+    box_format: str
+    """how their boxes are given"""
+    owner: str
+    """the metric or function that has them"""
+    options: Callable[[], Mapping[str, str]]
+    """options of the value as text, the same on all processes"""
     accept: Callable[[], None] = lambda: None
     """raises if this process has refused a batch"""
+
+    def images(self) -> Images:
+        """The images of this process."""
+        return Images.joined(self.states, self.box_format, self.device)
 
     @torch.no_grad()
     def match(self, request: MatchRequest) -> ImageMatches:
         """The matches of the images of all processes, made now or for another metric.
 
-        They follow from the processes, the states, the device, and the request, which all are in the key of the cache.
-        An error at the end is this process's alone: `conclude` tells the others.
+        They follow from the processes, the states, the device, the format and the request, which all are in the key of
+        the cache. An error at the end is this process's alone: `conclude` tells the others.
 
         Raises:
             DistributedMetricError: an error on some process, metrics that differ, or image ids on some processes only.
         """
-        world, members = self.world, self.world.members
-        key = (request, members, self.device)
-        kept = matchings.find(self.states, key) if request.is_plain and not members else None
+        world, key = self.world, (request, self.world.members, self.device, self.box_format)
+
+        def find() -> tuple[Kept[ImageMatches] | None, list[int]]:
+            """Kept matches, the number of new ones, and the number of the kept ones."""
+            kept = matchings.find(self.states, key) if request.is_plain else None
+            return kept, [drawn_number(), 0 if kept is None else kept.number]
+
+        kept = None if world.members else find()[0]
+        if kept is None:
+            # First message: what is asked for and which images there are. Kept matches are used if all processes have
+            # them, for images may have changed on another process alone.
+            method = "results" if request.with_origins else "compute"
+            kept, images, of_processes, numbers = self._meet(method, request.describe(), find)
+            kept = kept if number_of_all([offered for _, offered in numbers]) else None
         if kept is not None:
-            warn_again(world, kept.found)
-            return kept.result
-
-        def offer() -> list[int]:
-            nonlocal kept
-            if request.is_plain and members:
-                kept = matchings.find(self.states, key)
-            return [drawn_number(), 0 if kept is None else kept.number]
-
-        # First message: what is asked for and which images there are. Kept matches are used if all processes have them,
-        # for images may have changed on another process alone.
-        method = "results" if request.with_origins else "compute"
-        images, of_processes, numbers = self._meet(request.box_format, method, request.describe(), offer)
-        if kept is not None and number_of_all([offered for _, offered in numbers]) is not None:
             warn_again(world, kept.found)
             return kept.result
         # Second: image ids, or a check for repeated images. Then each process matches its own images.
         numbering = _number(world, images, of_processes)
-        parts = [request.run(numbering.number(images, world.process, warned=world))]
+        numbered = numbering.number(images, world.process, warned=world)
+        sides, is_difficult = numbered.boxes(request.iou_type), numbered.images.ground_truth_difficult
+        parts = [request.run(*sides, is_difficult=is_difficult, lists=numbered.lists())]
         # Third: the matches of all processes.
         if world.size > 1:
             received = self._exchange(parts[0].to_tensors(), images.device)
@@ -123,8 +132,8 @@ class ShardedImages:
         if any(each.num_unlisted for each in of_processes) and not any(each.num_listed for each in of_processes):
             matches = replace(matches, num_without_lists=sum(each.num_images for each in of_processes))
         if not request.is_plain:
-            return replace(matches, numbering=numbering)
-        if members or self.states["detection_counts"]:  # only newer images end the others
+            return replace(matches, ids=numbering.ids_by_number, names=numbering.names)
+        if world.members or self.states["detection_counts"]:  # only newer images end the others
             matchings.keep(self.states, key, Kept(numbers[0][0], matches, world.said.found))
         return matches
 
@@ -136,14 +145,15 @@ class ShardedImages:
         process has are left out; None stands for all images. Errors are those of `match`.
         """
 
-        def check() -> Sequence[int]:
+        def check() -> tuple[None, Sequence[int]]:
             if image is not None:
                 check_asked(image)
-            return ()
+            return None, ()
 
         asked = {"image": "all" if image is None else repr(listed_ids(image))}
         # All processes learn of all ids, as in `match`; then each sends the boxes that were asked for.
-        images, of_processes, _ = self._meet("xywh", "boxes_of", asked, check)  # "xywh" is not converted
+        as_given = replace(self, box_format="xywh")  # which is not converted
+        _, images, of_processes, _ = as_given._meet("boxes_of", asked, check)  # noqa: SLF001 - of the same class
         numbering = _number(self.world, images, of_processes)
         names, numbered = numbering.names, numbering.number(images, self.world.process, warned=self.world)
         images, ids = numbered.images, numbering.ids_by_number.to(images.device)[numbered.numbers.long()]
@@ -159,19 +169,19 @@ class ShardedImages:
         return boxes, names
 
     def _meet(
-        self, box_format: str, method: str, asked: Mapping[str, str], say: Callable[[], Sequence[int]]
-    ) -> tuple[Images, list[_ProcessImages], list[list[int]]]:
-        """Exchange the first message: this process's images, and of all processes their counts and further numbers."""
+        self, method: str, asked: Mapping[str, str], find: Callable[[], tuple[Result, Sequence[int]]]
+    ) -> tuple[Result, Images, list[_ProcessImages], list[list[int]]]:
+        """Exchange the first message: what is found, this process's images, and counts and numbers of all processes."""
 
-        def look() -> tuple[Images, list[int]]:
+        def look() -> tuple[tuple[Result, Images], list[int]]:
             self.accept()
-            numbers = say()
-            images = Images.joined(self.states, box_format, self.device)
-            return images, [*_ProcessImages.of(images, self.world), *numbers]
+            found, numbers = find()
+            images = self.images()
+            return (found, images), [*_ProcessImages.of(images, self.world), *numbers]
 
-        images, table = meet(self.world, look, lambda: self.describe(method, asked))
+        (found, images), table = meet(self.world, look, lambda: Settings(self.owner, method, self.options(), asked))
         num = len(_ProcessImages._fields)
-        return images, [_ProcessImages(*row[:num]) for row in table], [row[num:] for row in table]
+        return found, images, [_ProcessImages(*row[:num]) for row in table], [row[num:] for row in table]
 
     def _exchange(self, tensors: Sequence[Tensor], device: torch.device) -> list[list[Tensor]]:
         """The tensors of all processes, on a device."""

@@ -55,17 +55,15 @@ def _shapes(numbers: Sequence[int]) -> Iterator[tuple[torch.dtype, list[int]]]:
 
 def span(dtype: torch.dtype, shape: Sequence[int]) -> int:
     """Bytes that a tensor takes, up to the next place where another may begin."""
-    return -(-_num_bytes(dtype, shape) // _ALIGNMENT) * _ALIGNMENT
-
-
-def _num_bytes(dtype: torch.dtype, shape: Sequence[int]) -> int:
     size = torch.Size(shape).numel()
-    return -(-size // _BITS) if dtype == torch.bool else size * dtype.itemsize
+    num_bytes = -(-size // _BITS) if dtype == torch.bool else size * dtype.itemsize
+    return -(-num_bytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def _read(place: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
-    data = place[: _num_bytes(dtype, shape)]
-    return _from_bits(data, shape) if dtype == torch.bool else data.view(dtype).view(*shape)
+    """The tensor at the beginning of a place."""
+    values = _from_bits(place) if dtype == torch.bool else place.view(dtype)
+    return values[: torch.Size(shape).numel()].view(*shape)
 
 
 def _to_bits(flags: Tensor) -> Tensor:
@@ -74,9 +72,8 @@ def _to_bits(flags: Tensor) -> Tensor:
     return (padded.to(torch.uint8) << _places(flags.device)).sum(1, dtype=torch.uint8)
 
 
-def _from_bits(data: Tensor, shape: Sequence[int]) -> Tensor:
-    flags = (data[:, None] >> _places(data.device)) & 1
-    return flags.view(-1)[: torch.Size(shape).numel()].view(*shape).bool()
+def _from_bits(data: Tensor) -> Tensor:
+    return ((data[:, None] >> _places(data.device)) & 1).view(-1).bool()
 
 
 def _places(device: torch.device) -> Tensor:

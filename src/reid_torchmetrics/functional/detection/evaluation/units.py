@@ -15,12 +15,13 @@ from torch import Tensor
 
 from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, ROUNDING, are_shares, are_within
-from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images, ShapeBatch, sides_of
+from reid_torchmetrics.functional.detection.batches import ImageNumbering, ShapeBatch, sides_of
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid, Detections, GroundTruths, to_xywh
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 from reid_torchmetrics.functional.world import Said
 
 from .image_matches import ImageMatches, MatchRequest
+from .sharded_images import ShardedImages
 
 _LEAST_IMAGES = 10  # without lists of classes: those of a few images may be empty
 _MOST_BATCHES, _MOST_ROWS = 32, 1 << 12  # that are looked at, and of each
@@ -83,32 +84,22 @@ class Units:
             detections, ground_truths = shapes
             self._noted.setdefault(name, []).append(_COUNTS[name](detections, ground_truths, boxes))
 
-    def look(
-        self,
-        matches: ImageMatches,
-        states: Mapping[str, Sequence[Tensor]],
-        images: Callable[[], Images],
-        said: Said,
-        *,
-        reported: str | None,
-    ) -> None:
+    def look(self, matches: ImageMatches, sharded: ShardedImages, *, reported: str | None) -> None:
         """Warn of units and labels that can hardly be meant.
 
         Args:
             matches: of the images of all processes.
-            states: of the metric on this process.
-            images: joins the images of the states, which is seldom asked for.
-            said: what the metric was warned of.
+            sharded: the images of this process.
             reported: the name of the number that is asked for; None for all of them.
         """
+        states, said, request = sharded.states, sharded.world.said, matches.request
         if matches.num_without_lists >= _LEAST_IMAGES:
             _warn(said, "lists", matches.num_without_lists)
-        if matches.request.grid.class_groups and (values := matches.once(_groups_without_ground_truths)):
+        if request.grid.class_groups and (values := matches.once(_groups_without_ground_truths)):
             _warn(said, "groups", *values)
-        if not matches.request.micro[0] and matches.once(_has_few_right):
-            own = images()
-            numbered, iou_type = ImageNumbering.alone(own).number(own, 0), matches.request.iou_type
-            _warn_of_labels(said, *numbered.boxes(one_class=False, iou_type=iou_type))
+        if not request.micro and matches.once(_has_few_right):
+            images = sharded.images()
+            _warn_of_labels(said, *ImageNumbering.alone(images).number(images, 0).boxes(request.iou_type))
         if self._is_sure or not states["detection_counts"]:
             return
         # A look at some boxes of the whole run is enough, and costs the same at any size.
@@ -116,15 +107,15 @@ class Units:
         if min(map(len, sides)) < LEAST_BOXES:
             return
         self._is_sure = True
-        for name, batches in self._noted.items():
-            for odd, num in torch.stack([each.cpu() for each in batches]).sum(0).tolist():
-                if num >= LEAST_BOXES and 2 * odd > num:
-                    _warn(said, name, odd, num)
+        counts = {name: torch.stack([*map(Tensor.cpu, batches)]).sum(0) for name, batches in self._noted.items()}
+        for name, odd, num in ((name, *pair) for name, pairs in counts.items() for pair in pairs.tolist()):
+            if num >= LEAST_BOXES and 2 * odd > num:
+                _warn(said, name, odd, num)
         names = self._reported if reported is None or self._reported else [reported]
-        area, request = float(_some(states["ground_truth_areas"]).amax()), matches.request
-        _warn_of_boxes(said, sides, area, request.box_format, has_sizes=_has_sizes(request, names))
+        area = float(_some(states["ground_truth_areas"]).amax())
+        _warn_of_boxes(said, sides, area, sharded.box_format, has_sizes=_has_sizes(request, names))
         if request.iou_type == "bbox":
-            _warn_of_corners(said, sides, request.box_format)
+            _warn_of_corners(said, sides, sharded.box_format)
 
 
 def look_at_objects(
@@ -215,7 +206,7 @@ def _has_sizes(request: MatchRequest, reported: Collection[str] | None) -> bool:
 
 def _groups_without_ground_truths(images: ImageMatches) -> tuple[str, str, str] | None:
     """Names, labels, and labels of ground truths, if these are many and none of them is in a group of classes."""
-    matches, groups = images.matches[0], images.request.grid.class_groups
+    matches, groups = images.matches, images.request.grid.class_groups
     num, labels = matches.num_positives[0], [*chain(*groups.values())]
     true = matches.classes[num > 0].tolist()
     if int(num.sum()) < LEAST_BOXES or not labels or not {*labels}.isdisjoint(true):
@@ -226,7 +217,7 @@ def _groups_without_ground_truths(images: ImageMatches) -> tuple[str, str, str] 
 
 
 def _has_few_right(images: ImageMatches) -> bool:
-    return _are_few_right(images.matches[0])
+    return _are_few_right(images.matches)
 
 
 def _are_few_right(matches: Matches) -> bool:

@@ -18,6 +18,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics.functional.detection import curves
 from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
+from reid_torchmetrics.functional.detection.inputs import name_images
 
 from .image_matches import ImageMatches, Overlaps
 
@@ -90,17 +91,16 @@ class SingleValue:
         if self.is_point:
             return self._at_point(images, confidence)
         if self.is_lrp:
-            errors = images.once(_localization_errors).of_label(images.matches[0].classes, self.label)
-            return errors.means()[self.name]
+            return images.once(_localization_errors).of_label(images.matches.classes, self.label).means()[self.name]
         # Means over classes, or over the one class that is asked for.
-        averages = images.averages(rule, confidence=confidence)
+        averages = images.averages(rule, confidence)
         if self.label is not None:
             averages = averages.of_label(self.label)
         return averages.numbers()[averages.value_names.index(self.name)]
 
     def _at_point(self, images: ImageMatches, confidence: float | None) -> Tensor:
         kind, threshold = _POINT_NAMES[self.name]
-        matches, thresholds = images.matches[0], [*images.request.grid.iou_thresholds]
+        matches, thresholds = images.matches, [*images.request.grid.iou_thresholds]
         # Classes with ground truths, or the one with the label.
         nothing = torch.tensor(-1.0, dtype=torch.float64, device=matches.num_positives.device)
         chosen = matches.num_positives[0] > 0
@@ -135,7 +135,7 @@ def chosen_value(metric: str | None, names: Names, *, average: str, confidence: 
 
 
 def _best_confidence(images: ImageMatches, place: int) -> float | None:
-    curve = curves.confidence_curve(images.matches[0], threshold=place)
+    curve = curves.confidence_curve(images.matches, threshold=place)
     best: Any = curve.best()
     return None if best is None else float(curve.confidence[best])
 
@@ -143,42 +143,37 @@ def _best_confidence(images: ImageMatches, place: int) -> float | None:
 def _localization_errors(images: ImageMatches) -> curves.LocalizationErrors:
     grid = images.request.grid
     place = grid.threshold_index(grid.shown_threshold)
-    return curves.localization_errors(images.matches[0], grid.shown_threshold, threshold=place)
+    return curves.localization_errors(images.matches, grid.shown_threshold, threshold=place)
 
 
 def _points(images: ImageMatches, confidence: float) -> curves.OperatingPoints:
-    return curves.at_confidence(images.matches[0], confidence)
+    return curves.at_confidence(images.matches, confidence)
 
 
 def computed_values(
-    images: ImageMatches, rule: str, device: torch.device, *, class_metrics: bool, extended_summary: bool
+    images: ImageMatches, rule: str, device: torch.device, *, by_class: ImageMatches | None, extended_summary: bool
 ) -> dict[str, Any]:
-    """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
+    """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics.
+
+    Matches `by_class` are those whose classes have values; None for no such values.
+    """
     # One copy from the device for all numbers.
     rounded = images.averages(rule).numbers().to(device, torch.float32)
     numbers = dict(zip(images.request.grid.value_names, rounded.unbind(), strict=True))
-    values: dict[str, Any] = _grids(images) if extended_summary else {}
-    # Under "micro" the first matches know one class only.
-    averages = images.averages(rule, len(images.matches) - 1)
-    of_classes = averages.of_classes() if class_metrics else {}
+    values: dict[str, Any] = {}
+    if extended_summary:
+        assert images.ids is not None  # noqa: S101 - the request is not plain
+        grids, names = evaluate_matches(images.matches, images.request.grid), name_images(images.ids, images.names)
+        values["ious"] = Overlaps.matrices(images.overlaps, names, grids.classes)
+        values |= {name: getattr(grids, name) for name in ("precision", "recall", "scores")}
+    of_classes = {} if by_class is None else by_class.averages(rule).of_classes()
     nothing = torch.tensor(-1.0, device="cpu")
-    for name in ("map", f"mar_{averages.grid.max_detections[-1]}"):
-        values[f"{name}_per_class"] = of_classes[name].nan_to_num(-1.0).float() if class_metrics else nothing
-    values["classes"] = _as_int32(images.labels)
+    for name in ("map", f"mar_{images.request.grid.max_detections[-1]}"):
+        values[f"{name}_per_class"] = of_classes.get(name, nothing).nan_to_num(-1.0).float()
+    # The labels in the dtype of TorchMetrics, or as they are where they do not fit it.
+    narrow = images.labels.int()
+    values["classes"] = narrow if torch.equal(narrow.long(), images.labels) else images.labels.clone()
     return numbers | {name: _moved(value, device) for name, value in values.items()}
-
-
-def _grids(images: ImageMatches) -> dict[str, Any]:
-    grids = evaluate_matches(images.matches[0], images.request.grid)
-    assert images.numbering is not None  # noqa: S101 - the request is not plain
-    overlaps = Overlaps.matrices(images.overlaps, images.numbering.called, grids.classes)
-    return {"ious": overlaps, "precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
-
-
-def _as_int32(labels: Tensor) -> Tensor:
-    """The labels in the dtype of TorchMetrics, or as they are where they do not fit it."""
-    narrow = labels.int()
-    return narrow if torch.equal(narrow.long(), labels) else labels.clone()
 
 
 def _moved(value: Any, device: torch.device) -> Any:

@@ -101,21 +101,16 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has
         ValueError: an unknown `rule`, or a grid of other sizes than the matches.
     """
     needed = _check_grid(matches, grid)
-    last = len(grid.max_detections) - 1
+    num_limits = len(grid.max_detections)
     _checks.one_of("rule", rule, AP_RULES)
-    recalls = None
-    if rule == "coco":
-        recalls = recalls_on(matches.scores.device, tuple(grid.recall_thresholds))
+    recalls = recalls_on(matches.scores.device, tuple(grid.recall_thresholds)) if rule == "coco" else None
 
     def average(matches: Matches, curves: Curves) -> tuple[Tensor, Tensor]:
-        return average_precision(curves, AP_RULES[rule], recalls), _recall_at_limits(
-            matches, curves, len(grid.max_detections)
-        )
+        return average_precision(curves, AP_RULES[rule], recalls), _recall_at_limits(matches, curves, num_limits)
 
-    limits = {last, grid.official_limit}
-    values = {
-        limit: _on_curves(matches.within(limit) if limit < needed else matches, average, (2, 3)) for limit in limits
-    }
+    values, last = {}, num_limits - 1
+    for limit in {last, grid.official_limit}:
+        values[limit] = _on_curves(matches.within(limit) if limit < needed else matches, average, (2, 3))
     precision = {limit: of_limit[0] for limit, of_limit in values.items()}
     return ClassAverages(grid, matches.classes, precision, values[last][1], rule, has_limits)
 

@@ -16,10 +16,11 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_IOU_THRESHOLDS,
-    COCO_RECALL_THRESHOLDS,
+    THRESHOLDS,
     CocoGrid,
     Detections,
     GroundTruths,
+    defaults_of,
 )
 from reid_torchmetrics.functional.detection.matching import Matches, match_best_of_all, match_federated, match_on_grid
 
@@ -106,10 +107,31 @@ class Evaluator:
             )
         return rule, confidence
 
-    def grid(self, iou_thresholds: Sequence[float]) -> CocoGrid:
-        """The grid of an evaluator without area ranges and limits."""
-        ends = (float("-inf"), float("inf"))
-        return CocoGrid(iou_thresholds, COCO_RECALL_THRESHOLDS, (1,), {"all": ends})
+    def grid(
+        self,
+        iou_thresholds: Sequence[float] | None = None,
+        *,
+        iou_type: str | Sequence[str] = "bbox",
+        thresholds: str = "coco",
+        **options: Any,
+    ) -> CocoGrid:
+        """The grid with some thresholds and `options` of `CocoGrid`; None for what is usual for the type of overlaps.
+
+        Without area ranges and limits it has one range without ends, and one limit that says nothing.
+
+        Raises:
+            TypeError: an option of the wrong type.
+            ValueError: an option without values, or with values that are not allowed.
+        """
+        usual: dict[str, Any] = {"max_detections": (1,), "area_ranges": {"all": (float("-inf"), float("inf"))}}
+        usual["iou_thresholds"] = self.iou_thresholds
+        if self.has_limits:
+            limits, ranges = defaults_of(iou_type)
+            usual = {"max_detections": self.max_detections or limits, "area_ranges": ranges}
+            usual["iou_thresholds"], usual["recall_thresholds"] = THRESHOLDS[thresholds]
+        options["iou_thresholds"] = iou_thresholds
+        chosen = {name: value for name, value in options.items() if value is not None}
+        return CocoGrid(**usual | chosen, limited=self.limited)
 
 
 def _match_at_thresholds(
@@ -131,23 +153,14 @@ _with_limits, _without_limits = (partial(_average, has_limits=has_limits) for ha
 _yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
 _lvis = partial(Evaluator, match=match_federated, average=_with_limits, rules=tuple(AP_RULES), rule="coco")
 _lvis = partial(_lvis, has_limits=True, knows_crowds=True, is_federated=True, has_breakdown=False)
+_voc = partial(Evaluator, knows_difficult=True, whole_pixels=True, has_breakdown=False)
 _yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
 
 EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
     "lvis": _lvis("LVIS", max_detections=(300,), limited="image"),
     "lvis_fixed": _lvis("LVIS, fixed AP", max_detections=(10_000,), limited="class"),
-    "voc": Evaluator(
-        "Pascal VOC",
-        partial(_best_of_all, claim="voc"),
-        _without_limits,
-        VOC_RULES,
-        "voc",
-        (0.5,),
-        knows_difficult=True,
-        whole_pixels=True,
-        has_breakdown=False,
-    ),
+    "voc": _voc("Pascal VOC", partial(_best_of_all, claim="voc"), _without_limits, VOC_RULES, "voc", (0.5,)),
     "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
     "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(_best_of_all, claim="scaled_yolov4")),
     "yolov4": _yolov4("YOLOv4", partial(_best_of_all, claim="yolov4")),

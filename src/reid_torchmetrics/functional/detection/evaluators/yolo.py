@@ -6,7 +6,7 @@ after them, the precision at a confidence of 0.7 is 0.75.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -54,95 +54,74 @@ class JudgedDetections(NamedTuple):
     class_index: Int[Tensor, " detections"]
     num_positives: Int[Tensor, " classes"]
 
-    def blocks(self) -> list[JudgedDetections]:
+    def blocks(self) -> Iterator[JudgedDetections]:
         """Split the classes into blocks."""
-        num_classes = len(self.num_positives)
-        if num_classes <= _CLASSES:
-            return [self]
-        sizes = self.class_index.bincount(minlength=num_classes).split(_CLASSES)
+        sizes = self.class_index.bincount(minlength=len(self.num_positives)).split(_CLASSES)
         lengths = torch.stack([size.sum() for size in sizes]).tolist()
         columns = (values.split(lengths) for values in (self.is_right, self.scores, self.class_index))
-        return [
-            JudgedDetections(is_right, scores, class_index - number * _CLASSES, num_positives)
-            for number, (is_right, scores, class_index, num_positives) in enumerate(
-                zip(*columns, self.num_positives.split(_CLASSES), strict=True)
-            )
-        ]
+        blocks = zip(*columns, self.num_positives.split(_CLASSES), strict=True)
+        for number, (is_right, scores, class_index, num_positives) in enumerate(blocks):
+            yield JudgedDetections(is_right, scores, class_index - number * _CLASSES, num_positives)
 
 
-class AtConfidence(NamedTuple):
-    """Values of all classes at one confidence."""
-
-    confidence: float
-    precision: Float[Tensor, " classes"]
-    recall: Float[Tensor, " classes"]
-    f1: Float[Tensor, " classes"]
-
-
-def read_at(detections: JudgedDetections, confidence: float | None, epsilon: float) -> AtConfidence:
-    """Read the values at a confidence, or at the best one if it is None.
+def read_at(
+    detections: JudgedDetections, confidence: float | None, epsilon: float
+) -> tuple[float, dict[str, Float[Tensor, " classes"]]]:
+    """A confidence, the best one if it is None, and precision, recall and F1 of all classes there.
 
     At a given confidence above the best score of a class the values are those of its best detection. The best
     confidence of 1,000 has the highest mean of F1 over the classes, smoothed by a moving average; precision is 1 and
     recall 0 there above the best score of a class. Source: Ultralytics 8.4.190, `ap_per_class`.
     """
-    if confidence is not None:
-        lines = _Lines.at(detections, detections.scores.new_tensor([confidence], dtype=torch.float64))
-        return lines.first(confidence, epsilon)
-    confidences = torch.from_numpy(np.linspace(0, 1, _NUM_CONFIDENCES)).to(detections.scores.device)
-    total = torch.zeros_like(confidences)
-    for block in detections.blocks():
-        total += _Lines.at(block, confidences).ending_at_best().f1(epsilon).sum(0)
-    padding = _WINDOW // 2
-    padded = torch.cat([total[:1].expand(padding), total, total[-1:].expand(padding)])
-    best = confidences[padded.unfold(0, _WINDOW, 1).mean(1).argmax()][None]
-    return _Lines.at(detections, best).ending_at_best().first(float(best), epsilon)
+    is_best = confidence is None
+    if confidence is None:
+        confidences = torch.from_numpy(np.linspace(0, 1, _NUM_CONFIDENCES)).to(detections.scores.device)
+        total = torch.zeros_like(confidences)
+        for block in detections.blocks():
+            total += _f1(*_on_lines(block, confidences, ends_at_best=True), epsilon).sum(0)
+        padding = _WINDOW // 2
+        padded = torch.cat([total[:1].expand(padding), total, total[-1:].expand(padding)])
+        confidence = float(confidences[padded.unfold(0, _WINDOW, 1).mean(1).argmax()])
+    confidences = detections.scores.new_tensor([confidence], dtype=torch.float64)
+    precision, recall = (values[:, 0] for values in _on_lines(detections, confidences, ends_at_best=is_best))
+    return confidence, {"precision": precision, "recall": recall, "f1": _f1(precision, recall, epsilon)}
 
 
-class _Lines(NamedTuple):
-    """Precision and recall at ascending confidences, on the lines between detections."""
+def _f1(precision: Tensor, recall: Tensor, epsilon: float) -> Tensor:
+    return 2 * precision * recall / (precision + recall + epsilon)
 
-    precision: Float[Tensor, "classes confidences"]
-    recall: Float[Tensor, "classes confidences"]
-    is_above: Bool[Tensor, "classes confidences"]
-    """whether the class has detections, but all score less than the confidence"""
 
-    @classmethod
-    def at(cls, detections: JudgedDetections, confidences: Tensor) -> _Lines:
-        is_right, scores, class_index, num_positives = detections
-        scores, num_classes = scores.double(), len(num_positives)
-        # Count the confidences that each detection reaches; one that reaches more than k counts at place k.
-        reached = torch.searchsorted(confidences, scores, right=True)
-        table = num_positives.new_zeros((num_classes, len(confidences) + 1))
-        table.view(-1).index_add_(0, class_index * table.shape[1] + reached, torch.ones_like(reached))
-        num_above = table.flip(1).cumsum(1).flip(1)[:, 1:]
-        # The line goes from the last detection that scores at least the confidence to the next one, of each class.
-        size = class_index.bincount(minlength=num_classes)
-        starts, size = segments.starts(size)[:, None], size[:, None]
-        place = torch.stack([num_above, num_above + 1]).clamp(min=1).minimum(size)  # of the two, from 1
-        num_right = torch.cat([is_right.new_zeros(1, dtype=torch.int64), is_right.cumsum(0)])
-        hits = (num_right[starts + place] - num_right[starts]).double()
-        # The share of the line before the confidence; 0 where both ends are one detection, or score the same.
-        upper, lower = torch.cat([scores, scores.new_zeros(1)])[(starts + place - 1).clamp(min=0)]
-        share = torch.where(upper > lower, (upper - confidences) / (upper - lower), 0.0).clamp(0, 1)
+def _on_lines(
+    detections: JudgedDetections, confidences: Tensor, *, ends_at_best: bool
+) -> tuple[Float[Tensor, "classes confidences"], Float[Tensor, "classes confidences"]]:
+    """Precision and recall at ascending confidences, on the lines between detections.
 
-        def between(values: Tensor) -> Tensor:
-            return torch.where(size > 0, values[0] + (values[1] - values[0]) * share, 0.0)
-
-        precision, recall = between(hits / place.clamp(min=1)), between(hits / num_positives[:, None])
-        return cls(precision, recall, (num_above == 0) & (size > 0))
-
-    def ending_at_best(self) -> _Lines:
-        """Replace the values above the best score of a class by a precision of 1 and a recall of 0."""
-        precision, recall = self.precision.masked_fill(self.is_above, 1.0), self.recall.masked_fill(self.is_above, 0.0)
-        return self._replace(precision=precision, recall=recall)
-
-    def f1(self, epsilon: float) -> Float[Tensor, "classes confidences"]:
-        return 2 * self.precision * self.recall / (self.precision + self.recall + epsilon)
-
-    def first(self, confidence: float, epsilon: float) -> AtConfidence:
-        """The values at the first confidence; its value is `confidence`."""
-        return AtConfidence(confidence, self.precision[:, 0], self.recall[:, 0], self.f1(epsilon)[:, 0])
+    With `ends_at_best` precision is 1 and recall 0 above the best score of a class.
+    """
+    is_right, scores, class_index, num_positives = detections
+    scores, num_classes = scores.double(), len(num_positives)
+    # Count the confidences that each detection reaches; one that reaches more than k counts at place k.
+    reached = torch.searchsorted(confidences, scores, right=True)
+    table = num_positives.new_zeros((num_classes, len(confidences) + 1))
+    table.view(-1).index_add_(0, class_index * table.shape[1] + reached, torch.ones_like(reached))
+    num_above = table.flip(1).cumsum(1).flip(1)[:, 1:]
+    # The line goes from the last detection that scores at least the confidence to the next one, of each class.
+    size = class_index.bincount(minlength=num_classes)
+    starts, size = segments.starts(size)[:, None], size[:, None]
+    place = torch.stack([num_above, num_above + 1]).clamp(min=1).minimum(size)  # of the two, from 1
+    num_right = torch.cat([is_right.new_zeros(1, dtype=torch.int64), is_right.cumsum(0)])
+    hits = (num_right[starts + place] - num_right[starts]).double()
+    # The share of the line before the confidence; 0 where both ends are one detection, or score the same.
+    upper, lower = torch.cat([scores, scores.new_zeros(1)])[(starts + place - 1).clamp(min=0)]
+    share = torch.where(upper > lower, (upper - confidences) / (upper - lower), 0.0).clamp(0, 1)
+    precision, recall = (
+        torch.where(size > 0, first + (second - first) * share, 0.0)
+        for first, second in (hits / place.clamp(min=1), hits / num_positives[:, None])
+    )
+    is_above = (num_above == 0) & (size > 0)
+    if ends_at_best:
+        return precision.masked_fill(is_above, 1.0), recall.masked_fill(is_above, 0.0)
+    return precision, recall
 
 
 class YoloAverages(NamedTuple):
@@ -224,8 +203,8 @@ def yolo_average_precision(
     curves = curves_from_flags(is_right, class_index, num_positives)
     chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
     judged = JudgedDetections(is_right[0], scores[rows], class_index.long(), num_positives)
-    points = read_at(judged, confidence, epsilon)
-    return YoloAverages(average_precision(curves, chosen), *points[1:], classes, points.confidence)
+    confidence, values = read_at(judged, confidence, epsilon)
+    return YoloAverages(average_precision(curves, chosen), **values, classes=classes, confidence=confidence)
 
 
 def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:
@@ -242,12 +221,10 @@ def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: flo
     kept = has_positives[class_index]
     place = (has_positives.cumsum(0) - 1)[class_index[kept]]
     judged = JudgedDetections(is_right[kept], matches.scores[kept], place, matches.num_positives[0, has_positives])
-    points = read_at(judged, confidence, _EPSILON)
-    values = {}
-    for name in ("precision", "recall", "f1"):
-        values[name] = torch.full_like(averages.recall[0, 0, 0], torch.nan)
-        values[name][has_positives] = getattr(points, name)
-    return replace(averages, at_confidence=values, confidence=points.confidence)
+    confidence, values = read_at(judged, confidence, _EPSILON)
+    undefined = torch.full_like(averages.recall[0, 0, 0], torch.nan)
+    values = {name: undefined.masked_scatter(has_positives, of_classes) for name, of_classes in values.items()}
+    return replace(averages, at_confidence=values, confidence=confidence)
 
 
 def match_greedily(

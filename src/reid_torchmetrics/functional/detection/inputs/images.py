@@ -41,13 +41,13 @@ class PackedObjects:
         columns = {name: column for name, column in vars(self).items() if has_shapes or name != "boxes"}
         return self.unchecked(**{name: None if column is None else column[rows] for name, column in columns.items()})
 
-    def with_shapes(self: Objects, shapes: Shapes) -> Objects:  # noqa: PYI019
-        """The same with other shapes."""
-        return self.unchecked(**(vars(self) | {"boxes": shapes}))
+    def with_columns(self: Objects, **columns: Any) -> Objects:  # noqa: PYI019
+        """The same with other columns, by the names of the fields."""
+        return self.unchecked(**(vars(self) | columns))
 
     def of_one_class(self: Objects) -> Objects:  # noqa: PYI019
         """The same with label 0 for all."""
-        return self.unchecked(**(vars(self) | {"labels": torch.zeros_like(self.labels)}))
+        return self.with_columns(labels=torch.zeros_like(self.labels))
 
 
 @dataclass(frozen=True)
