@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
+from .identification import Identification
 from .problem import RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
@@ -258,6 +259,20 @@ class RetrievalResults(NamedNumbers, SavedResults):
             ValueError: `n` is below 1, or results that hold no lists.
         """
         return self.nearest(1).confident_mistakes(n)
+
+    def identification(self) -> Identification:
+        """What open-set identification needs to know: best score, mate's score and rank of each query.
+
+        Lists come from where `nearest` takes them.
+
+        Raises:
+            ValueError: drawn galleries, lists that were cut, or results that hold no lists.
+        """
+        if self.protocol.draw is not None:
+            raise ValueError(f"`protocol` must draw no gallery in open-set identification; got {self.protocol.draw!r}.")
+        if self.setup.cut:  # a mate that a list lacks is no reason to take the query for non-mated
+            raise ValueError("`identification` must come from scores of all candidates; got results of ranked lists.")
+        return Identification.from_rank_lists(self.nearest(1))
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers, conventions and counts, JSON-safe: undefined and infinite numbers are None, these `said` "never"."""
