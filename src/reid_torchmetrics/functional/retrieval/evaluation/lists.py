@@ -27,10 +27,10 @@ from .list_forms import (
     MISSING_QUERIES,
     UNKNOWN_QUERIES,
     ItemReader,
-    Joined,
     Lists,
+    Queries,
     Truth,
-    join_keys,
+    find_queries,
     read_retrieved,
     read_truth,
 )
@@ -106,12 +106,11 @@ def evaluate_lists(
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
     labels = {"query_identities": query_identities, "gallery_identities": gallery_identities, "self_index": self_index}
     _check_beside(positives, labels, {"gains": gains, "num_positives": num_positives})
-    reader, query, gallery, retrieved = ItemReader(), None, None, _arrays.at_work(retrieved)
+    reader, queries, query, gallery, retrieved = ItemReader(), Queries(), None, None, _arrays.at_work(retrieved)
     if positives is None:
         # Items are positions in the gallery.
-        joined, device = Joined(retrieved, None), getattr(retrieved, "device", None)
         labels = number_names(labels, chosen.relevance_options)
-        query, gallery, self_index = _arrays.as_tensors(*labels.values(), device=device)
+        query, gallery, self_index = _arrays.as_tensors(*labels.values(), device=getattr(retrieved, "device", None))
         query = _checks.whole_labels("query_identities", query)
         gallery = _checks.whole_labels("gallery_identities", gallery)
         if chosen.needs_groups:
@@ -119,20 +118,22 @@ def evaluate_lists(
         items = read_retrieved(retrieved, reader, len(query))
         truth = _truth_by_identities(items, query, gallery, self_index, chosen)
     else:
-        # Where the truth is a mapping, its keys are the queries.
-        joined = join_keys(retrieved, positives, missing_queries, unknown_queries)
-        truth, num_queries = read_truth(joined, joined.of_keys("gains", gains), chosen, reader)
-        items = read_retrieved(joined.retrieved, reader, num_queries)
+        # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
+        queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
+        gains = queries.values_of("gains", gains)
+        positives = queries.values_of("positives", positives)
+        truth, num_queries = read_truth(positives, gains, chosen, reader, queries.name)
+        if isinstance(retrieved, Mapping):
+            retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
+        items = read_retrieved(retrieved, reader, num_queries)
         truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
-    items, place = _without_junk(items, truth, joined, reader)
-    ranks, is_positive = _rank(items, place, truth, joined, num_positives)
-    # Queries go by their keys: ints are numbers, strings have a place.
-    names = joined.keys if joined.keys and isinstance(joined.keys[0], str) else None
-    index = torch.tensor((names and joined.places) or joined.keys or range(len(items)), dtype=torch.int64, device="cpu")
+    items, place = _without_junk(items, truth, _find_pairs(items, truth, queries, reader))
+    ranks, is_positive = _rank(items, place, truth, queries, num_positives)
+    index = torch.tensor(range(len(items)) if queries.index is None else queries.index, dtype=torch.int64, device="cpu")
     lists = list_items(items, is_positive, index.to(items.device), query, gallery)
     setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True)
     results = summarize_lists(ranks, lists, chosen, setup, max_rank=max_rank)
-    return replace(results, query_names=names, item_names=tuple(reader.names) or None)
+    return replace(results, query_names=queries.names, item_names=tuple(reader.names) or None)
 
 
 def list_items(
@@ -206,10 +207,9 @@ def _truth_by_identities(
 
 
 def _without_junk(
-    items: Int[Tensor, "queries longest"], truth: Truth, joined: Joined, reader: ItemReader
+    items: Int[Tensor, "queries longest"], truth: Truth, place: Int[Tensor, "queries longest"]
 ) -> tuple[Tensor, Tensor]:
     """The lists with their candidates moved together, and for every entry its pair of the truth, -1 for none."""
-    place = _find_pairs(items, truth, joined, reader)
     junk = torch.zeros_like(place, dtype=torch.bool)
     if bool(truth.is_junk.any()):
         junk |= truth.is_junk[place.clamp(min=0)] & (place >= 0)
@@ -223,7 +223,7 @@ def _without_junk(
 
 
 def _find_pairs(
-    items: Int[Tensor, "queries longest"], truth: Truth, joined: Joined, reader: ItemReader
+    items: Int[Tensor, "queries longest"], truth: Truth, queries: Queries, reader: ItemReader
 ) -> Int[Tensor, "queries longest"]:
     """For every entry of the lists its pair of the truth, -1 for none."""
     found = torch.full_like(items, -1)
@@ -238,7 +238,7 @@ def _find_pairs(
     keys, order = (truth.query * span + item).sort()
     if bool((twice := keys[1:] == keys[:-1]).any()):
         pair = order[int(twice.nonzero()[0, 0])]
-        came = f"item {reader.name(int(truth.item[pair]))} twice for query {joined.name(int(truth.query[pair]))}"
+        came = f"item {reader.name(int(truth.item[pair]))} twice for query {queries.name(int(truth.query[pair]))}"
         raise ValueError(f"`positives` must list an item once for a query; got {came}.")
     for rows in segments.ranges(len(items), max(1, _ENTRIES_AT_A_TIME // items.shape[1])):
         block = items[rows]
@@ -253,7 +253,7 @@ def _rank(
     items: Int[Tensor, "queries longest"],
     place: Int[Tensor, "queries longest"],
     truth: Truth,
-    joined: Joined,
+    queries: Queries,
     num_positives: Any,
 ) -> tuple[PositiveRanks, Bool[Tensor, "queries longest"]]:
     """The ranks of positives, and where they are in the lists."""
@@ -282,15 +282,15 @@ def _rank(
         before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
         judged = Judgments(truth.grade[chosen], before, torch.bincount(truth.query[is_negative], minlength=num_queries))
     if num_positives is not None:
-        listed = _declared(joined, num_positives, listed, truth)
+        listed = _declared(queries, num_positives, listed, truth)
     return ranks_of_hits(is_positive.nonzero()[:, 1] + 1, num_hits, listed, lengths, judged), is_positive
 
 
 def _declared(
-    joined: Joined, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth
+    queries: Queries, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth
 ) -> Int[Tensor, " queries"]:
     """Declared numbers of positives, at least as many as are listed."""
-    num_positives = joined.of_keys("num_positives", num_positives)
+    num_positives = queries.values_of("num_positives", num_positives)
     if truth.grade is not None:
         raise ValueError("`num_positives` must come with positives that have no grades; got grades.")
     if isinstance(num_positives, int):
@@ -298,6 +298,6 @@ def _declared(
         num_positives = torch.full_like(listed, num_positives)
     declared = _checks.integer_labels("num_positives", num_positives, len(listed)).long().to(listed.device)
     for query in (declared < listed).nonzero()[:1, 0].tolist():
-        came = f"{int(declared[query])} for query {joined.name(query)}, which has {int(listed[query])}"
+        came = f"{int(declared[query])} for query {queries.name(query)}, which has {int(listed[query])}"
         raise ValueError(f"`num_positives` must count the positives that are listed, too; got {came}.")
     return declared
