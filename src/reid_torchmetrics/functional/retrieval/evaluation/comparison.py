@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report, title_of
 
-from .paired_queries import PairedResults, pair
+from .paired_queries import pair
 from .protocol import Protocol
 from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws
 from .ranking_options import Setup
@@ -134,15 +134,15 @@ class Comparison(SavedResults):
         settings = {name: getattr(self, name) for name in ("protocol", "setup_a", "setup_b")}
         return {
             "measures": {
-                name: {key: _json_safe(value) for key, value in asdict(difference).items()}
+                name: {key: json_safe(value) if isinstance(value, float) else value for key, value in fields.items()}
                 | {"convention": self.conventions[name]}
-                | {f"{key}_said": NEVER for key in ("mean_a", "mean_b") if math.isinf(getattr(difference, key))}
-                for name, difference in self.differences.items()
+                | {f"{key}_said": NEVER for key in ("mean_a", "mean_b") if math.isinf(fields[key])}
+                for name, fields in ((name, asdict(difference)) for name, difference in self.differences.items())
             },
             "gained": {"positions": self.gained.tolist(), "query_index": self.gained_index.tolist()},
             "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
             **{name: getattr(self, name) for name in _PLAIN},
-            **{name: _json_safe(value) for name, value in settings.items()},
+            **{name: None if value is None else asdict(value) for name, value in settings.items()},
             "others": [each.to_dict() for each in self.others],
         }
 
@@ -257,15 +257,11 @@ def compare(
             raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {came}.")
     # The same draws for each model but the first.
     draws = _QUERY_DRAWS if isinstance(ours, RetrievalResults) else _IMAGE_DRAWS
-    numbers = [draws if each is None else each for each in (repeats, permutations)]
-    seed = _SEED if generator is None else None
-    generator = torch.Generator("cpu").manual_seed(_SEED) if generator is None else generator
-    resampling = Resampling(generator, level, *numbers)
+    seed, generator = (_SEED, torch.Generator("cpu").manual_seed(_SEED)) if generator is None else (None, generator)
+    resampling = Resampling(generator, level, *(draws if each is None else each for each in (repeats, permutations)))
     _checks.boolean("per_identity", per_identity)
     if per_identity and getattr(ours, "query_identities", None) is None:
         raise ValueError("`per_identity` must come with results that know identities; got others.")
-    options: dict[str, Any] = {"level": level, "per_identity": per_identity, "seed": seed}
-    options |= zip(("repeats", "permutations"), numbers, strict=True)
     state, pairs = generator.get_state(), []
     for name, theirs in others:
         generator.set_state(state)
@@ -274,7 +270,8 @@ def compare(
             compared = _compare_queries(ours, theirs, names, resampling, per_identity=per_identity)
         else:
             compared = _compare_images(ours.paired_with(theirs, names), resampling)
-        pairs.append(Comparison(names=names, **compared, **options))
+        compared |= {name: getattr(resampling, name) for name in ("level", "repeats", "permutations")}
+        pairs.append(Comparison(names=names, per_identity=per_identity, seed=seed, **compared))
     pairs = pairs if len(pairs) == 1 else corrected(pairs)
     return replace(pairs[0], others=tuple(pairs[1:]))
 
@@ -311,9 +308,24 @@ def _compare_queries(
     """The fields of a comparison of retrieval."""
     # One order of the queries, then means, intervals and p-values, and who moved to or from rank 1.
     pairs = pair(a, b, names)
-    gained, lost = _changes_at_rank_1(*pairs.first_rank)
+    differences = {name: _without_rounding(*values) for name, values in pairs.values.items()}
+    # Numbers that are NaN for one of the models throughout are not resampled.
+    means = {name: (a.means[name], b.means[name]) for name in differences}
+    resampled = chances(
+        {name: values for name, values in differences.items() if math.isfinite(sum(means[name]))},
+        resampling,
+        weight=None if a.weight is None else a.weight.cpu(),
+        identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
+        # What stands for a query without a value is the same in both means.
+        substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
+    )
+    ours, theirs = pairs.first_rank
+    gained, lost = (is_so.nonzero()[:, 0] for is_so in ((ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)))
     return {
-        "differences": _differences(a, b, pairs, resampling, per_identity=per_identity),
+        "differences": {
+            name: _difference(name, means[name], values, resampled.get(name, UNDEFINED))
+            for name, values in differences.items()
+        },
         "conventions": {name: a.conventions[name] for name in pairs.values},
         "gained": gained,
         "lost": lost,
@@ -327,27 +339,6 @@ def _compare_queries(
     }
 
 
-def _differences(
-    a: RetrievalResults, b: RetrievalResults, pairs: PairedResults, resampling: Resampling, *, per_identity: bool
-) -> dict[str, Difference]:
-    # b - a of every query; numbers that are NaN for one of the models throughout are not resampled.
-    weight = None if a.weight is None else a.weight.cpu()
-    differences = {name: _without_rounding(*values) for name, values in pairs.values.items()}
-    of_a, of_b = a.means, b.means
-    resampled = chances(
-        {name: values for name, values in differences.items() if math.isfinite(of_a[name] + of_b[name])},
-        resampling,
-        weight=weight,
-        identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
-        # What stands for a query without a value is the same in both means.
-        substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
-    )
-    return {
-        name: _difference(name, (of_a[name], of_b[name]), values, resampled.get(name, UNDEFINED))
-        for name, values in differences.items()
-    }
-
-
 def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
     """Differences theirs - ours; 0 for values that only rounding tells apart, as on two devices."""
     differences, size = theirs.double() - ours.double(), torch.maximum(ours.abs(), theirs.abs())
@@ -358,23 +349,9 @@ def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " q
 def _difference(name: str, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
     measure, _ = parse_report(name)
     more, less = int((differences > 0).sum()), int((differences < 0).sum())
-    return Difference(
-        mean_a=means[0],
-        mean_b=means[1],
-        title=title_of(name),
-        **chance._asdict(),
-        num_better=less if measure.lower_is_better else more,
-        num_worse=more if measure.lower_is_better else less,
-        num_equal=int((differences == 0).sum()),
-        is_rank=measure.is_rank,
-        lower_is_better=measure.lower_is_better,
-    )
-
-
-def _changes_at_rank_1(ours: Tensor, theirs: Tensor) -> tuple[Int[Tensor, " gained"], Int[Tensor, " lost"]]:
-    """Queries with a first right answer that came to rank 1, and queries with one that left it."""
-    gained, lost = (ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)
-    return gained.nonzero()[:, 0], lost.nonzero()[:, 0]
+    counts = (less, more) if measure.lower_is_better else (more, less)
+    numbers = *means, *chance, *counts, int((differences == 0).sum())
+    return Difference(*numbers, measure.is_rank, title=title_of(name), lower_is_better=measure.lower_is_better)
 
 
 def _cells(name: str, of: Difference, *, has_holm: bool) -> list[str]:
@@ -383,9 +360,3 @@ def _cells(name: str, of: Difference, *, has_holm: bool) -> list[str]:
     numbers = *means, f"{of.difference:+.4f}", interval
     p_values = [f"{p_value:.4f}" for p_value in (of.p_value, of.p_holm)[: 1 + has_holm]]
     return [name, *numbers, *p_values, *map(str, (of.num_better, of.num_worse, of.num_equal))]
-
-
-def _json_safe(value: Any) -> Any:
-    if isinstance(value, (Protocol, Setup)):
-        return value.to_dict() if isinstance(value, Protocol) else asdict(value)
-    return json_safe(value) if isinstance(value, float) else value

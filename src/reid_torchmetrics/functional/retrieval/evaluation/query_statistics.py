@@ -136,7 +136,7 @@ def bootstrap_interval(
         return Interval(undefined, undefined, level)
     totals, sizes, counted = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
     if identities is not None:
-        totals, sizes = terms_of_identities(identities[counted], totals, sizes)
+        totals, sizes = sums_by_identity(identities[counted], totals, sizes)
     # The mean of a draw is the sum of its values over the sum of its weights.
     blocks = (drawn.to(totals.device) for drawn in draws(len(totals), repeats, generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
@@ -166,14 +166,10 @@ def terms(
     return totals[counted], weight[counted], counted
 
 
-def terms_of_identities(
-    identities: Integer[Tensor, " counted"],
-    totals: Float[Tensor, "counted *numbers"],  # noqa: UP037 - two axes, not a product
-    sizes: Float[Tensor, " counted"],
-) -> tuple[Float[Tensor, "identities *numbers"], Float[Tensor, " identities"]]:  # noqa: UP037
-    """Sums of the terms of each identity's queries: they are drawn as a whole."""
+def sums_by_identity(identities: Integer[Tensor, " counted"], *of_queries: Tensor) -> list[Tensor]:
+    """Sums of terms over each identity's queries: they are drawn as a whole."""
     distinct, group = identities.unique(return_inverse=True)
-    return sums_of_groups(totals, group, len(distinct)), sums_of_groups(sizes, group, len(distinct))
+    return [sums_of_groups(each, group, len(distinct)) for each in of_queries]
 
 
 def shapes_of_blocks(num_rows: int, num_columns: int) -> list[tuple[int, int]]:
@@ -190,8 +186,11 @@ def draws(num_drawable: int, repeats: int, generator: torch.Generator) -> Iterat
 
 def percentile_interval(means: Float[Tensor, " repeats"], level: float) -> Interval:
     """The quantiles (1 -+ `level`) / 2 of the means of all draws."""
-    low, high = means.quantile(means.new_tensor([(1 - level) / 2, (1 + level) / 2]))
-    return Interval(low, high, level)
+    return Interval(*means.quantile(_ends(means, level)), level)
+
+
+def _ends(like: Tensor, level: float) -> Float[Tensor, " 2"]:
+    return like.new_tensor([(1 - level) / 2, (1 + level) / 2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,23 +245,23 @@ def chances(
         totals = torch.stack([all_terms[name][0] for name in names], dim=1)
         _, sizes, counted = all_terms[names[0]]
         if identities is not None:
-            totals, sizes = terms_of_identities(identities[counted], totals, sizes)
-        results |= zip(names, _chances(totals, sizes, resampling), strict=True)
+            totals, sizes = sums_by_identity(identities[counted], totals, sizes)
+        means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
+        p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator)
+        results |= zip(names, _chances(totals.sum(0) / sizes.sum(), means, p_values, resampling.level), strict=True)
     return results
 
 
 def _chances(
-    totals: Float[Tensor, "drawable numbers"], sizes: Float[Tensor, " drawable"], resampling: Resampling
+    observed: Float[Tensor, " numbers"],
+    resampled: Float[Tensor, "repeats numbers"],
+    p_values: Float[Tensor, " numbers"],
+    level: float,
 ) -> list[Chance]:
-    # The interval, the p-value, and what they are about.
-    means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
-    intervals = [percentile_interval(column, resampling.level) for column in means.unbind(1)]
-    p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator).tolist()
-    differences = (totals.sum(0) / sizes.sum()).tolist()
-    return [
-        Chance(difference, float(interval.low), float(interval.high), p_value)
-        for difference, interval, p_value in zip(differences, intervals, p_values, strict=True)
-    ]
+    """Each observed difference with its interval and p-value; NaN where it is."""
+    low, high = resampled.nanquantile(_ends(resampled, level), dim=0)
+    columns = torch.stack([observed, low, high, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
+    return [Chance(*column) for column in columns.tolist()]
 
 
 def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
@@ -278,15 +277,12 @@ def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
     # A bootstrap of the same images for both; for the p-value, models that change places at a random half of them.
     times = (_occurrences(drawn).long() for drawn in draws(num, resampling.repeats, generator))
     resampled = torch.cat([paired.differences(each, torch.zeros_like(each)) for each in times])
-    ends = resampled.new_tensor([(1 - resampling.level) / 2, (1 + resampling.level) / 2])
-    low, high = resampled.nanquantile(ends, dim=0)
     shapes = shapes_of_blocks(resampling.permutations, num)
     flips = (torch.randint(2, shape, generator=generator, device="cpu") for shape in shapes)
     flipped = torch.cat([paired.differences(torch.ones_like(each), each) for each in flips])
     num_extreme = (flipped.abs() >= observed.abs() - ROUNDING).sum(0)
     p_values = (1 + num_extreme).double() / (1 + resampling.permutations)
-    columns = torch.stack([observed, low, high, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
-    return [Chance(*column) for column in columns.tolist()]
+    return _chances(observed, resampled, p_values, resampling.level)
 
 
 def bootstrap_means(
