@@ -25,13 +25,13 @@ from .terms import (
     defined,
     most_hits,
     num_hits,
+    of_one_positive,
     per_block,
     places_of,
     sum_over_positives,
     sum_per_query,
-    where_positive,
 )
-from .tied_groups import Groups, chance_of_none, expected_reciprocal, groups_at, is_averaged
+from .tied_groups import Groups, chance_of_none, expected_reciprocal
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
@@ -204,10 +204,11 @@ def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     Its mean is mINP. Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI
     2021, where 1 - INP is the negative penalty (r_n - n) / r_n.
     """
-    return _of_last(
+    return of_one_positive(
         ranks,
         lambda last, num_positives: num_positives / in_float(last),
         lambda groups, num_positives: num_positives * expected_reciprocal(groups, groups.size, last=True),
+        last=True,
     )
 
 
@@ -225,7 +226,7 @@ def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
         reciprocal = expected_reciprocal(groups, earlier, last=True)
         return (hits - num_positives * chance) / k + num_positives * reciprocal
 
-    return _of_last(ranks, lambda last, _: hits / last.clamp(max=k), expected)
+    return of_one_positive(ranks, lambda last, _: hits / last.clamp(max=k), expected, last=True)
 
 
 PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
@@ -235,17 +236,3 @@ PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
     "calibrated": lambda ranks, k: num_hits(ranks, most_hits(ranks, k)) / most_hits(ranks, k),
 }
 """Precision at k, by the divisor of the hits."""
-
-
-def _of_last(
-    ranks: PositiveRanks, certain: Callable[[Tensor, Tensor], Tensor], expected: Callable[[Groups, Tensor], Tensor]
-) -> Float[Tensor, " queries"]:
-    """`certain` of r_n and n for each query, or `expected` of the group of its last positive and n."""
-
-    def value(valid: Tensor) -> Tensor:
-        last, num_positives = (ranks.num_positives.cumsum(0) - 1)[valid], ranks.num_positives[valid]
-        if is_averaged(ranks):
-            return expected(groups_at(ranks, last, num_positives), num_positives)
-        return certain(ranks.rank[last], num_positives)  # under "grouped" the rank is the end of the group
-
-    return where_positive(ranks, value)
