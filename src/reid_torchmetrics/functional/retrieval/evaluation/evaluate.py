@@ -24,7 +24,7 @@ from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
 from .ranking import rank_problem, warn_if_backwards
-from .ranking_options import RankingOptions, Setup
+from .ranking_options import Setup
 from .results import RetrievalResults, summarize
 
 
@@ -111,7 +111,11 @@ def evaluate(
         query, labels = _pooled(query, labels, gallery)
     # Leave-one-out: the gallery is the queries.
     if gallery is None:
-        gallery, labels = query, _leave_one_out(labels, len(query), query.device)
+        beside = [f"gallery_{name}" for name in labels.gallery] + ["self_index"] * (labels.self_index is not None)
+        if beside:
+            raise ValueError(f"`{beside[0]}` must come with `gallery`; got it without.")
+        gallery, places = query, torch.arange(len(query), device=query.device)
+        labels = replace(labels, gallery=labels.query, self_index=places)
     gallery = _checks.embeddings("gallery", gallery)
     source = Embeddings(*checked_rows(query, gallery), similarity, rerank, max_bytes)
     problem = RetrievalProblem(source, labels)
@@ -193,28 +197,23 @@ def _chosen(
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
     _checks.positive_int("max_rank", max_rank)
-
-    def options(*, of_cmc: bool) -> RankingOptions:
-        return problem.ranking_options(protocol, ties=setup.ties, of_cmc=of_cmc, longest=max_rank)
-
+    ranked: dict[str, Any] = {"ties": setup.ties, "longest": max_rank}
+    options = problem.ranking_options(protocol, of_cmc=True, **ranked)
     # Once, or twice where the CMC has a camera rule of its own.
-    of_cmc = rank_problem(problem, options(of_cmc=True))
-    ranking = of_cmc if protocol.for_cmc is protocol else rank_problem(problem, options(of_cmc=False))
-    warn_if_backwards(of_cmc, problem, options(of_cmc=True), to=ALONE)
-    if not ranking.counts.valid:
-        _warn_of_search_cameras(problem.labels.gallery.get("cameras"), protocol.search_cameras)
-    return replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
-
-
-def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | None) -> None:
-    """Warn once if no gallery item has one of the cameras."""
-    if cameras is not None and len(cameras) and searched and not set(searched) & set(cameras.tolist()):
+    ranking = of_cmc = rank_problem(problem, options)
+    if protocol.for_cmc is not protocol:
+        ranking = rank_problem(problem, problem.ranking_options(protocol, of_cmc=False, **ranked))
+    warn_if_backwards(of_cmc, problem, options, to=ALONE)
+    cameras, searched = problem.labels.gallery.get("cameras"), protocol.search_cameras
+    if not ranking.counts.valid and cameras is not None and len(cameras) and searched:
         warn_once(
             ALONE,
             "search cameras",
             f"`search_cameras` must hold cameras of the gallery; got {searched}, which no gallery item has, so that the"
             " results are NaN.",
+            lambda: not set(searched) & set(cameras.tolist()),
         )
+    return replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
 
 
 def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Labels]:
@@ -235,11 +234,3 @@ def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Lab
         warn_once(ALONE, "multi_query", NOTHING_POOLED)
     of_pooled = {"identities": pooled.identities} | ({} if pooled.cameras is None else {"cameras": pooled.cameras})
     return pooled.embeddings, replace(labels, query=of_pooled)
-
-
-def _leave_one_out(labels: Labels, num_queries: int, device: torch.device) -> Labels:
-    """The queries' labels on both sides, and every query at its own place."""
-    given = [f"gallery_{name}" for name in labels.gallery] + ["self_index"] * (labels.self_index is not None)
-    if given:
-        raise ValueError(f"`{given[0]}` must come with `gallery`; got it without.")
-    return replace(labels, gallery=labels.query, self_index=torch.arange(num_queries, device=device))
