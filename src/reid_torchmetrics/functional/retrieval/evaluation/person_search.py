@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics._warnings import warn
@@ -241,9 +242,9 @@ def _results(
     index = torch.arange(len(found), device=identities.device)
 
     def stacked(name: str, length: int, padding: float) -> Tensor:
-        rows = [getattr(each, name)[:length] for each in found]
-        rows = [torch.nn.functional.pad(row, (0, length - len(row)), value=padding) for row in rows]
-        return torch.stack(rows) if rows else torch.full((0, length), padding, device=index.device)
+        rows = [getattr(each, name) for each in found]
+        longest = torch.full((length,), padding, device=index.device)  # a row of its own, to be as wide
+        return pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]
 
     numbers = [(len(each.rank), each.num_persons, each.num_boxes) for each in found]
     hits, persons, boxes = torch.tensor(numbers, dtype=torch.int64, device=index.device).view(-1, 3).unbind(1)
