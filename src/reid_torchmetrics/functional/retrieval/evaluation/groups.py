@@ -75,15 +75,14 @@ class Grouping:
         radius: float,
         ties: str,
     ) -> Relevance:
-        """The relevance by positions: groups are positives if their best member is within a radius of the query.
+        """The relevance by positions: kept groups are positives if their best member is within a radius of the query.
 
         Of equal best members the first decides where places break ties, any one where positives go first, else all.
         """
-        kept = self.kept(relevance)
-        start, length, members = find_near(query, gallery[kept.members], radius)
+        start, length, members = find_near(query, gallery[self.members], radius)
         # Only groups with some member within the radius are looked at, each once for a query.
         row, place = segments.runs(start, length)
-        group = segments.numbers(kept.sizes)[members[place]]
+        group = segments.numbers(self.sizes)[members[place]]
         row, group = torch.stack([row, group], dim=1).unique(dim=0).unbind(1)
         is_near, policy = torch.empty_like(row, dtype=torch.bool), TIE_POLICIES[ties]
         for inside, sizes, best in scores.all_best_members(row, group):

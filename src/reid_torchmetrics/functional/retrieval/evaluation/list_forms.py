@@ -51,6 +51,11 @@ class Truth(NamedTuple):
     is_kept: Bool[Tensor, " gallery"] | None = None
     """False for gallery items that are junk for all queries; None where the gallery is not known"""
 
+    @property
+    def is_right(self) -> Bool[Tensor, " listed"]:
+        """Whether the item is a positive."""
+        return ~self.is_junk if self.grade is None else ~self.is_junk & (self.grade > 0)
+
 
 class ItemReader:
     """Items as integers: ints are their own, strings are numbered as they come."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
@@ -42,6 +42,8 @@ from .ranking import Ranking
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
 
+Entries: TypeAlias = Int[Tensor, "queries longest"]
+"""A number for each entry of the lists"""
 _ENTRIES_AT_A_TIME = 1 << 18  # of lists, looked up in one go: what that needs stays in the cache
 
 
@@ -128,7 +130,10 @@ def evaluate_lists(
         items = read_retrieved(retrieved, reader, num_queries)
         truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
     items, place = _without_junk(items, truth, _find_pairs(items, truth, queries, reader))
-    ranks, is_positive = _rank(items, place, truth, queries, num_positives)
+    listed = torch.bincount(truth.query[truth.is_right], minlength=len(items))
+    if num_positives is not None:
+        listed = _declared(queries, queries.values_of("num_positives", num_positives), listed, truth)
+    ranks, is_positive = _rank(items, place, truth, listed)
     index = torch.tensor(range(len(items)) if queries.index is None else queries.index, dtype=torch.int64, device="cpu")
     lists = list_items(items, is_positive, index.to(items.device), query, gallery)
     setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True)
@@ -190,7 +195,7 @@ def _check_beside(positives: object, labels: Mapping[str, object], of_lists: Map
 
 
 def _truth_by_identities(
-    items: Tensor, query: Tensor, gallery: Tensor, self_index: Tensor | None, protocol: Protocol
+    items: Entries, query: Tensor, gallery: Tensor, self_index: Tensor | None, protocol: Protocol
 ) -> Truth:
     """The pairs of one identity, the query itself as junk."""
     protocol.check_relevance((), lists=False)
@@ -206,9 +211,7 @@ def _truth_by_identities(
     return Truth(of, item, torch.zeros_like(item, dtype=torch.bool) if own is None else item == own[of], None, is_kept)
 
 
-def _without_junk(
-    items: Int[Tensor, "queries longest"], truth: Truth, place: Int[Tensor, "queries longest"]
-) -> tuple[Tensor, Tensor]:
+def _without_junk(items: Entries, truth: Truth, place: Entries) -> tuple[Entries, Entries]:
     """The lists with their candidates moved together, and for every entry its pair of the truth, -1 for none."""
     junk = torch.zeros_like(place, dtype=torch.bool)
     if bool(truth.is_junk.any()):
@@ -222,9 +225,7 @@ def _without_junk(
     return items.gather(1, order).masked_fill(is_gone, -1), place.gather(1, order).masked_fill(is_gone, -1)
 
 
-def _find_pairs(
-    items: Int[Tensor, "queries longest"], truth: Truth, queries: Queries, reader: ItemReader
-) -> Int[Tensor, "queries longest"]:
+def _find_pairs(items: Entries, truth: Truth, queries: Queries, reader: ItemReader) -> Entries:
     """For every entry of the lists its pair of the truth, -1 for none."""
     found = torch.full_like(items, -1)
     if not len(truth.item):
@@ -249,48 +250,36 @@ def _find_pairs(
     return found
 
 
-def _rank(
-    items: Int[Tensor, "queries longest"],
-    place: Int[Tensor, "queries longest"],
-    truth: Truth,
-    queries: Queries,
-    num_positives: Any,
-) -> tuple[PositiveRanks, Bool[Tensor, "queries longest"]]:
+def _rank(items: Entries, place: Entries, truth: Truth, num_positives: Tensor) -> tuple[PositiveRanks, Tensor]:
     """The ranks of positives, and where they are in the lists."""
     # Where a pair comes first in its list, which is as long as the matrix is wide; behind it if it never comes.
     num_queries, longest = items.shape
     query, column = (place >= 0).nonzero(as_tuple=True)
     first = torch.full_like(truth.item, longest)
     first.scatter_reduce_(0, place[query, column], column, "amin")
-    is_right = ~truth.is_junk if truth.grade is None else ~truth.is_junk & (truth.grade > 0)
 
     def at(pairs: Tensor) -> Bool[Tensor, "queries longest"]:
         marks = torch.zeros_like(items, dtype=torch.bool)
         marks[truth.query[pairs], first[pairs]] = True
         return marks
 
-    is_positive = at(is_right & (first < longest))
-    num_hits, listed = is_positive.sum(1), torch.bincount(truth.query[is_right], minlength=num_queries)
+    is_positive = at(truth.is_right & (first < longest))
     lengths = ((items >= 0) * torch.arange(1, longest + 1, device=items.device)).amax(1)
     judged = None
     if truth.grade is not None:
         # In the order of ranks: by query, then by first place.
-        chosen = is_right.nonzero()[:, 0]
+        chosen = truth.is_right.nonzero()[:, 0]
         chosen = chosen[(truth.query[chosen] * (longest + 1) + first[chosen]).argsort(stable=True)]
         is_negative = ~truth.is_junk & (truth.grade == 0)
         before = at(is_negative & (first < longest)).cumsum(1)
         before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
         judged = Judgments(truth.grade[chosen], before, torch.bincount(truth.query[is_negative], minlength=num_queries))
-    if num_positives is not None:
-        listed = _declared(queries, num_positives, listed, truth)
-    return ranks_of_hits(is_positive.nonzero()[:, 1] + 1, num_hits, listed, lengths, judged), is_positive
+    rank = is_positive.nonzero()[:, 1] + 1
+    return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judged), is_positive
 
 
-def _declared(
-    queries: Queries, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth
-) -> Int[Tensor, " queries"]:
+def _declared(queries: Queries, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth) -> Tensor:
     """Declared numbers of positives, at least as many as are listed."""
-    num_positives = queries.values_of("num_positives", num_positives)
     if truth.grade is not None:
         raise ValueError("`num_positives` must come with positives that have no grades; got grades.")
     if isinstance(num_positives, int):

@@ -267,7 +267,7 @@ class RetrievalProblem:
         if positions is None or radius is None:
             return scores, relevance
         query = LABELS["positions"].check("query_positions", self.labels.query["positions"])
-        near = partial(self.groups.find_near, relevance, scores, query, positions, radius, ties)
+        near = partial(kept.find_near, relevance, scores, query, positions, radius, ties)
         return scores, world.guarded(near)
 
     def _relevance(self, protocol: Protocol) -> Relevance:
