@@ -350,8 +350,8 @@ def _difference(name: str, means: tuple[float, float], differences: Tensor, chan
     measure, _ = parse_report(name)
     more, less = int((differences > 0).sum()), int((differences < 0).sum())
     counts = (less, more) if measure.lower_is_better else (more, less)
-    numbers = *means, *chance, *counts, int((differences == 0).sum())
-    return Difference(*numbers, measure.is_rank, title=title_of(name), lower_is_better=measure.lower_is_better)
+    numbers: Any = *means, *chance, *counts, int((differences == 0).sum()), measure.is_rank
+    return replace(Difference(*numbers), title=title_of(name), lower_is_better=measure.lower_is_better)
 
 
 def _cells(name: str, of: Difference, *, has_holm: bool) -> list[str]:

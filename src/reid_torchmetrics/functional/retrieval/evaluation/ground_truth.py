@@ -50,8 +50,8 @@ def find_lists(
             came = type(lists).__name__
             raise TypeError(f"`ground_truth` must hold mappings of names to gallery positions; got {came}.")
     if len(ground_truth) != num_queries:
-        came = len(ground_truth)
-        raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {came}.")
+        rule = f"must hold one mapping for each of {num_queries} queries"
+        raise ValueError(f"`ground_truth` {rule}; got {len(ground_truth)}.")
     check_list_names(ground_truth, protocol)
     # Of each side the lists of a query, one after the other; a list that a query lacks is empty.
     read = [_read_lists(query, lists, num_gallery) for query, lists in enumerate(ground_truth)]

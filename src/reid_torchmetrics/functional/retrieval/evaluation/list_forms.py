@@ -100,8 +100,8 @@ class Queries(NamedTuple):
     """The queries of lists: by their keys where the truth is a mapping, else by position."""
 
     keys: tuple[Any, ...] | None = None
-    index: tuple[int, ...] | None = None
-    """numbers of the queries in the results: keys that are ints, else places in the truth"""
+    numbers: tuple[int, ...] | None = None
+    """of the queries in the results: keys that are ints, else places in the truth"""
     names: tuple[str, ...] | None = None
     """keys that are strings"""
 

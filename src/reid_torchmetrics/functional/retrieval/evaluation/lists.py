@@ -134,7 +134,9 @@ def evaluate_lists(
     if num_positives is not None:
         listed = _declared(queries, queries.values_of("num_positives", num_positives), listed, truth)
     ranks, is_positive = _rank(items, place, truth, listed)
-    index = torch.tensor(range(len(items)) if queries.index is None else queries.index, dtype=torch.int64, device="cpu")
+    index = torch.tensor(
+        range(len(items)) if queries.numbers is None else queries.numbers, dtype=torch.int64, device="cpu"
+    )
     lists = list_items(items, is_positive, index.to(items.device), query, gallery)
     setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True)
     results = summarize_lists(ranks, lists, chosen, setup, max_rank=max_rank)

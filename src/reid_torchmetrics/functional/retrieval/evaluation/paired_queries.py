@@ -55,9 +55,9 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> Pa
         _check_same(name, getattr(a, name), getattr(b, name), order, names)
     # The same queries have a value in both: only the scores may differ, not relevance.
     values = {name: (a.values[name].cpu(), b.values[name].cpu()[order]) for name in reported}
-    for name, (ours, theirs) in values.items() if is_ranked else ():
-        for query in (ours.isnan() != theirs.isnan()).nonzero()[:1, 0].tolist():
-            came = f"{float(theirs[query])} and not {float(ours[query])} for query {query}"
+    for name, (one, other) in values.items() if is_ranked else ():
+        for query in (one.isnan() != other.isnan()).nonzero()[:1, 0].tolist():
+            came = f"{float(other[query])} and not {float(one[query])} for query {query}"
             rule = f"must have a value of {name!r} for the same queries as `{names[0]}`"
             raise ValueError(f"`{names[1]}` {rule}; got {came}.")
     return PairedResults(values, (a.first_rank.cpu(), b.first_rank.cpu()[order]), query_index)

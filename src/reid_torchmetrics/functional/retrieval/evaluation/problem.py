@@ -174,7 +174,7 @@ class Labels:
         for side in SIDES:
             arguments = {name: f"{side}_{name}" for name in DECIDING if f"{side}_{name}" in labels}
             sides.append({name: LABELS[name].check(each, labels[each]) for name, each in arguments.items()})
-        return cls(*sides, self_index=self_index, **others)
+        return cls(sides[0], sides[1], self_index=self_index, **others)
 
     @property
     def by_side(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
@@ -186,7 +186,8 @@ def draws(num_drawable: int, repeats: int, generator: torch.Generator) -> Iterat
 
 def percentile_interval(means: Float[Tensor, " repeats"], level: float) -> Interval:
     """The quantiles (1 -+ `level`) / 2 of the means of all draws."""
-    return Interval(*means.quantile(_ends(means, level)), level)
+    low, high = means.quantile(_ends(means, level))
+    return Interval(low, high, level)
 
 
 def _ends(like: Tensor, level: float) -> Float[Tensor, " 2"]:
@@ -209,16 +210,9 @@ class Resampling:
         _checks.positive_int("permutations", self.permutations)
 
 
-class Chance(NamedTuple):
-    """A mean difference, and what chance makes of it."""
-
-    difference: float
-    low: float
-    high: float
-    p_value: float
-
-
-UNDEFINED = Chance(*[math.nan] * 4)
+Chance: TypeAlias = tuple[float, ...]
+"""A mean difference, both ends of its interval, and its p-value"""
+UNDEFINED: Chance = (math.nan,) * 4
 """where there is nothing to average"""
 
 
@@ -252,16 +246,11 @@ def chances(
     return results
 
 
-def _chances(
-    observed: Float[Tensor, " numbers"],
-    resampled: Float[Tensor, "repeats numbers"],
-    p_values: Float[Tensor, " numbers"],
-    level: float,
-) -> list[Chance]:
+def _chances(observed: Tensor, resampled: Tensor, p_values: Tensor, level: float) -> list[Chance]:
     """Each observed difference with its interval and p-value; NaN where it is."""
     low, high = resampled.nanquantile(_ends(resampled, level), dim=0)
     columns = torch.stack([observed, low, high, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
-    return [Chance(*column) for column in columns.tolist()]
+    return [*map(tuple, columns.tolist())]
 
 
 def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
@@ -314,6 +303,6 @@ def sign_flip_p_values(
     num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64, device="cpu")
     for shape in shapes_of_blocks(permutations, len(totals)):
         kept = torch.randint(2, shape, generator=generator, dtype=torch.float64, device="cpu")
-        sums = 2 * (kept @ totals) - observed  # kept ones less flipped ones
+        sums = 2 * (kept @ totals) - observed  # what is kept minus what is flipped
         num_extreme += (sums.abs() >= least).sum(0)
     return (1 + num_extreme).double() / (1 + permutations)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -128,8 +128,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
         identities = self._known("query_identities")
         is_query = torch.ones_like(identities, dtype=torch.bool) if self.weight is None else self.weight > 0
         options: dict[str, Any] = {"identities": identities[is_query], "empty_target_action": self._action}
-        average = partial(measures.mean_over_identities, **options)
-        return {name: float(average(values[is_query])) for name, values in self.averaged.items()}
+        values = {name: each[is_query] for name, each in self.averaged.items()}
+        return {name: float(measures.mean_over_identities(each, **options)) for name, each in values.items()}
 
     def by_camera(self, name: str | None = None) -> Breakdown:
         """Mean of a reported number, the first if none is named, over the valid queries of each query camera.
@@ -381,7 +381,11 @@ def summarize(
         cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
     values = {name: value(name) for name in (*protocol.reports, "map", "minp")}
-    labels = {"weight": weight, "query_identities": ranking.query_identities, "query_cameras": ranking.query_cameras}
+    labels: dict[str, Any] = {
+        "weight": weight,
+        "query_identities": ranking.query_identities,
+        "query_cameras": ranking.query_cameras,
+    }
     return RetrievalResults(
         values={name: values[name] for name in protocol.reports},
         average_precision=values["map"].clone(),
