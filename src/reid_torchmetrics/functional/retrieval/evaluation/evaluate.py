@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,7 +95,8 @@ def evaluate(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, labels that are not
             whole numbers, or names that a rule would have to list by number.
     """
-    further, protocol = _chosen(evaluate, protocol, options, ground_truth)
+    sides = query_identities, gallery_identities, query_cameras, gallery_cameras
+    named, protocol = _chosen(evaluate, sides, protocol, options, lists=ground_truth is not None)
     _checks.boolean("multi_query", multi_query)
     if protocol.leave_one_out and gallery is not None:
         raise ValueError(
@@ -103,7 +104,6 @@ def evaluate(
             " so that all samples are given once, as `query`; got a gallery."
         )
     query = _checks.embeddings("query", query)
-    named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, protocol, query.device, **others)
     # The images of a query become one, before anything is compared.
@@ -153,8 +153,8 @@ def evaluate_scores(
         raise ValueError(f"`scores` or `distances` must be given, and not both; got {came}.")
     argument, given = ("scores", scores) if distances is None else ("distances", distances)
     matrix = _checks.floating_matrix(argument, given, "G")
-    further, chosen = _chosen(evaluate_scores, protocol, options, ground_truth)
-    named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
+    sides = query_identities, gallery_identities, query_cameras, gallery_cameras
+    named, chosen = _chosen(evaluate_scores, sides, protocol, options, lists=ground_truth is not None)
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, chosen, matrix.device, **others)
     source = Matrix(matrix, max_bytes, argument, are_distances=distances is not None)
@@ -177,22 +177,18 @@ def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: Retriev
         warn_once(ALONE, "queries in the gallery", IN_GALLERY)
 
 
-def _named(*labels: Any) -> dict[str, Any]:
-    names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
-    return dict(zip(names, labels, strict=True))
-
-
 def _chosen(
-    function: Callable[..., Any], protocol: str | Protocol, options: Mapping[str, Any], ground_truth: GroundTruth | None
+    function: Any, sides: Sequence[Any], protocol: str | Protocol, options: Mapping[str, Any], *, lists: bool
 ) -> tuple[dict[str, Any], Protocol]:
-    """Labels among the options, and the protocol with the others; these fit labels, or lists."""
+    """All labels by name, and the protocol with the options that are its fields; these fit labels, or lists."""
     arguments = [name for name in inspect.signature(function).parameters if name != "options"]
     _checks.known_arguments(function.__name__, options, arguments)
-    labels = {name: value for name, value in options.items() if name not in PROTOCOL_FIELDS}
-    fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
-    found = find_protocol(protocol)
-    found.check_relevance(fields, lists=ground_truth is not None)
-    return labels, found.changed(fields)
+    names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
+    labels = dict(zip(names, sides, strict=True)) | dict(options)
+    fields = {name: labels.pop(name) for name in options if name in PROTOCOL_FIELDS}
+    named = find_protocol(protocol)
+    named.check_relevance(fields, lists=lists)
+    return labels, named.changed(fields)
 
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:

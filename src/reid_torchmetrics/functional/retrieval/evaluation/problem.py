@@ -176,12 +176,6 @@ class Labels:
             sides.append({name: LABELS[name].check(each, labels[each]) for name, each in arguments.items()})
         return cls(sides[0], sides[1], self_index=self_index, **others)
 
-    @property
-    def by_side(self) -> dict[str, Any]:
-        """All labels that are given, by names such as `query_cameras`."""
-        sides = zip(SIDES, (self.query, self.gallery), strict=True)
-        return {f"{side}_{name}": values for side, labels in sides for name, values in labels.items()}
-
     def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
         if self.ground_truth is not None:
@@ -191,8 +185,10 @@ class Labels:
             listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
             shown: Any = {f"query_{name}": self.query[name] for name in ("identities", "cameras") if name in self.query}
             return replace(listed.to(source.device), junk_pairs=self.junk_pairs, **shown)
+        sides = zip(SIDES, (self.query, self.gallery), strict=True)
+        given = {f"{side}_{name}": values for side, labels in sides for name, values in labels.items()}
         options = {"junk_pairs": self.junk_pairs, "self_index": self.self_index, **protocol.relevance_options}
-        return find_relevance(**self.by_side, **options)
+        return find_relevance(**given, **options)
 
 
 @dataclass(frozen=True, eq=False)

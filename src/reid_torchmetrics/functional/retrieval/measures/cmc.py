@@ -7,9 +7,6 @@ every value is the expectation over the orders of each group.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -89,7 +86,8 @@ def cmc_at(ranks: PositiveRanks, k: int, *, mode: str = "first_match") -> Float[
     """
     _checks.positive_int("k", k)
     _checks.one_of("mode", mode, CMC_MODES)
-    return CMC_MODES[mode].at(ranks, k)
+    value, _ = CMC_MODES[mode]
+    return value(ranks, k)
 
 
 def cmc_curve(
@@ -107,9 +105,9 @@ def cmc_curve(
     _checks.positive_int("max_rank", max_rank)
     _checks.one_of("mode", mode, CMC_MODES)
     check_ranks(ranks)
-    total = CMC_MODES[mode].total(ranks, max_rank)
+    _, total = CMC_MODES[mode]
     num_valid = int((ranks.num_positives > 0).sum())
-    return mean_of_total(total, num_valid, ranks.num_queries - num_valid, empty_target_action)
+    return mean_of_total(total(ranks, max_rank), num_valid, ranks.num_queries - num_valid, empty_target_action)
 
 
 def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
@@ -162,12 +160,7 @@ def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:
     return ahead - ranks.tied.num_negatives, ranks.tied.num_negatives + 1
 
 
-class _Mode(NamedTuple):
-    at: Callable[[PositiveRanks, int], Tensor]
-    """value of each query at k"""
-    total: Callable[[PositiveRanks, int], Tensor]
-    """sum over the queries with a positive, at each k up to the largest"""
+CMC_MODES = {"first_match": (hit_rate_at, _first_matches), "all_shots": (_all_shots_at, _all_shots)}
+"""Modes of the CMC: a query is matched by its best positive, or by each of its positives.
 
-
-CMC_MODES = {"first_match": _Mode(hit_rate_at, _first_matches), "all_shots": _Mode(_all_shots_at, _all_shots)}
-"""Modes of the CMC: a query is matched by its best positive, or by each of its positives."""
+Of each the value of a query at k, and the sum over the queries with a positive at each k up to the largest."""
