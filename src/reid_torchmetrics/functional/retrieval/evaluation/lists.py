@@ -23,17 +23,8 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance, number_names
 
-from .list_forms import (
-    MISSING_QUERIES,
-    UNKNOWN_QUERIES,
-    ItemReader,
-    Lists,
-    Queries,
-    Truth,
-    find_queries,
-    read_retrieved,
-    read_truth,
-)
+from . import list_forms
+from .list_forms import ItemReader, Lists, Queries, Truth
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .queries import check_own_places
@@ -101,8 +92,8 @@ def evaluate_lists(
         ValueError: other numbers of lists, queries that the truth lacks, items outside of the gallery or listed twice
             in the truth, scores that are NaN, grades that are not finite, options that do not fit.
     """
-    _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
-    _checks.one_of("unknown_queries", unknown_queries, UNKNOWN_QUERIES)
+    _checks.one_of("missing_queries", missing_queries, list_forms.MISSING_QUERIES)
+    _checks.one_of("unknown_queries", unknown_queries, list_forms.UNKNOWN_QUERIES)
     chosen = find_protocol(protocol).changed(options)
     if chosen.draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
@@ -117,17 +108,17 @@ def evaluate_lists(
         gallery = _checks.whole_labels("gallery_identities", gallery)
         if chosen.needs_groups:
             raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
-        items = read_retrieved(retrieved, reader, len(query))
+        items = list_forms.read_retrieved(retrieved, reader, len(query))
         truth = _truth_by_identities(items, query, gallery, self_index, chosen)
     else:
         # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
-        queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
+        queries = list_forms.find_queries(retrieved, positives, missing_queries, unknown_queries)
         gains = queries.values_of("gains", gains)
         positives = queries.values_of("positives", positives)
-        truth, num_queries = read_truth(positives, gains, chosen, reader, queries.name)
+        truth, num_queries = list_forms.read_truth(positives, gains, chosen, reader, queries.name)
         if isinstance(retrieved, Mapping):
             retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
-        items = read_retrieved(retrieved, reader, num_queries)
+        items = list_forms.read_retrieved(retrieved, reader, num_queries)
         truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
     items, place = _without_junk(items, truth, _find_pairs(items, truth, queries, reader))
     listed = torch.bincount(truth.query[truth.is_right], minlength=len(items))
