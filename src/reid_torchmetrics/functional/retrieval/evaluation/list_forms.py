@@ -96,7 +96,7 @@ class ItemReader:
         return repr([*self.names][item]) if self.names else str(item)
 
 
-class Queries(NamedTuple):
+class ListQueries(NamedTuple):
     """The queries of lists: by their keys where the truth is a mapping, else by position."""
 
     keys: tuple[Any, ...] | None = None
@@ -119,8 +119,8 @@ class Queries(NamedTuple):
         return str(query) if self.keys is None else repr(self.keys[query])
 
 
-def find_queries(retrieved: Lists, positives: Lists, missing_queries: str, unknown_queries: str) -> Queries:
-    """The queries of the truth, in its order; those without a list may be left out.
+def find_queries(retrieved: Lists, positives: Lists, missing_queries: str, unknown_queries: str) -> ListQueries:
+    """The queries of the truth, in its order; some without a list may be left out.
 
     Raises:
         TypeError: only one of both is a mapping, or keys that are neither all ints nor all strings.
@@ -130,7 +130,7 @@ def find_queries(retrieved: Lists, positives: Lists, missing_queries: str, unkno
         if isinstance(retrieved, Mapping) or isinstance(positives, Mapping):
             came = " and ".join(type(each).__name__ for each in (retrieved, positives))
             raise TypeError(f"`retrieved` and `positives` must both be mappings of queries, or neither; got {came}.")
-        return Queries()
+        return ListQueries()
     unknown = [key for key in retrieved if key not in positives]
     if unknown and unknown_queries == "error":
         raise ValueError(f"`retrieved` must have no query that `positives` lacks; got {unknown[0]!r}.")
@@ -139,7 +139,7 @@ def find_queries(retrieved: Lists, positives: Lists, missing_queries: str, unkno
         raise TypeError(f"`retrieved` must have {kind} as keys, as `positives` has; got {kind_of_unknown}.")
     places = {key: place for place, key in enumerate(positives) if missing_queries == "neg" or key in retrieved}
     keys = tuple(places)
-    return Queries(keys, tuple(places.values()), keys or None) if kind == "strings" else Queries(keys, keys)
+    return ListQueries(keys, tuple(places.values()), keys or None) if kind == "strings" else ListQueries(keys, keys)
 
 
 def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> Int[Tensor, "queries longest"]:
@@ -228,15 +228,18 @@ def _check_kinds(values: Iterable[Any], kinds: tuple[type, ...], rule: str) -> N
 def _in_order(rows: list[Any]) -> list[Any]:
     """Lists as they are, and the items of runs by falling score, then by the falling item as a string."""
     _check_kinds(rows, (list, tuple, Mapping), "`retrieved` must hold lists, which have an order")
-    runs = [row for row in rows if isinstance(row, Mapping)]
+    places = [place for place, row in enumerate(rows) if isinstance(row, Mapping)]
+    runs, ordered = [rows[place] for place in places], [*rows]
     given = _as_floats("retrieved", "scores", [*chain.from_iterable(run.values() for run in runs)])
     ends = np.cumsum([len(run) for run in runs], dtype=np.int64)
     for place in np.isnan(given).nonzero()[0][:1]:
         came = [*runs[int(np.searchsorted(ends, place, "right"))].values()][:5]
         raise ValueError(f"`retrieved` must have scores that can be ordered; got {came}.")
     with np.errstate(over="ignore"):  # trec_eval 9 has float32, infinite where it overflows
-        scores = iter(np.split(given.astype(np.float32), ends[:-1]))
-    return [_by_score([*row], next(scores)) if isinstance(row, Mapping) else row for row in rows]
+        scores = np.split(given.astype(np.float32), ends)[:-1]
+    for place, run, of_run in zip(places, runs, scores, strict=True):
+        ordered[place] = _by_score([*run], of_run)
+    return ordered
 
 
 def _by_score(items: list[Any], scores: NDArray[np.float32]) -> list[Any]:

@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRa
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance, number_names
 
 from . import list_forms
-from .list_forms import ItemReader, Lists, Queries, Truth
+from .list_forms import ItemReader, ListQueries, Lists, Truth
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .queries import check_own_places
@@ -99,7 +99,7 @@ def evaluate_lists(
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
     labels = {"query_identities": query_identities, "gallery_identities": gallery_identities, "self_index": self_index}
     _check_beside(positives, labels, {"gains": gains, "num_positives": num_positives})
-    reader, queries, query, gallery, retrieved = ItemReader(), Queries(), None, None, _arrays.at_work(retrieved)
+    reader, queries, query, gallery, retrieved = ItemReader(), ListQueries(), None, None, _arrays.at_work(retrieved)
     if positives is None:
         # Items are positions in the gallery.
         labels = number_names(labels, chosen.relevance_options)
@@ -218,7 +218,7 @@ def _without_junk(items: Entries, truth: Truth, place: Entries) -> tuple[Entries
     return items.gather(1, order).masked_fill(is_gone, -1), place.gather(1, order).masked_fill(is_gone, -1)
 
 
-def _find_pairs(items: Entries, truth: Truth, queries: Queries, reader: ItemReader) -> Entries:
+def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader) -> Entries:
     """For every entry of the lists its pair of the truth, -1 for none."""
     found = torch.full_like(items, -1)
     if not len(truth.item):
@@ -271,7 +271,7 @@ def _rank(items: Entries, place: Entries, truth: Truth, num_positives: Tensor) -
     return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judged), is_positive
 
 
-def _declared(queries: Queries, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth) -> Tensor:
+def _declared(queries: ListQueries, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth) -> Tensor:
     """Declared numbers of positives, at least as many as are listed."""
     if truth.grade is not None:
         raise ValueError("`num_positives` must come with positives that have no grades; got grades.")

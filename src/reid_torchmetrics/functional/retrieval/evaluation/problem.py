@@ -168,8 +168,8 @@ class Labels:
         given = number_names(given, protocol.relevance_options)
         self_index, *values = _arrays.as_tensors(self_index, *given.values(), device=device)
         labels = {name: value for name, value in zip(given, values, strict=True) if value is not None}
-        if labels and others["ground_truth"] is not None:
-            raise ValueError(f"`ground_truth` must come without labels; got `{next(iter(labels))}` too.")
+        for argument in labels if others["ground_truth"] is not None else ():
+            raise ValueError(f"`ground_truth` must come without labels; got `{argument}` too.")
         sides: list[dict[str, Tensor]] = []
         for side in SIDES:
             arguments = {name: f"{side}_{name}" for name in DECIDING if f"{side}_{name}" in labels}

@@ -31,7 +31,6 @@ from .ranking_options import Setup, describe
 from .reported import Reported
 from .result_checks import check_results, sizes_of_axes
 
-_NUM_SAVED = 10  # candidates of each query, as in a report
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
 
 
@@ -299,10 +298,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return named | {name: values.tolist() for name, values in columns.items() if values is not None}
 
     def _to_fields(self) -> dict[str, Any]:
-        # What a report shows is computed as long as there are embeddings; what cannot be is left out there, too.
+        # What a report shows, ten candidates of a query, is computed while there are embeddings; what cannot be is not.
         saved = super()._to_fields() | {"problem": None}
         with suppress(ValueError):
-            saved["rank_lists"] = self.rank_lists or self.nearest(_NUM_SAVED)
+            saved["rank_lists"] = self.rank_lists or self.nearest(10)
         with suppress(ValueError):
             saved["camera_pairs"] = self.camera_pairs or {self._name(None): self.by_camera_pair()}
         return saved
@@ -319,7 +318,6 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     @property
     def _counting(self) -> dict[str, Any]:
-        """What queries count in means."""
         return {"empty_target_action": self._action, "weight": self.weight}
 
     @property
@@ -372,8 +370,7 @@ def summarize(
             return measures.measure_drawn(name, drawn).clone()
         return measures.measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol).clone()
 
-    # Queries that may be drawn into the gallery count by the chance that they are not. The expected curve may be longer
-    # than asked for, as metrics share it.
+    # Metrics share an expected curve, which may be longer than asked for.
     weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
     if drawn is None:
         cmc = measures.cmc_curve(of_cmc.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
