@@ -6,18 +6,18 @@ Retrieval is compared query by query, see `PairedResults`; detections by other d
 from __future__ import annotations
 
 import math
-import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.named_numbers import NEVER, ByName, in_words, json_safe, split_conventions
+from reid_torchmetrics.functional import named_numbers
+from reid_torchmetrics.functional.named_numbers import NEVER, NamedNumbers, in_words, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report, title_of
@@ -114,7 +114,7 @@ class Comparison(SavedResults):
 
     def __post_init__(self) -> None:
         for name in ("differences", "conventions"):
-            object.__setattr__(self, name, ByName(getattr(self, name)))
+            object.__setattr__(self, name, named_numbers.ByName(getattr(self, name)))
 
     @property
     def by_name(self) -> dict[str, Comparison]:
@@ -159,7 +159,7 @@ class Comparison(SavedResults):
         lines.append(f"  {self.chance}")
         # The tables, and the conventions.
         lines += [line for each in pairs.values() for line in each._table()]  # noqa: SLF001 - of the same class
-        alone, shared = split_conventions(self.conventions)
+        alone, shared = named_numbers.split_conventions(self.conventions)
         width = max(map(len, alone))
         lines += [f"  {name.ljust(width)}  {said}" for name, said in alone.items() if said]
         return "\n".join([*lines, *([f"  unless noted: {shared}"] if shared else [])])
@@ -176,17 +176,9 @@ class Comparison(SavedResults):
         return [*table, f"  {moved}" if self.protocol else "  better, worse and equal: classes"]
 
 
-@runtime_checkable
-class PairedByImages(typing.Protocol):
-    """Results of images, `DetectionResults`: they pair themselves with others."""
-
-    def paired_with(self, other: Any, names: tuple[str, str]) -> Any:
-        """Give `PairedDetections`."""
-
-
 def compare(
-    a: RetrievalResults | PairedByImages | Mapping[str, RetrievalResults | PairedByImages],
-    b: RetrievalResults | PairedByImages | None = None,
+    a: NamedNumbers | Mapping[str, NamedNumbers],
+    b: NamedNumbers | None = None,
     *,
     generator: torch.Generator | None = None,
     level: float = 0.95,
@@ -252,7 +244,7 @@ def compare(
         raise ValueError(f"`a` must hold the results of two models or more; got {len(models)}.")
     (first, ours), *others = models.items()
     for name, results in models.items():
-        if not isinstance(results, (RetrievalResults, PairedByImages)) or type(results) is not type(ours):
+        if not isinstance(results, NamedNumbers) or type(results) is not type(ours):
             came = "dict" if isinstance(results, dict) else type(results).__name__
             raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {came}.")
     # The same draws for each model but the first.
