@@ -49,7 +49,7 @@ class Difference:
     """lower end of the confidence interval of the difference"""
     high: float
     p_value: float
-    """of the hypothesis that the models are interchangeable; two-sided"""
+    """two-sided, under the hypothesis that the models are interchangeable"""
     num_better: int
     """queries, or classes of detections, that b does better: with a higher value, or where `lower_is_better` a lower"""
     num_worse: int
@@ -74,21 +74,21 @@ class Comparison(SavedResults):
     _PARTS = (Difference, Protocol, GalleryDraw, Setup)
 
     names: tuple[str, str]
-    """of a and of b"""
+    """the names of a and b"""
     differences: Mapping[str, Difference]
-    """of every number that both report"""
+    """a difference for every number that both report"""
     conventions: Mapping[str, str]
     """how each number was computed, in words"""
     num_queries: int
-    """of detections the images"""
+    """for detections the number of images"""
     num_valid: int
-    """queries with a positive; 0 where the queries of one model were not ranked; of detections the images"""
+    """queries with a positive; 0 where the queries of one model were not ranked; for detections the images"""
     level: float
     repeats: int
     permutations: int
     per_identity: bool
     seed: int | None
-    """of the draws; None where a generator was given"""
+    """the seed of the draws; None where a generator was given"""
     gained: Int[Tensor, " gained"] = field(default_factory=_no_queries)
     """queries with a first candidate that is right in b and wrong in a, counted from 0 in the order of a; in the whole
     gallery, also where the protocol draws galleries"""
@@ -98,12 +98,12 @@ class Comparison(SavedResults):
     """their numbers in the data set, where the evaluation was given `index`, else the same as `gained`"""
     lost_index: Int[Tensor, " lost"] = field(default_factory=_no_queries)
     protocol: Protocol | None = None
-    """the one of a; the one of b may differ in name, source and what it reports; None for detections"""
+    """the protocol of a; that of b may differ in name, source and what it reports; None for detections"""
     setup_a: Setup | None = None
     setup_b: Setup | None = None
     """may differ from `setup_a` in similarity and re-ranking"""
     others: tuple[Comparison, ...] = ()
-    """of a with further models"""
+    """the comparisons of a with further models"""
 
     @classmethod
     def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:  # noqa: ARG003

@@ -109,7 +109,7 @@ class ListedTruth:
     """The lists of all queries of a data set; equal if they hold the same."""
 
     digest: str
-    """of all that they hold; it is the same on all processes"""
+    """a digest of all that they hold, the same on all processes"""
     lists: Mapping[int, Mapping[str, Tensor]] = field(compare=False, repr=False)
     """by the number of the query"""
 

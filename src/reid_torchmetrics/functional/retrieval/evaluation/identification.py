@@ -99,11 +99,11 @@ class Identification:
     """
 
     best_score: Float[Tensor, " queries"]
-    """of the best candidate; minus infinity where there is none"""
+    """the score of the best candidate; minus infinity where there is none"""
     mate_score: Float[Tensor, " queries"]
-    """of the best positive; NaN for non-mated queries"""
+    """the score of the best positive; NaN for non-mated queries"""
     mate_rank: Int[Tensor, " queries"]
-    """of the best positive among all candidates, by the tie policy of the evaluation; 0 for non-mated queries"""
+    """the rank of the best positive among all candidates, by the evaluation's tie policy; 0 for non-mated queries"""
     query_identities: Int[Tensor, " queries"] | None = None
 
     @classmethod

@@ -101,9 +101,9 @@ class ListQueries(NamedTuple):
 
     keys: tuple[Any, ...] | None = None
     numbers: tuple[int, ...] | None = None
-    """of the queries in the results: keys that are ints, else places in the truth"""
+    """the numbers of the queries in the results: keys that are ints, else places in the truth"""
     names: tuple[str, ...] | None = None
-    """keys that are strings"""
+    """the keys, where they are strings"""
 
     def values_of(self, argument: str, values: Any) -> Any:
         """The values of the queries in their order, where an argument is a mapping."""

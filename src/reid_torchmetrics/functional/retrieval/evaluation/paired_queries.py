@@ -27,7 +27,7 @@ class PairedResults(NamedTuple):
     """The numbers of two results for the same queries, in the order of the first, on the CPU."""
 
     values: dict[str, tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]]
-    """of the numbers that both report; NaN for the same queries in both, unless one is NaN throughout"""
+    """what both report; NaN for the same queries in both, unless one is NaN throughout"""
     first_rank: tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
     query_index: Int[Tensor, " queries"]
 

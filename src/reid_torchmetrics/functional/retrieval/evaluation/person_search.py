@@ -165,7 +165,7 @@ class _Found(NamedTuple):
     num_persons: int
     num_boxes: int
     rank: Int[Tensor, " right"]
-    """of the right boxes, ascending"""
+    """the ranks of the right boxes, ascending"""
     first: Int[Tensor, " one"]
     """the first right box, if there is one"""
     first_score: Float[Tensor, " one"]
@@ -183,11 +183,11 @@ class _Scene(NamedTuple):
     true_images: Int[Tensor, " persons"]
     true_identities: Int[Tensor, " persons"]
     person: Int[Tensor, " pairs"]
-    """of the pairs of a true box and a detected one that overlap enough"""
+    """the true box of each pair of a true and a detected box that overlap enough"""
     box: Int[Tensor, " pairs"]
     galleries: Sequence[Tensor] | None
     cameras: tuple[Tensor, Tensor] | None
-    """of queries and of images"""
+    """the cameras of queries and of images"""
 
     def is_searched(self, query: int, images: Int[Tensor, " any"]) -> Bool[Tensor, " any"]:
         """Whether images are searched for a query."""

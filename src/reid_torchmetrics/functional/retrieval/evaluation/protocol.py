@@ -102,9 +102,9 @@ class Protocol:
     normalizer: str = "positives"
     precision_divisor: str = "k"
     mode: str = "first_match"
-    """of the CMC"""
+    """how the CMC counts a query as matched"""
     gain: str = "linear"
-    """of a grade in nDCG; a positive without a grade has gain 1"""
+    """the gain of a grade in nDCG; a positive without a grade has gain 1"""
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are expectations over all draws, exact but for rounding"""
     draws_precision: bool = True

@@ -62,7 +62,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     counts: QueryCounts
     """how many queries are valid, and why the others are not"""
     ranks: PositiveRanks
-    """of the positives in the whole gallery: all the above follows from them; do not write to them"""
+    """the ranks of the positives in the whole gallery, which decide all the above; do not write to them"""
     protocol: Protocol
     setup: Setup
     """what decides the numbers besides the protocol"""
@@ -71,15 +71,15 @@ class RetrievalResults(NamedNumbers, SavedResults):
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
     rank_lists: RankLists | None = None
-    """of all queries, where the results were asked to hold them"""
+    """lists of all queries, where the results were asked to hold them"""
     camera_pairs: Mapping[str, CameraPairs] | None = None
-    """of the reported numbers, where the results were asked to hold them"""
+    """the reported numbers between pairs of cameras, where the results were asked to hold them"""
     problem: RetrievalProblem | None = None
     """what was evaluated; None in results of a metric: it does not hand out its samples"""
     query_names: tuple[str, ...] | None = None
-    """of the queries, where lists came with strings as their keys"""
+    """the names of the queries, where lists came with strings as their keys"""
     item_names: tuple[str, ...] | None = None
-    """of the items by their number in rank lists, where lists came with strings as items"""
+    """the names of the items, by their numbers in rank lists, where lists came with strings as items"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", Reported(self.values))
