@@ -186,7 +186,7 @@ class Labels:
             shown: Any = {f"query_{name}": self.query[name] for name in ("identities", "cameras") if name in self.query}
             return replace(listed.to(source.device), junk_pairs=self.junk_pairs, **shown)
         sides = zip(SIDES, (self.query, self.gallery), strict=True)
-        given = {f"{side}_{name}": values for side, labels in sides for name, values in labels.items()}
+        given: dict[str, Any] = {f"{side}_{name}": labels[name] for side, labels in sides for name in labels}
         options = {"junk_pairs": self.junk_pairs, "self_index": self.self_index, **protocol.relevance_options}
         return find_relevance(**given, **options)
 

@@ -62,7 +62,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     counts: QueryCounts
     """how many queries are valid, and why the others are not"""
     ranks: PositiveRanks
-    """the ranks of the positives in the whole gallery, which decide all the above; do not write to them"""
+    """the ranks of the positives in the whole gallery; all the above follows from them, so do not write to them"""
     protocol: Protocol
     setup: Setup
     """what decides the numbers besides the protocol"""
