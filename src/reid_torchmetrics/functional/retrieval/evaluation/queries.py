@@ -119,7 +119,10 @@ def find_copies(
     column = gallery[:, middle].double().contiguous()
     place = torch.searchsorted(values, column).clamp_(max=len(values) - 1)
     items = (values[place] == column).nonzero()[:, 0] if len(values) >= _LEAST_QUERIES else place[:0]
-    if not 0 < len(asked) <= 2 * len(items) <= 2 * _MOST_COPIES * len(asked) or _has_few_values(asked):
+    if not 0 < len(asked) <= 2 * len(items) <= 2 * _MOST_COPIES * len(asked):
+        return order[:0], items[:0]
+    # One-hot vectors, codes of bits and the like are equal by chance.
+    if len(asked[:, :: max(1, asked.shape[1] // _NUM_ENTRIES)].unique()) < 2 * len(asked):
         return order[:0], items[:0]
     queries = order[place[items]] * step
     is_copy = (query[queries] == gallery[items]).all(1)
@@ -129,11 +132,6 @@ def find_copies(
 def _step(query: Float[Tensor, "queries dim"]) -> int:
     """The step from one query to the next that is looked for."""
     return -(-len(query) // _MOST_QUERIES) or 1
-
-
-def _has_few_values(rows: Float[Tensor, "rows dim"]) -> bool:
-    """Whether embeddings are one-hot vectors, codes of bits and the like: they are equal by chance."""
-    return len(rows[:, :: max(1, rows.shape[1] // _NUM_ENTRIES)].unique()) < 2 * len(rows)
 
 
 def count_as_right(query: Tensor, gallery: Tensor, copies: tuple[Tensor, Tensor], relevance: Relevance) -> bool:
