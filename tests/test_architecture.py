@@ -249,7 +249,6 @@ ONE_IMPORTER = {
     "functional.retrieval.draws.hypergeometric": "distributions; over 400 lines with galleries",
     "functional.retrieval.draws.identities_ahead": "counting; over 400 lines with galleries",
     "functional.retrieval.evaluation.backwards": "a judgment of its own about ranks, with its constants",
-    "functional.retrieval.evaluation.groups": "groups, with their worked example; over 400 lines with the problem",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries; over 400 lines with the comparison",
     "functional.retrieval.ranking.merging": "whether two counters add up: how functions and blocks are told apart",
     "functional.retrieval.evaluation.reported": "a mapping of its own; over 400 lines with the results",

@@ -12,7 +12,9 @@ from tests.test_docs_pages import DOCS
 def of_open_set(case: FieldCase) -> dict[str, object]:
     given = {"threshold": float(case.inputs["threshold"]), "fpirs": case.options["fars"]}
     return given | {
-        "found": retrieval.identify_scores(*(case.inputs[name] for name in ("scores", "query_ids", "gallery_ids")))
+        "found": retrieval.evaluate_scores(
+            *(case.inputs[name] for name in ("scores", "query_ids", "gallery_ids"))
+        ).identification()
     }
 
 

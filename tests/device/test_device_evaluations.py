@@ -15,7 +15,6 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate_scores,
     expand_queries,
     find_protocol,
-    identify_scores,
     pool_queries,
     rerank_k_reciprocal,
 )
@@ -112,7 +111,7 @@ def test_distances_and_labels_as_floats_are_those_of_the_cpu(device):
             found.means,
             found.query_identities,
             vars(found.nearest(3)),
-            identify_scores(-moved(distances, where), *numbers),
+            evaluate_scores(-moved(distances, where), *numbers).identification(),
         ]
 
     assert_as_on_the_cpu(device, results)

@@ -6,8 +6,8 @@ from reid_torchmetrics import PairVerification, ReIDOpenSet
 from reid_torchmetrics.functional.retrieval import (
     FPIR_RULES,
     accuracy_over_folds,
-    identify,
-    identify_scores,
+    evaluate,
+    evaluate_scores,
     verify_pairs,
 )
 from reid_torchmetrics.metrics.reid import PAIR_REPORTS
@@ -20,8 +20,8 @@ def test_identification_is_that_of_the_cpu(device, deterministic):
     def values(where):
         query, gallery, *labels = moved(problem(whole=True), where)
         labels[0] = labels[0] + 3  # some are in no gallery
-        of_scores = identify_scores((query @ gallery.T), *labels, same_camera="keep")
-        found = identify(query, gallery, *labels, similarity="dot", same_camera="keep")
+        of_scores = evaluate_scores((query @ gallery.T), *labels, same_camera="keep").identification()
+        found = evaluate(query, gallery, *labels, similarity="dot", same_camera="keep").identification()
         metric = ReIDOpenSet(RATES, similarity="dot", same_camera="keep").to(where)
         for sides, is_query in (((query, labels[0], labels[2]), True), ((gallery, labels[1], labels[3]), False)):
             metric.update(*sides, is_query=is_query)

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import identify_scores
+from reid_torchmetrics.functional.retrieval import evaluate_scores
 from reid_torchmetrics.plot import plot_tpir
 
 SCORES = torch.tensor([[9.0, 2], [0, 7], [4, 5], [8, 0], [2, 6], [3, 3], [1, 0]])
-EXAMPLE = identify_scores(SCORES, [1, 2, 1, 10, 11, 12, 12], [1, 2])
+EXAMPLE = evaluate_scores(SCORES, [1, 2, 1, 10, 11, 12, 12], [1, 2]).identification()
 """TPIR 1/3 at FPIR 0, 2/3 from 1/4 on; within rank 2 it is 1 from 2/4 on"""
 
 
@@ -29,7 +29,7 @@ def test_tpir_is_drawn_in_steps_over_fpir_in_percent():
 def test_several_are_drawn_by_name_and_say_what_is_lacking():
     given = {"all": EXAMPLE}
     for name, identities in (("closed", [1, 2]), ("strangers", [8, 9])):
-        given[name] = identify_scores(SCORES[:2], identities, [1, 2])
+        given[name] = evaluate_scores(SCORES[:2], identities, [1, 2]).identification()
     _, axes = plot_tpir(given)
     assert legend(axes) == [
         "all  (TPIR 33.3 % at FPIR 1 %)",

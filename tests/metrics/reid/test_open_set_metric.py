@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import GalleryDraw, ReIDMetrics, ReIDOpenSet
-from reid_torchmetrics.functional.retrieval import identify
+from reid_torchmetrics.functional.retrieval import evaluate
 
 GENERATOR = torch.Generator().manual_seed(3)
 QUERY, GALLERY = torch.randn(30, 6, generator=GENERATOR), torch.randn(50, 6, generator=GENERATOR)
@@ -22,7 +22,7 @@ def fed(metric, parts=((0, 30),)):
 
 @pytest.mark.parametrize("options", [{}, {"similarity": "euclidean", "ties": "stable"}])
 def test_the_value_is_that_of_identify(options):
-    found = identify(QUERY, GALLERY, *IDENTITIES, **options)
+    found = evaluate(QUERY, GALLERY, *IDENTITIES, **options).identification()
     for fpir, rank, rule in (((0.0, 0.1, 1.0), 1, "largest"), ((0.2,), 3, "nearest")):
         expected = found.tpir_at_fpir(fpir, rank, rule).float()
         value = fed(ReIDOpenSet(fpir, rank=rank, rule=rule, **options), [(0, 11), (11, 30)]).compute()
@@ -34,8 +34,7 @@ def test_the_value_is_that_of_identify(options):
 
 def test_other_metrics_hold_what_identification_needs():
     metrics, metric = fed(ReIDMetrics()), fed(ReIDOpenSet())
-    lists = metrics.nearest(1)
-    found = type(metric.identification()).from_rank_lists(lists)
+    found = metrics.results(nearest=3).identification()
     assert torch.equal(found.tpir_at_fpir(metric.fpir).float(), metric.compute())
     assert metric.results().query_identities.tolist() == found.query_identities.tolist()
 

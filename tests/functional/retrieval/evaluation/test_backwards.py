@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores, identify_scores
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation.backwards import _precision_by_chance
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
@@ -37,8 +37,8 @@ def test_distances_of_groups_drawn_galleries_and_open_sets_are_minus_distances()
     for options in ({"gallery_groups": torch.arange(30) % 15}, {"protocol": "cuhk03_openreid"}, {"max_bytes": 1}):
         found = evaluate_scores(distances=DISTANCES, **identities, **options)
         assert found.means == evaluate_scores(-DISTANCES, **identities, **options).means
-    found = identify_scores(distances=DISTANCES, **identities)
-    assert torch.equal(found.best_score, identify_scores(-DISTANCES, **identities).best_score)
+    found = evaluate_scores(distances=DISTANCES, **identities).identification()
+    assert torch.equal(found.best_score, evaluate_scores(-DISTANCES, **identities).identification().best_score)
 
 
 def test_distances_are_not_written_to():

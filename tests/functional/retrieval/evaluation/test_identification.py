@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics import GalleryDraw
-from reid_torchmetrics.functional.retrieval import FPIR_RULES, Identification, evaluate, identify, identify_scores
+from reid_torchmetrics.functional.retrieval import FPIR_RULES, Identification, evaluate, evaluate_lists, evaluate_scores
 from tests.reference import open_set as reference
 from tests.reference.retrieval import candidates
 from tests.strategies import ALL_TIES, Problem, problems
@@ -30,7 +30,7 @@ def searches_of(problem: Problem) -> list[reference.Search]:
 
 
 def identified(problem: Problem, **options) -> Identification:
-    return identify_scores(problem.scores, *problem.labels, **problem.options, **options)
+    return evaluate_scores(problem.scores, *problem.labels, **problem.options, **options).identification()
 
 
 def contents(found: Identification) -> tuple:
@@ -39,7 +39,7 @@ def contents(found: Identification) -> tuple:
 
 # Mates score 9, 7 and 4, at ranks 1, 1 and 2; the best scores of non-mated queries are 8, 6, 3 and 1.
 SCORES = torch.tensor([[9.0, 2], [0, 7], [4, 5], [8, 0], [2, 6], [3, 3], [1, 0]])
-EXAMPLE = identify_scores(SCORES, [1, 2, 1, 10, 11, 12, 12], [1, 2])
+EXAMPLE = evaluate_scores(SCORES, [1, 2, 1, 10, 11, 12, 12], [1, 2]).identification()
 
 
 def test_the_example_has_its_scores_and_ranks():
@@ -87,7 +87,7 @@ def test_the_example_has_its_novelty_and_its_balanced_accuracy():
 
 
 def test_the_best_of_several_mates_counts():
-    found = identify_scores(torch.tensor([[0.2, 0.9, 0.5, 0.7]]), [3], [3, 4, 3, 3])
+    found = evaluate_scores(torch.tensor([[0.2, 0.9, 0.5, 0.7]]), [3], [3, 4, 3, 3]).identification()
     assert (round(float(found.mate_score), 4), int(found.mate_rank)) == (0.7, 2)
 
 
@@ -125,7 +125,7 @@ def test_embeddings_are_searched_as_evaluate_does():
     query, gallery = torch.randn(20, 5, generator=generator), torch.randn(31, 5, generator=generator)
     labels = [torch.arange(count) % size for count, size in ((20, 9), (31, 6), (20, 3), (31, 4))]
     for options in ({}, {"similarity": "euclidean"}, {"same_camera": "all", "junk_identities": (2,)}):
-        found = identify(query, gallery, *labels, **options)
+        found = evaluate(query, gallery, *labels, **options).identification()
         results = evaluate(query, gallery, *labels, **options)
         assert found.mate_rank.tolist() == results.first_rank.nan_to_num(0.0).tolist()
         first = results.nearest(1)
@@ -135,7 +135,7 @@ def test_embeddings_are_searched_as_evaluate_does():
 
 def test_without_one_of_the_two_kinds_rates_are_nan():
     for identities, defined in (([1, 2], (False, True)), ([8, 9], (True, False))):
-        found = identify_scores(SCORES[:2], identities, [1, 2])
+        found = evaluate_scores(SCORES[:2], identities, [1, 2]).identification()
         rates = found.rates_at([5.0, math.nan])
         assert [not bool(values[0].isnan()) for values in rates[:2]] == [*defined]
         assert found.novelty_auc().isnan()
@@ -143,7 +143,7 @@ def test_without_one_of_the_two_kinds_rates_are_nan():
 
 
 def test_an_empty_gallery_raises_no_alarm():
-    found = identify(torch.eye(2), torch.empty(0, 2), [1, 2], [])
+    found = evaluate(torch.eye(2), torch.empty(0, 2), [1, 2], []).identification()
     assert found.best_score.tolist() == [-math.inf, -math.inf]
     assert found.rates_at(-1e30).false_positive_rate == 0
 
@@ -162,16 +162,23 @@ def test_an_empty_gallery_raises_no_alarm():
         ),
         (lambda: EXAMPLE.is_right(None), TypeError, "`threshold` must be a number; got NoneType."),
         (
-            lambda: identify_scores(
-                SCORES, ground_truth=[{"easy": [0]}] * 7, protocol="roxford5k_easy"
-            ).balanced_accuracy(0.0),
+            lambda: (
+                evaluate_scores(SCORES, ground_truth=[{"easy": [0]}] * 7, protocol="roxford5k_easy")
+                .identification()
+                .balanced_accuracy(0.0)
+            ),
             ValueError,
             "`balanced_accuracy` must come with `query_identities`; got relevance as lists.",
         ),
         (
-            lambda: identify_scores(SCORES, [1] * 7, [1, 2], draw=GalleryDraw(shots=1)),
+            lambda: evaluate_scores(SCORES, [1] * 7, [1, 2], draw=GalleryDraw(shots=1)).identification(),
             ValueError,
             "`protocol` must draw no gallery in open-set identification; got ",
+        ),
+        (
+            lambda: evaluate_lists([[1, 2]], [[2]]).identification(),
+            ValueError,
+            "`identification` must come from scores of all candidates; got results of ranked lists.",
         ),
     ],
 )

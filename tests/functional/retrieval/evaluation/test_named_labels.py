@@ -49,11 +49,13 @@ WITH_CAMERAS = {name: numbers for name, numbers in NUMBERS.items() if "clothes" 
 DOORS = {
     "evaluate": (lambda **labels: ranks_of(retrieval.evaluate(QUERY, GALLERY, **labels, clothes="drop_same")), NUMBERS),
     "evaluate_scores": (lambda **labels: ranks_of(retrieval.evaluate_scores(SCORES, **labels)), NUMBERS),
-    "identify": (lambda **labels: retrieval.identify(QUERY, GALLERY, **labels).mate_rank.tolist(), WITH_CAMERAS),
-    "identify_scores": (lambda **labels: retrieval.identify_scores(SCORES, **labels).mate_rank.tolist(), WITH_CAMERAS),
     "rank_positives": (lambda **labels: ranks_of(retrieval.rank_positives(QUERY, GALLERY, **labels)), WITH_CAMERAS),
     "rank_positives_from_scores": (
         lambda **labels: ranks_of(retrieval.rank_positives_from_scores(SCORES, **labels)),
+        WITH_CAMERAS,
+    ),
+    "identification": (
+        lambda **labels: retrieval.evaluate_scores(SCORES, **labels).identification().mate_rank.tolist(),
         WITH_CAMERAS,
     ),
     "find_relevance": (lambda **labels: retrieval.find_relevance(**labels).run_length.tolist(), NUMBERS),
@@ -193,8 +195,6 @@ TAKING = {
     "evaluate, pooled": lambda one, two: retrieval.evaluate(FOUR, FOUR, one, two, multi_query=True),
     "leave-one-out": lambda one, two: retrieval.evaluate(FOUR, None, one, query_cameras=two),
     "evaluate_scores": lambda one, two: retrieval.evaluate_scores(FOUR, one, two),
-    "identify": lambda one, two: retrieval.identify(FOUR, FOUR, one, two),
-    "identify_scores": lambda one, two: retrieval.identify_scores(FOUR, one, two),
     "rank_positives": lambda one, two: retrieval.rank_positives(FOUR, FOUR, one, two),
     "rank_positives_from_scores": lambda one, two: retrieval.rank_positives_from_scores(FOUR, ONES, ONES, one, two),
     "find_relevance": retrieval.find_relevance,

@@ -1,5 +1,6 @@
 """Person search: average precision by its definition, and the rule of overlap."""
 
+import math
 import re
 
 import pytest
@@ -45,6 +46,12 @@ def test_galleries_cameras_and_images_searched_twice():
     assert search(galleries=[[1]], listed_twice=True)["map"] == 1 / 3
     other_cameras = {"same_camera": "all", "query_cameras": [1], "image_cameras": [1, 2, 1, 1]}
     assert search(**other_cameras)["map"] == 1
+
+
+def test_no_queries_have_results_without_a_number():
+    results = search(query_embeddings=torch.empty(0, 2), query_images=[], query_identities=[])
+    assert math.isnan(results["map"])
+    assert results.nearest(3).scores.shape == (0, 3)
 
 
 def test_random_scenes_have_the_average_precision_of_their_definition():

@@ -3,7 +3,7 @@
 from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores
 from .ground_truth import ListedTruth
-from .identification import FPIR_RULES, Identification, identify, identify_scores
+from .identification import FPIR_RULES, Identification
 from .list_forms import MISSING_QUERIES, Lists
 from .lists import evaluate_lists
 from .person_search import person_search

@@ -6,23 +6,23 @@ Retrieval is compared query by query, see `PairedResults`; detections by other d
 from __future__ import annotations
 
 import math
-import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.named_numbers import NEVER, ByName, aligned, in_words, json_safe, split_conventions
+from reid_torchmetrics.functional import named_numbers
+from reid_torchmetrics.functional.named_numbers import NEVER, NamedNumbers, aligned, in_words, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report, title_of
 
-from .paired_queries import PairedResults, pair
+from .paired_queries import pair
 from .protocol import Protocol
 from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws
 from .ranking_options import Setup
@@ -49,7 +49,7 @@ class Difference:
     """lower end of the confidence interval of the difference"""
     high: float
     p_value: float
-    """of the hypothesis that the models are interchangeable; two-sided"""
+    """two-sided, under the hypothesis that the models are interchangeable"""
     num_better: int
     """queries, or classes of detections, that b does better: with a higher value, or where `lower_is_better` a lower"""
     num_worse: int
@@ -74,21 +74,21 @@ class Comparison(SavedResults):
     _PARTS = (Difference, Protocol, GalleryDraw, Setup)
 
     names: tuple[str, str]
-    """of a and of b"""
+    """the names of a and b"""
     differences: Mapping[str, Difference]
-    """of every number that both report"""
+    """a difference for every number that both report"""
     conventions: Mapping[str, str]
     """how each number was computed, in words"""
     num_queries: int
-    """of detections the images"""
+    """for detections the number of images"""
     num_valid: int
-    """queries with a positive; 0 where the queries of one model were not ranked; of detections the images"""
+    """queries with a positive; 0 where the queries of one model were not ranked; for detections the images"""
     level: float
     repeats: int
     permutations: int
     per_identity: bool
     seed: int | None
-    """of the draws; None where a generator was given"""
+    """the seed of the draws; None where a generator was given"""
     gained: Int[Tensor, " gained"] = field(default_factory=_no_queries)
     """queries with a first candidate that is right in b and wrong in a, counted from 0 in the order of a; in the whole
     gallery, also where the protocol draws galleries"""
@@ -98,12 +98,12 @@ class Comparison(SavedResults):
     """their numbers in the data set, where the evaluation was given `index`, else the same as `gained`"""
     lost_index: Int[Tensor, " lost"] = field(default_factory=_no_queries)
     protocol: Protocol | None = None
-    """the one of a; the one of b may differ in name, source and what it reports; None for detections"""
+    """the protocol of a; that of b may differ in name, source and what it reports; None for detections"""
     setup_a: Setup | None = None
     setup_b: Setup | None = None
     """may differ from `setup_a` in similarity and re-ranking"""
     others: tuple[Comparison, ...] = ()
-    """of a with further models"""
+    """the comparisons of a with further models"""
 
     @classmethod
     def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:  # noqa: ARG003
@@ -114,7 +114,7 @@ class Comparison(SavedResults):
 
     def __post_init__(self) -> None:
         for name in ("differences", "conventions"):
-            object.__setattr__(self, name, ByName(getattr(self, name)))
+            object.__setattr__(self, name, named_numbers.ByName(getattr(self, name)))
 
     @property
     def by_name(self) -> dict[str, Comparison]:
@@ -134,15 +134,15 @@ class Comparison(SavedResults):
         settings = {name: getattr(self, name) for name in ("protocol", "setup_a", "setup_b")}
         return {
             "measures": {
-                name: {key: _json_safe(value) for key, value in asdict(difference).items()}
+                name: {key: json_safe(value) if isinstance(value, float) else value for key, value in fields.items()}
                 | {"convention": self.conventions[name]}
-                | {f"{key}_said": NEVER for key in ("mean_a", "mean_b") if math.isinf(getattr(difference, key))}
-                for name, difference in self.differences.items()
+                | {f"{key}_said": NEVER for key in ("mean_a", "mean_b") if math.isinf(fields[key])}
+                for name, fields in ((name, asdict(difference)) for name, difference in self.differences.items())
             },
             "gained": {"positions": self.gained.tolist(), "query_index": self.gained_index.tolist()},
             "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
             **{name: getattr(self, name) for name in _PLAIN},
-            **{name: _json_safe(value) for name, value in settings.items()},
+            **{name: None if value is None else asdict(value) for name, value in settings.items()},
             "others": [each.to_dict() for each in self.others],
         }
 
@@ -159,7 +159,7 @@ class Comparison(SavedResults):
         lines.append(f"  {self.chance}")
         # The tables, and the conventions.
         lines += [line for each in pairs.values() for line in each._table()]  # noqa: SLF001 - of the same class
-        alone, shared = split_conventions(self.conventions)
+        alone, shared = named_numbers.split_conventions(self.conventions)
         width = max(map(len, alone))
         lines += [f"  {name.ljust(width)}  {said}" for name, said in alone.items() if said]
         return "\n".join([*lines, *([f"  unless noted: {shared}"] if shared else [])])
@@ -175,17 +175,9 @@ class Comparison(SavedResults):
         return [f"  {line}" for line in (*aligned(rows), below)]
 
 
-@runtime_checkable
-class PairedByImages(typing.Protocol):
-    """Results of images, `DetectionResults`: they pair themselves with others."""
-
-    def paired_with(self, other: Any, names: tuple[str, str]) -> Any:
-        """Give `PairedDetections`."""
-
-
 def compare(
-    a: RetrievalResults | PairedByImages | Mapping[str, RetrievalResults | PairedByImages],
-    b: RetrievalResults | PairedByImages | None = None,
+    a: NamedNumbers | Mapping[str, NamedNumbers],
+    b: NamedNumbers | None = None,
     *,
     generator: torch.Generator | None = None,
     level: float = 0.95,
@@ -251,20 +243,16 @@ def compare(
         raise ValueError(f"`a` must hold the results of two models or more; got {len(models)}.")
     (first, ours), *others = models.items()
     for name, results in models.items():
-        if not isinstance(results, (RetrievalResults, PairedByImages)) or type(results) is not type(ours):
+        if not isinstance(results, NamedNumbers) or type(results) is not type(ours):
             came = "dict" if isinstance(results, dict) else type(results).__name__
             raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {came}.")
     # The same draws for each model but the first.
     draws = _QUERY_DRAWS if isinstance(ours, RetrievalResults) else _IMAGE_DRAWS
-    numbers = [draws if each is None else each for each in (repeats, permutations)]
-    seed = _SEED if generator is None else None
-    generator = torch.Generator("cpu").manual_seed(_SEED) if generator is None else generator
-    resampling = Resampling(generator, level, *numbers)
+    seed, generator = (_SEED, torch.Generator("cpu").manual_seed(_SEED)) if generator is None else (None, generator)
+    resampling = Resampling(generator, level, *(draws if each is None else each for each in (repeats, permutations)))
     _checks.boolean("per_identity", per_identity)
     if per_identity and getattr(ours, "query_identities", None) is None:
         raise ValueError("`per_identity` must come with results that know identities; got others.")
-    options: dict[str, Any] = {"level": level, "per_identity": per_identity, "seed": seed}
-    options |= zip(("repeats", "permutations"), numbers, strict=True)
     state, pairs = generator.get_state(), []
     for name, theirs in others:
         generator.set_state(state)
@@ -273,7 +261,8 @@ def compare(
             compared = _compare_queries(ours, theirs, names, resampling, per_identity=per_identity)
         else:
             compared = _compare_images(ours.paired_with(theirs, names), resampling)
-        pairs.append(Comparison(names=names, **compared, **options))
+        compared |= {name: getattr(resampling, name) for name in ("level", "repeats", "permutations")}
+        pairs.append(Comparison(names=names, per_identity=per_identity, seed=seed, **compared))
     pairs = pairs if len(pairs) == 1 else corrected(pairs)
     return replace(pairs[0], others=tuple(pairs[1:]))
 
@@ -310,9 +299,24 @@ def _compare_queries(
     """The fields of a comparison of retrieval."""
     # One order of the queries, then means, intervals and p-values, and who moved to or from rank 1.
     pairs = pair(a, b, names)
-    gained, lost = _changes_at_rank_1(*pairs.first_rank)
+    differences = {name: _without_rounding(*values) for name, values in pairs.values.items()}
+    # Numbers that are NaN for one of the models throughout are not resampled.
+    means = {name: (a.means[name], b.means[name]) for name in differences}
+    resampled = chances(
+        {name: values for name, values in differences.items() if math.isfinite(sum(means[name]))},
+        resampling,
+        weight=None if a.weight is None else a.weight.cpu(),
+        identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
+        # What stands for a query without a value is the same in both means.
+        substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
+    )
+    ours, theirs = pairs.first_rank
+    gained, lost = (is_so.nonzero()[:, 0] for is_so in ((ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)))
     return {
-        "differences": _differences(a, b, pairs, resampling, per_identity=per_identity),
+        "differences": {
+            name: _difference(name, means[name], values, resampled.get(name, UNDEFINED))
+            for name, values in differences.items()
+        },
         "conventions": {name: a.conventions[name] for name in pairs.values},
         "gained": gained,
         "lost": lost,
@@ -326,27 +330,6 @@ def _compare_queries(
     }
 
 
-def _differences(
-    a: RetrievalResults, b: RetrievalResults, pairs: PairedResults, resampling: Resampling, *, per_identity: bool
-) -> dict[str, Difference]:
-    # b - a of every query; numbers that are NaN for one of the models throughout are not resampled.
-    weight = None if a.weight is None else a.weight.cpu()
-    differences = {name: _without_rounding(*values) for name, values in pairs.values.items()}
-    of_a, of_b = a.means, b.means
-    resampled = chances(
-        {name: values for name, values in differences.items() if math.isfinite(of_a[name] + of_b[name])},
-        resampling,
-        weight=weight,
-        identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
-        # What stands for a query without a value is the same in both means.
-        substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
-    )
-    return {
-        name: _difference(name, (of_a[name], of_b[name]), values, resampled.get(name, UNDEFINED))
-        for name, values in differences.items()
-    }
-
-
 def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
     """Differences theirs - ours; 0 for values that only rounding tells apart, as on two devices."""
     differences, size = theirs.double() - ours.double(), torch.maximum(ours.abs(), theirs.abs())
@@ -357,23 +340,9 @@ def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " q
 def _difference(name: str, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
     measure, _ = parse_report(name)
     more, less = int((differences > 0).sum()), int((differences < 0).sum())
-    return Difference(
-        mean_a=means[0],
-        mean_b=means[1],
-        title=title_of(name),
-        **chance._asdict(),
-        num_better=less if measure.lower_is_better else more,
-        num_worse=more if measure.lower_is_better else less,
-        num_equal=int((differences == 0).sum()),
-        is_rank=measure.is_rank,
-        lower_is_better=measure.lower_is_better,
-    )
-
-
-def _changes_at_rank_1(ours: Tensor, theirs: Tensor) -> tuple[Int[Tensor, " gained"], Int[Tensor, " lost"]]:
-    """Queries with a first right answer that came to rank 1, and queries with one that left it."""
-    gained, lost = (ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)
-    return gained.nonzero()[:, 0], lost.nonzero()[:, 0]
+    counts = (less, more) if measure.lower_is_better else (more, less)
+    numbers: Any = *means, *chance, *counts, int((differences == 0).sum()), measure.is_rank
+    return replace(Difference(*numbers), title=title_of(name), lower_is_better=measure.lower_is_better)
 
 
 def _cells(name: str, of: Difference, *, has_holm: bool) -> list[str]:
@@ -382,9 +351,3 @@ def _cells(name: str, of: Difference, *, has_holm: bool) -> list[str]:
     numbers = *means, f"{of.difference:+.4f}", interval
     p_values = [f"{p_value:.4f}" for p_value in (of.p_value, of.p_holm)[: 1 + has_holm]]
     return [name, *numbers, *p_values, *map(str, (of.num_better, of.num_worse, of.num_equal))]
-
-
-def _json_safe(value: Any) -> Any:
-    if isinstance(value, (Protocol, Setup)):
-        return value.to_dict() if isinstance(value, Protocol) else asdict(value)
-    return json_safe(value) if isinstance(value, float) else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
 from .ranking import rank_problem, warn_if_backwards
-from .ranking_options import RankingOptions, Setup
+from .ranking_options import Setup
 from .results import RetrievalResults, summarize
 
 
@@ -95,7 +95,8 @@ def evaluate(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, labels that are not
             whole numbers, or names that a rule would have to list by number.
     """
-    further, protocol = _chosen(evaluate, protocol, options, ground_truth)
+    sides = query_identities, gallery_identities, query_cameras, gallery_cameras
+    named, protocol = _chosen(evaluate, sides, protocol, options, lists=ground_truth is not None)
     _checks.boolean("multi_query", multi_query)
     if protocol.leave_one_out and gallery is not None:
         raise ValueError(
@@ -103,7 +104,6 @@ def evaluate(
             " so that all samples are given once, as `query`; got a gallery."
         )
     query = _checks.embeddings("query", query)
-    named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, protocol, query.device, **others)
     # The images of a query become one, before anything is compared.
@@ -111,7 +111,11 @@ def evaluate(
         query, labels = _pooled(query, labels, gallery)
     # Leave-one-out: the gallery is the queries.
     if gallery is None:
-        gallery, labels = query, _leave_one_out(labels, len(query), query.device)
+        beside = [f"gallery_{name}" for name in labels.gallery] + ["self_index"] * (labels.self_index is not None)
+        if beside:
+            raise ValueError(f"`{beside[0]}` must come with `gallery`; got it without.")
+        gallery, places = query, torch.arange(len(query), device=query.device)
+        labels = replace(labels, gallery=labels.query, self_index=places)
     gallery = _checks.embeddings("gallery", gallery)
     source = Embeddings(*checked_rows(query, gallery), similarity, rerank, max_bytes)
     problem = RetrievalProblem(source, labels)
@@ -149,8 +153,8 @@ def evaluate_scores(
         raise ValueError(f"`scores` or `distances` must be given, and not both; got {came}.")
     argument, given = ("scores", scores) if distances is None else ("distances", distances)
     matrix = _checks.floating_matrix(argument, given, "G")
-    further, chosen = _chosen(evaluate_scores, protocol, options, ground_truth)
-    named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
+    sides = query_identities, gallery_identities, query_cameras, gallery_cameras
+    named, chosen = _chosen(evaluate_scores, sides, protocol, options, lists=ground_truth is not None)
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, chosen, matrix.device, **others)
     source = Matrix(matrix, max_bytes, argument, are_distances=distances is not None)
@@ -173,48 +177,39 @@ def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: Retriev
         warn_once(ALONE, "queries in the gallery", IN_GALLERY)
 
 
-def _named(*labels: Any) -> dict[str, Any]:
-    names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
-    return dict(zip(names, labels, strict=True))
-
-
 def _chosen(
-    function: Callable[..., Any], protocol: str | Protocol, options: Mapping[str, Any], ground_truth: GroundTruth | None
+    function: Any, sides: Sequence[Any], protocol: str | Protocol, options: Mapping[str, Any], *, lists: bool
 ) -> tuple[dict[str, Any], Protocol]:
-    """Labels among the options, and the protocol with the others; these fit labels, or lists."""
+    """All labels by name, and the protocol with the options that are its fields; these fit labels, or lists."""
     arguments = [name for name in inspect.signature(function).parameters if name != "options"]
     _checks.known_arguments(function.__name__, options, arguments)
-    labels = {name: value for name, value in options.items() if name not in PROTOCOL_FIELDS}
-    fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
-    found = find_protocol(protocol)
-    found.check_relevance(fields, lists=ground_truth is not None)
-    return labels, found.changed(fields)
+    names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
+    labels = dict(zip(names, sides, strict=True)) | dict(options)
+    fields = {name: labels.pop(name) for name in options if name in PROTOCOL_FIELDS}
+    named = find_protocol(protocol)
+    named.check_relevance(fields, lists=lists)
+    return labels, named.changed(fields)
 
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
     _checks.positive_int("max_rank", max_rank)
-
-    def options(*, of_cmc: bool) -> RankingOptions:
-        return problem.ranking_options(protocol, ties=setup.ties, of_cmc=of_cmc, longest=max_rank)
-
+    ranked: dict[str, Any] = {"ties": setup.ties, "longest": max_rank}
+    options = problem.ranking_options(protocol, of_cmc=True, **ranked)
     # Once, or twice where the CMC has a camera rule of its own.
-    of_cmc = rank_problem(problem, options(of_cmc=True))
-    ranking = of_cmc if protocol.for_cmc is protocol else rank_problem(problem, options(of_cmc=False))
-    warn_if_backwards(of_cmc, problem, options(of_cmc=True), to=ALONE)
-    if not ranking.counts.valid:
-        _warn_of_search_cameras(problem.labels.gallery.get("cameras"), protocol.search_cameras)
-    return replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
-
-
-def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | None) -> None:
-    """Warn once if no gallery item has one of the cameras."""
-    if cameras is not None and len(cameras) and searched and not set(searched) & set(cameras.tolist()):
+    ranking = of_cmc = rank_problem(problem, options)
+    if protocol.for_cmc is not protocol:
+        ranking = rank_problem(problem, problem.ranking_options(protocol, of_cmc=False, **ranked))
+    warn_if_backwards(of_cmc, problem, options, to=ALONE)
+    cameras, searched = problem.labels.gallery.get("cameras"), protocol.search_cameras
+    if not ranking.counts.valid and cameras is not None and len(cameras) and searched:
         warn_once(
             ALONE,
             "search cameras",
             f"`search_cameras` must hold cameras of the gallery; got {searched}, which no gallery item has, so that the"
             " results are NaN.",
+            lambda: not set(searched) & set(cameras.tolist()),
         )
+    return replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
 
 
 def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Labels]:
@@ -235,11 +230,3 @@ def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Lab
         warn_once(ALONE, "multi_query", NOTHING_POOLED)
     of_pooled = {"identities": pooled.identities} | ({} if pooled.cameras is None else {"cameras": pooled.cameras})
     return pooled.embeddings, replace(labels, query=of_pooled)
-
-
-def _leave_one_out(labels: Labels, num_queries: int, device: torch.device) -> Labels:
-    """The queries' labels on both sides, and every query at its own place."""
-    given = [f"gallery_{name}" for name in labels.gallery] + ["self_index"] * (labels.self_index is not None)
-    if given:
-        raise ValueError(f"`{given[0]}` must come with `gallery`; got it without.")
-    return replace(labels, gallery=labels.query, self_index=torch.arange(num_queries, device=device))

@@ -11,7 +11,7 @@ queries are found by number, and each process keeps the items of its own part of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,25 +41,27 @@ def find_lists(
         TypeError: no sequence of mappings of names to positions.
         ValueError: lists that the protocol does not name, positions outside the gallery or listed twice for a query.
     """
-    _check_mappings(ground_truth, num_queries)
-    check_list_names(ground_truth, protocol)
-    sides = (protocol.positive_lists, protocol.junk_lists)
-    positives, junk = (_joined(ground_truth, names, num_gallery) for names in sides)
-    check_listed_once("ground_truth", positives, junk)
-    return positives, junk
-
-
-def _check_mappings(values: object, num_queries: int) -> None:
-    """Raise unless there is a mapping for each query."""
     # A single mapping, or a string, can be iterated as well.
-    if isinstance(values, (str, bytes, Tensor, Mapping)) or not isinstance(values, Sequence):
-        raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(values).__name__}.")
-    for lists in values:
+    if isinstance(ground_truth, (str, bytes, Tensor, Mapping)) or not isinstance(ground_truth, Sequence):
+        came = type(ground_truth).__name__
+        raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {came}.")
+    for lists in ground_truth:
         if not isinstance(lists, Mapping):
             came = type(lists).__name__
             raise TypeError(f"`ground_truth` must hold mappings of names to gallery positions; got {came}.")
-    if len(values) != num_queries:
-        raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(values)}.")
+    if len(ground_truth) != num_queries:
+        rule = f"must hold one mapping for each of {num_queries} queries"
+        raise ValueError(f"`ground_truth` {rule}; got {len(ground_truth)}.")
+    check_list_names(ground_truth, protocol)
+    # Of each side the lists of a query, one after the other; a list that a query lacks is empty.
+    read = [_read_lists(query, lists, num_gallery) for query, lists in enumerate(ground_truth)]
+    none = torch.empty(0, dtype=torch.int64, device="cpu")
+    positives, junk = (
+        [torch.cat([none, *(lists[name] for name in names if name in lists)]) for lists in read]
+        for names in (protocol.positive_lists, protocol.junk_lists)
+    )
+    check_listed_once("ground_truth", positives, junk)
+    return positives, junk
 
 
 def check_list_names(
@@ -89,23 +91,17 @@ def check_list_names(
             )
 
 
-def _joined(ground_truth: GroundTruth, names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
-    """The named lists of every query, one after the other, on the CPU; a list that a query lacks is empty."""
-    # One tensor per query: the positions of all its lists of this kind.
-    none = torch.empty(0, dtype=torch.int64, device="cpu")
-    joined = []
-    for query, lists in enumerate(ground_truth):
-        parts = [none]
-        for name in names:
-            argument, positions = f"ground_truth[{query}][{name!r}]", lists.get(name, none)
-            _checks.array_like(argument, positions)
-            positions = torch.as_tensor(positions, device="cpu")
-            if positions.numel():  # an empty list is a tensor of floats
-                _checks.integer_labels(argument, positions)
-                _checks.in_range(argument, positions, 0, num_gallery)
-                parts.append(positions)
-        joined.append(torch.cat(parts))
-    return joined
+def _read_lists(number: int, named: Mapping[str, Any], limit: int) -> dict[str, Tensor]:
+    """The lists of a query, of numbers below a limit, on the CPU; the boxes and images beside them are left out."""
+    lists = {}
+    for name in (name for name in named if name not in BESIDE_LISTS):
+        argument = f"ground_truth[{number}][{name!r}]"
+        _checks.array_like(argument, named[name])
+        (items,) = _arrays.as_tensors(named[name])
+        if not isinstance(items, Tensor) or items.numel():  # an empty list may be a tensor of floats
+            _checks.in_range(argument, _checks.integer_labels(argument, items), 0, limit)
+        lists[name] = items.long().flatten().cpu()
+    return lists
 
 
 @dataclass(frozen=True)
@@ -113,7 +109,7 @@ class ListedTruth:
     """The lists of all queries of a data set; equal if they hold the same."""
 
     digest: str
-    """of all that they hold; it is the same on all processes"""
+    """a digest of all that they hold, the same on all processes"""
     lists: Mapping[int, Mapping[str, Tensor]] = field(compare=False, repr=False)
     """by the number of the query"""
 
@@ -127,7 +123,13 @@ class ListedTruth:
         """
         if given is None or isinstance(given, ListedTruth):
             return given
-        lists = {number: _named(number, each, protocol) for number, each in _pairs(given)}
+        if isinstance(given, (str, bytes)) or not isinstance(given, (Mapping, Sequence)):
+            raise TypeError(f"`ground_truth` must be {_FORMS}; got {type(given).__name__}.")
+        lists = {}
+        for number, values in given.items() if isinstance(given, Mapping) else enumerate(given):
+            _checks.integer("ground_truth", number)
+            named = values if isinstance(values, Mapping) else {protocol.positive_lists[0]: values}
+            lists[number] = _read_lists(number, named, 2**63 - 1)
         check_list_names([*lists.values()], protocol, name=[*lists].__getitem__)
         every = [torch.cat([*each.values()]) for each in lists.values()]
         check_listed_once("ground_truth", every, [each[:0] for each in every], name=[*lists].__getitem__)
@@ -145,18 +147,18 @@ class ListedTruth:
             ValueError: a query without lists.
         """
 
-        def find() -> tuple[GroundTruth, GroundTruth]:
+        def find() -> GroundTruth:
             unlisted = [number for number in queries.tolist() if number not in self.lists]
             if unlisted:
                 came = f"none for the query with `index` {unlisted[0]}"
                 raise ValueError(f"`ground_truth` must have lists for every query; got {came}.")
-            asked = [self.lists[number] for number in queries.tolist()]
             numbers, order = gallery.cpu().sort()
-            found = [{name: _places(each, numbers, order) for name, each in lists.items()} for lists in asked]
-            return asked, found
+            asked = (self.lists[number] for number in queries.tolist())
+            return [{name: _places(each, numbers, order) for name, each in lists.items()} for lists in asked]
 
-        asked, found = world.guarded(find)
-        num_listed, num_here = (sum(len(each) for lists in side for each in lists.values()) for side in (asked, found))
+        found = world.guarded(find)
+        num_here = sum(len(each) for lists in found for each in lists.values())
+        num_listed = sum(len(each) for number in queries.tolist() for each in self.lists[number].values())
         num_found = int(all_reduce_values(world, lambda: torch.tensor([num_here], device=queries.device)))
         if num_found < num_listed:
             warn_once(
@@ -171,30 +173,6 @@ class ListedTruth:
     def __len__(self) -> int:
         """Number of queries with lists."""
         return len(self.lists)
-
-
-def _pairs(given: object) -> Iterable[tuple[Any, Any]]:
-    if isinstance(given, Mapping):
-        return given.items()
-    if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
-        return enumerate(given)
-    raise TypeError(f"`ground_truth` must be {_FORMS}; got {type(given).__name__}.")
-
-
-def _named(number: object, given: object, protocol: Protocol) -> dict[str, Tensor]:
-    """The lists of a query by name, on the CPU, with the boxes and images beside them left out."""
-    _checks.integer("ground_truth", number)  # type: ignore[arg-type]
-    named = given if isinstance(given, Mapping) else {protocol.positive_lists[0]: given}
-    lists = {}
-    for name, values in named.items():
-        argument = f"ground_truth[{number}][{name!r}]"
-        if name in BESIDE_LISTS:
-            continue
-        _checks.array_like(argument, values)
-        (items,) = _arrays.as_tensors(values)
-        lists[name] = _checks.integer_labels(argument, items).long().cpu()
-        _checks.in_range(argument, lists[name], 0, 2**63 - 1)
-    return lists
 
 
 def _places(items: Int[Tensor, " items"], numbers: Int[Tensor, " gallery"], order: Int[Tensor, " gallery"]) -> Tensor:

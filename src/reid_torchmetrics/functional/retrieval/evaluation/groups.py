@@ -15,11 +15,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Nearest
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, LabelValues, Relevance, find_near, packed
 from reid_torchmetrics.functional.retrieval.scores import GroupScores
-from reid_torchmetrics.functional.world import World, all_reduce_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +75,14 @@ class Grouping:
         radius: float,
         ties: str,
     ) -> Relevance:
-        """The relevance by positions: groups are positives if their best member is within a radius of the query.
+        """The relevance by positions: kept groups are positives if their best member is within a radius of the query.
 
         Of equal best members the first decides where places break ties, any one where positives go first, else all.
         """
-        kept = self.kept(relevance)
-        start, length, members = find_near(query, gallery[kept.members], radius)
+        start, length, members = find_near(query, gallery[self.members], radius)
         # Only groups with some member within the radius are looked at, each once for a query.
         row, place = segments.runs(start, length)
-        group = segments.numbers(kept.sizes)[members[place]]
+        group = segments.numbers(self.sizes)[members[place]]
         row, group = torch.stack([row, group], dim=1).unique(dim=0).unbind(1)
         is_near, policy = torch.empty_like(row, dtype=torch.bool), TIE_POLICIES[ties]
         for inside, sizes, best in scores.all_best_members(row, group):
@@ -97,30 +95,3 @@ class Grouping:
                 is_near[inside] = segments.reduce(near.double(), "sum", sizes) >= needed
         length = row[is_near].bincount(minlength=len(query))
         return replace(relevance, order=group[is_near], run_start=segments.starts(length), run_length=length)
-
-    def with_best_members(
-        self,
-        listed: Nearest,
-        queries: Int[Tensor, " queries"],
-        relevance: Relevance,
-        scores: GroupScores,
-        places: Int[Tensor, " items"] | None,
-        world: World,
-    ) -> Nearest:
-        """Lists of groups with the places of their best members; costs another pass on the gallery."""
-        # The first positive is looked up with the list, as its last column; each process knows its own groups.
-        positions = torch.cat([listed.positions, listed.first_position[:, None]], dim=1)
-
-        def known_places() -> Tensor:
-            found, (row, column) = torch.zeros_like(positions), (positions >= 0).nonzero(as_tuple=True)
-            groups = positions[row, column]
-            groups = groups if relevance.kept is None else torch.searchsorted(relevance.kept, groups)
-            best = scores.best_members(queries[row], groups)
-            found[row, column] = best if places is None else places[best]
-            return found.flatten()
-
-        def work() -> Tensor:
-            return workers.run(known_places, scores.device, inside=scores.keeps_thread)
-
-        found = all_reduce_values(world, work).view(positions.shape)
-        return replace(listed, places=found[:, :-1], first_place=found[:, -1])

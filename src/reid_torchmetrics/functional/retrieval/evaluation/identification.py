@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Real
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures import mean_over_identities
 from reid_torchmetrics.functional.retrieval.verification import verify_pairs
 
-from .evaluate import evaluate, evaluate_scores
 from .rank_lists import RankLists
-from .results import RetrievalResults
 
 _JUST_MORE = 1e-8  # above all alarms, in the code that rounds the number of alarms
 
@@ -89,14 +87,23 @@ class Identification:
     Rates are float64, TPIR is NaN without mated queries and FPIR, and all that depends on it, without non-mated ones.
     An identity may have several gallery items: the best one counts. A query is also non-mated where a rule of the
     protocol drops all its positives. Scores must mean the same for every query.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics.functional.retrieval import evaluate
+        >>> query = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, -0.6]])  # the last is of identity 9, not in the gallery
+        >>> results = evaluate(query, torch.eye(2), torch.tensor([7, 3, 9]), torch.tensor([7, 3]))
+        >>> identification = results.identification()
+        >>> identification.tpir_at_fpir([0.0, 1.0]), identification.threshold_at_fpir(0.0, "nearest")
+        (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.8000, dtype=torch.float64))
     """
 
     best_score: Float[Tensor, " queries"]
-    """of the best candidate; minus infinity where there is none"""
+    """the score of the best candidate; minus infinity where there is none"""
     mate_score: Float[Tensor, " queries"]
-    """of the best positive; NaN for non-mated queries"""
+    """the score of the best positive; NaN for non-mated queries"""
     mate_rank: Int[Tensor, " queries"]
-    """of the best positive among all candidates, by the tie policy of the evaluation; 0 for non-mated queries"""
+    """the rank of the best positive among all candidates, by the evaluation's tie policy; 0 for non-mated queries"""
     query_identities: Int[Tensor, " queries"] | None = None
 
     @classmethod
@@ -211,63 +218,3 @@ def _num_at(scores: Tensor, thresholds: Tensor) -> Tensor:
     """How many scores are at least each threshold, float64; NaN for a threshold that is NaN."""
     below = torch.searchsorted(scores.double().sort().values, thresholds)
     return (len(scores) - below).double().masked_fill(thresholds.isnan(), torch.nan)
-
-
-def identify(
-    query: Float[Tensor, "queries dim"] | _checks.Array,
-    gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
-    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
-    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
-    **options: Any,
-) -> Identification:
-    """Identify queries in an open set: some have no item of their identity in the gallery.
-
-    Args:
-        query: embeddings of the queries.
-        gallery: embeddings of the gallery; None for leave-one-out.
-        query_identities: identities of the queries.
-        gallery_identities: identities of the gallery, each once or several times.
-        query_cameras: cameras of the queries.
-        gallery_cameras: cameras of the gallery.
-        options: what else `evaluate` takes: `protocol`, `similarity`, `ties`, `max_bytes`, ...
-
-    Raises:
-        TypeError: as `evaluate`.
-        ValueError: as `evaluate`, or a protocol that draws galleries.
-
-    Example:
-        >>> import torch
-        >>> from reid_torchmetrics.functional.retrieval import identify
-        >>> query = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, -0.6]])  # the last is of identity 9, not in the gallery
-        >>> found = identify(query, torch.eye(2), torch.tensor([7, 3, 9]), torch.tensor([7, 3]))
-        >>> found.tpir_at_fpir([0.0, 1.0]), found.threshold_at_fpir(0.0, "nearest")
-        (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.8000, dtype=torch.float64))
-    """
-    sides = query_identities, gallery_identities, query_cameras, gallery_cameras
-    return _identified(evaluate(query, gallery, *sides, **options))
-
-
-def identify_scores(
-    scores: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
-    query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
-    gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
-    **options: Any,
-) -> Identification:
-    """Identify by given scores, higher is closer, that mean the same for every query.
-
-    The other arguments, the result and the errors are as in `identify`; options are those of `evaluate_scores`, of
-    which `distances` may come in the place of `scores`: thresholds are then minus distances.
-    """
-    sides = query_identities, gallery_identities, query_cameras, gallery_cameras
-    return _identified(evaluate_scores(scores, *sides, **options))
-
-
-def _identified(results: RetrievalResults) -> Identification:
-    draw = results.protocol.draw
-    if draw is not None:
-        raise ValueError(f"`protocol` must draw no gallery in open-set identification; got {draw!r}.")
-    return Identification.from_rank_lists(results.nearest(1))

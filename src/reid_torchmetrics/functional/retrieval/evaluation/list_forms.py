@@ -8,7 +8,7 @@ mapping         of queries, ints or strings, to lists   the keys of the truth ar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -51,12 +51,10 @@ class Truth(NamedTuple):
     is_kept: Bool[Tensor, " gallery"] | None = None
     """False for gallery items that are junk for all queries; None where the gallery is not known"""
 
-
-class Flat(NamedTuple):
-    """The lists of all queries, end to end."""
-
-    lengths: Int[Tensor, " queries"]
-    items: Int[Tensor, " items"]
+    @property
+    def is_right(self) -> Bool[Tensor, " listed"]:
+        """Whether the item is a positive."""
+        return ~self.is_junk if self.grade is None else ~self.is_junk & (self.grade > 0)
 
 
 class ItemReader:
@@ -67,8 +65,8 @@ class ItemReader:
         self.names.default_factory = self.names.__len__
         self._kind = ""
 
-    def read(self, argument: str, lists: Tensor | list[Any]) -> Flat:
-        """Read the items of a matrix or of lists, of the kind that was read before.
+    def read(self, argument: str, lists: Tensor | list[Any]) -> tuple[Int[Tensor, " queries"], Int[Tensor, " items"]]:
+        """The lengths of lists, or of the rows of a matrix, and their items end to end, of one kind in all calls.
 
         Raises:
             TypeError: ints and strings, or other items.
@@ -91,30 +89,29 @@ class ItemReader:
         self._kind = kind or self._kind
         if len(items) and int(items.min()) < -1:
             raise ValueError(f"`{argument}` must hold items of at least 0, or -1 for nothing; got {int(items.min())}.")
-        return Flat(lengths, items)
+        return lengths, items
 
     def name(self, item: int) -> str:
         """An item as it was given."""
         return repr([*self.names][item]) if self.names else str(item)
 
 
-class Joined(NamedTuple):
-    """Lists and truth in one order."""
+class ListQueries(NamedTuple):
+    """The queries of lists: by their keys where the truth is a mapping, else by position."""
 
-    retrieved: Any
-    positives: Any
     keys: tuple[Any, ...] | None = None
-    """of the truth, where it is a mapping"""
-    places: tuple[int, ...] | None = None
-    """of the keys in the truth"""
+    numbers: tuple[int, ...] | None = None
+    """the numbers of the queries in the results: keys that are ints, else places in the truth"""
+    names: tuple[str, ...] | None = None
+    """the keys, where they are strings"""
 
-    def of_keys(self, argument: str, values: Any) -> Any:
-        """The values of the keys, where an argument is a mapping."""
+    def values_of(self, argument: str, values: Any) -> Any:
+        """The values of the queries in their order, where an argument is a mapping."""
         if not isinstance(values, Mapping):
             return values
-        for key in ("matrix",) if self.keys is None else self.keys:
-            if key not in values:
-                raise ValueError(f"`{argument}` must have the queries of `positives` as keys; got none for {key!r}.")
+        missing = ["matrix"] if self.keys is None else [key for key in self.keys if key not in values]
+        if missing:
+            raise ValueError(f"`{argument}` must have the queries of `positives` as keys; got none for {missing[0]!r}.")
         return [values[key] for key in self.keys or ()]
 
     def name(self, query: int) -> str:
@@ -122,8 +119,8 @@ class Joined(NamedTuple):
         return str(query) if self.keys is None else repr(self.keys[query])
 
 
-def join_keys(retrieved: Lists, positives: Lists, missing_queries: str, unknown_queries: str) -> Joined:
-    """Lists and truth in the order of the truth.
+def find_queries(retrieved: Lists, positives: Lists, missing_queries: str, unknown_queries: str) -> ListQueries:
+    """The queries of the truth, in its order; some without a list may be left out.
 
     Raises:
         TypeError: only one of both is a mapping, or keys that are neither all ints nor all strings.
@@ -133,23 +130,23 @@ def join_keys(retrieved: Lists, positives: Lists, missing_queries: str, unknown_
         if isinstance(retrieved, Mapping) or isinstance(positives, Mapping):
             came = " and ".join(type(each).__name__ for each in (retrieved, positives))
             raise TypeError(f"`retrieved` and `positives` must both be mappings of queries, or neither; got {came}.")
-        return Joined(retrieved, positives)
+        return ListQueries()
     unknown = [key for key in retrieved if key not in positives]
     if unknown and unknown_queries == "error":
         raise ValueError(f"`retrieved` must have no query that `positives` lacks; got {unknown[0]!r}.")
     kind, kind_of_unknown = (_kind_of("positives", "queries as keys", keys) for keys in (positives, unknown))
     if kind and kind_of_unknown not in ("", kind):
         raise TypeError(f"`retrieved` must have {kind} as keys, as `positives` has; got {kind_of_unknown}.")
-    kept = {key: place for place, key in enumerate(positives) if missing_queries == "neg" or key in retrieved}
-    rows = [retrieved.get(key, ()) for key in kept], [positives[key] for key in kept]
-    return Joined(*rows, tuple(kept), tuple(kept.values()))
+    places = {key: place for place, key in enumerate(positives) if missing_queries == "neg" or key in retrieved}
+    keys = tuple(places)
+    return ListQueries(keys, tuple(places.values()), keys or None) if kind == "strings" else ListQueries(keys, keys)
 
 
 def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> Int[Tensor, "queries longest"]:
     """The lists as a matrix with -1 behind each list, and one column at least."""
     rows = _rows("retrieved", retrieved)
     if not isinstance(rows, Tensor):
-        rows = _ranked(rows)
+        rows = _in_order(rows)
     if len(rows) != num_queries:
         raise ValueError(f"`retrieved` must hold one list for each of {num_queries} queries; got {len(rows)}.")
     lengths, items = reader.read("retrieved", rows)
@@ -161,37 +158,50 @@ def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> In
     return matrix
 
 
-def read_truth(joined: Joined, grades: Lists | None, protocol: Protocol, reader: ItemReader) -> tuple[Truth, int]:
-    """The listed pairs, and the number of queries.
+def read_truth(
+    positives: Lists, gains: Lists | None, protocol: Protocol, reader: ItemReader, name: Callable[[int], str]
+) -> tuple[Truth, int]:
+    """The listed pairs, and the number of queries; `name` is of a query, by its place.
 
     Raises:
         TypeError: items, grades or lists of another type.
         ValueError: lists that the protocol does not name, other numbers of grades, or bad grades.
     """
-    rows, junk, argument = _rows("positives", joined.positives), list[Any](), "gains"
-    if not isinstance(rows, Tensor) and any(isinstance(row, Mapping) for row in rows):
-        if grades is not None or not all(isinstance(row, Mapping) or not row for row in rows):
-            raise TypeError("`positives` must be mappings for all queries, without `gains`, or lists; got both.")
-        # Names of lists, or items with their grades.
-        if isinstance(next((value for row in rows if row for value in row.values()), 0), (*_ARRAYS, *_ROWS)):
-            check_list_names(rows, protocol, "positives", name=joined.name)
-            sides = protocol.positive_lists, protocol.junk_lists
-            rows, junk = ([[*_joined(row.get(name, ()) for name in names)] for row in rows] for names in sides)
-        else:
-            grades, argument = [[*row.values()] if row else [] for row in rows], "positives"
+    rows, junk, grades = _by_form(_rows("positives", positives), gains, protocol, name)
     lengths, items = reader.read("positives", rows)
     lengths_of_junk, items_of_junk = (each.to(items.device) for each in reader.read("positives", junk))
     item = torch.cat([items, items_of_junk])
     query = torch.cat([segments.numbers(lengths), segments.numbers(lengths_of_junk)])
-    grade = None if grades is None else _read_grades(argument, grades, lengths).to(item.device)
-    pairs = query, item, torch.arange(len(item), device=item.device) >= len(items), grade
-    listed = item >= 0
-    return Truth(*(None if values is None else values[listed] for values in pairs)), len(lengths)  # type: ignore[arg-type]
+    is_junk, listed = torch.arange(len(item), device=item.device) >= len(items), item >= 0
+    grade = None
+    if grades is not None:
+        argument = "positives" if gains is None else "gains"
+        grade = _read_grades(argument, grades, lengths).to(item.device)[listed]
+    return Truth(query[listed], item[listed], is_junk[listed], grade), len(lengths)
+
+
+def _by_form(
+    rows: Tensor | list[Any], gains: Lists | None, protocol: Protocol, name: Callable[[int], str]
+) -> tuple[Any, Any, Any]:
+    """Positives, junk and grades: of lists, of mappings of items to grades, or of mappings of names to lists."""
+    if isinstance(rows, Tensor) or not any(isinstance(row, Mapping) for row in rows):
+        return rows, [], gains
+    if gains is not None or not all(isinstance(row, Mapping) or not row for row in rows):
+        raise TypeError("`positives` must be mappings for all queries, without `gains`, or lists; got both.")
+    # What the first mapping holds, all hold.
+    if not isinstance(next((value for row in rows if row for value in row.values()), 0), (*_ARRAYS, *_ROWS)):
+        return rows, [], [[*row.values()] if row else [] for row in rows]
+    check_list_names(rows, protocol, "positives", name=name)
+    positives, junk = (
+        [[item for each in names for item in _as_list(row.get(each, ()))] for row in rows]
+        for names in (protocol.positive_lists, protocol.junk_lists)
+    )
+    return positives, junk, None
 
 
 def _rows(argument: str, lists: Any) -> Tensor | list[Any]:
     """A matrix of ints, or a collection of Python's values for each query."""
-    (given,) = _arrays.as_tensors(lists) if isinstance(lists, (np.ndarray, Tensor)) else (lists,)
+    (given,) = _arrays.as_tensors(lists) if isinstance(lists, _ARRAYS) else (lists,)
     if isinstance(given, Tensor):
         if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
             raise TypeError(f"`{argument}` must hold items that are all ints, or all strings; got {given.dtype}.")
@@ -200,54 +210,48 @@ def _rows(argument: str, lists: Any) -> Tensor | list[Any]:
         return given
     if not isinstance(given, (np.ndarray, list, tuple)):
         raise TypeError(f"`{argument}` must be a matrix, lists or a mapping of queries; got {type(lists).__name__}.")
-    rows = [row.tolist() if isinstance(row, _ARRAYS) else row for row in given]
-    for row in rows:
-        if not isinstance(row, _ROWS):
-            raise TypeError(f"`{argument}` must hold one list for each query; got {type(row).__name__}.")
+    rows = [_as_list(row) for row in given]
+    _check_kinds(rows, _ROWS, f"`{argument}` must hold one list for each query")
     return rows
 
 
-def _joined(lists: Any) -> chain[Any]:
-    return chain.from_iterable(values.tolist() if isinstance(values, _ARRAYS) else values for values in lists)
+def _as_list(values: Any) -> Any:
+    return values.tolist() if isinstance(values, _ARRAYS) else values
 
 
-def _ranked(rows: list[Any]) -> list[Any]:
-    """Lists, and the items of runs by falling score, then by the falling item as a string."""
-    for row in rows:
-        if not isinstance(row, (list, tuple, Mapping)):
-            raise TypeError(f"`retrieved` must hold lists, which have an order; got {type(row).__name__}.")
-    scores = _read_scores([row for row in rows if isinstance(row, Mapping)])
-    rising = np.sort(scores, axis=1)
-    are_tied = (rising[:, 1:] == rising[:, :-1]).any(1).tolist()
-    runs = (place for place, row in enumerate(rows) if isinstance(row, Mapping))
-    ordered = [*rows]
-    for place, any_tied, of_run in zip(runs, are_tied, scores, strict=True):
-        ordered[place] = _by_score(rows[place], any_tied, of_run)
+def _check_kinds(values: Iterable[Any], kinds: tuple[type, ...], rule: str) -> None:
+    for kind in dict.fromkeys(map(type, values)):
+        if not issubclass(kind, kinds):
+            raise TypeError(f"{rule}; got {kind.__name__}.")
+
+
+def _in_order(rows: list[Any]) -> list[Any]:
+    """Lists as they are, and the items of runs by falling score, then by the falling item as a string."""
+    _check_kinds(rows, (list, tuple, Mapping), "`retrieved` must hold lists, which have an order")
+    places = [place for place, row in enumerate(rows) if isinstance(row, Mapping)]
+    runs, ordered = [rows[place] for place in places], [*rows]
+    given = _as_floats("retrieved", "scores", [*chain.from_iterable(run.values() for run in runs)])
+    ends = np.cumsum([len(run) for run in runs], dtype=np.int64)
+    for place in np.isnan(given).nonzero()[0][:1]:
+        came = [*runs[int(np.searchsorted(ends, place, "right"))].values()][:5]
+        raise ValueError(f"`retrieved` must have scores that can be ordered; got {came}.")
+    with np.errstate(over="ignore"):  # trec_eval 9 has float32, infinite where it overflows
+        scores = np.split(given.astype(np.float32), ends)[:-1]
+    for place, run, of_run in zip(places, runs, scores, strict=True):
+        ordered[place] = _by_score([*run], of_run)
     return ordered
 
 
-def _by_score(run: Mapping[Any, Any], any_tied: bool, scores: NDArray[np.float32]) -> list[Any]:
-    if not any_tied:  # the scores that were given have the same order, and are found faster
-        return sorted(run, key=run.__getitem__, reverse=True)
-    of_items = dict(zip(run, scores.tolist(), strict=False))
-    return sorted(sorted(run, key=str, reverse=True), key=of_items.__getitem__, reverse=True)
-
-
-def _read_scores(runs: list[Mapping[Any, Any]]) -> NDArray[np.float32]:
-    """Scores in float32, as trec_eval 9 holds them, infinite where it overflows; NaN behind each run."""
-    lengths = np.array([len(run) for run in runs], dtype=np.int64)
-    given = _as_floats("retrieved", "scores", [*chain.from_iterable(run.values() for run in runs)])
-    if np.isnan(given).any():
-        run = runs[int(np.searchsorted(lengths.cumsum(), np.isnan(given).argmax(), "right"))]
-        raise ValueError(f"`retrieved` must have scores that can be ordered; got {[*run.values()][:5]}.")
-    scores = np.full((len(runs), max(lengths, default=0)), np.nan, dtype=np.float32)
-    with np.errstate(over="ignore"):
-        scores[np.arange(scores.shape[1]) < lengths[:, None]] = given
-    return scores
+def _by_score(items: list[Any], scores: NDArray[np.float32]) -> list[Any]:
+    order = np.argsort(-scores, kind="stable")
+    if (scores[order[1:]] == scores[order[:-1]]).any():
+        by_name = np.array(sorted(range(len(items)), key=lambda place: str(items[place]), reverse=True))
+        order = by_name[np.argsort(-scores[by_name], kind="stable")]
+    return [items[place] for place in order.tolist()]
 
 
 def _read_grades(argument: str, grades: Any, lengths: Int[Tensor, " queries"]) -> Float[Tensor, " items"]:
-    rows = [row.tolist() if isinstance(row, _ARRAYS) else row for row in grades]
+    rows = [_as_list(row) for row in grades]
     if [len(row) for row in rows] != lengths.tolist():
         raise ValueError(f"`{argument}` must have a grade for each item of `positives`; got lists of other lengths.")
     values = _as_floats(argument, "grades", [*chain.from_iterable(rows)])
@@ -258,9 +262,7 @@ def _read_grades(argument: str, grades: Any, lengths: Int[Tensor, " queries"]) -
 
 def _as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.float64]:
     """Numbers as float64."""
-    for kind in {*map(type, values)}:
-        if not issubclass(kind, (int, float, np.integer, np.floating)):
-            raise TypeError(f"`{argument}` must have {what} that are numbers; got {kind.__name__}.")
+    _check_kinds(values, (int, float, np.integer, np.floating), f"`{argument}` must have {what} that are numbers")
     try:
         return np.fromiter(values, np.float64, len(values))
     except OverflowError as error:

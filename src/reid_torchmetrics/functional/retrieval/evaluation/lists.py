@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
@@ -23,17 +23,8 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance, number_names
 
-from .list_forms import (
-    MISSING_QUERIES,
-    UNKNOWN_QUERIES,
-    ItemReader,
-    Joined,
-    Lists,
-    Truth,
-    join_keys,
-    read_retrieved,
-    read_truth,
-)
+from . import list_forms
+from .list_forms import ItemReader, ListQueries, Lists, Truth
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .queries import check_own_places
@@ -42,6 +33,8 @@ from .ranking import Ranking
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
 
+Entries: TypeAlias = Int[Tensor, "queries longest"]
+"""A number for each entry of the lists"""
 _ENTRIES_AT_A_TIME = 1 << 18  # of lists, looked up in one go: what that needs stays in the cache
 
 
@@ -99,40 +92,46 @@ def evaluate_lists(
         ValueError: other numbers of lists, queries that the truth lacks, items outside of the gallery or listed twice
             in the truth, scores that are NaN, grades that are not finite, options that do not fit.
     """
-    _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
-    _checks.one_of("unknown_queries", unknown_queries, UNKNOWN_QUERIES)
+    _checks.one_of("missing_queries", missing_queries, list_forms.MISSING_QUERIES)
+    _checks.one_of("unknown_queries", unknown_queries, list_forms.UNKNOWN_QUERIES)
     chosen = find_protocol(protocol).changed(options)
     if chosen.draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
     labels = {"query_identities": query_identities, "gallery_identities": gallery_identities, "self_index": self_index}
     _check_beside(positives, labels, {"gains": gains, "num_positives": num_positives})
-    reader, query, gallery, retrieved = ItemReader(), None, None, _arrays.at_work(retrieved)
+    reader, queries, query, gallery, retrieved = ItemReader(), ListQueries(), None, None, _arrays.at_work(retrieved)
     if positives is None:
         # Items are positions in the gallery.
-        joined, device = Joined(retrieved, None), getattr(retrieved, "device", None)
         labels = number_names(labels, chosen.relevance_options)
-        query, gallery, self_index = _arrays.as_tensors(*labels.values(), device=device)
+        query, gallery, self_index = _arrays.as_tensors(*labels.values(), device=getattr(retrieved, "device", None))
         query = _checks.whole_labels("query_identities", query)
         gallery = _checks.whole_labels("gallery_identities", gallery)
         if chosen.needs_groups:
             raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
-        items = read_retrieved(retrieved, reader, len(query))
+        items = list_forms.read_retrieved(retrieved, reader, len(query))
         truth = _truth_by_identities(items, query, gallery, self_index, chosen)
     else:
-        # Where the truth is a mapping, its keys are the queries.
-        joined = join_keys(retrieved, positives, missing_queries, unknown_queries)
-        truth, num_queries = read_truth(joined, joined.of_keys("gains", gains), chosen, reader)
-        items = read_retrieved(joined.retrieved, reader, num_queries)
+        # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
+        queries = list_forms.find_queries(retrieved, positives, missing_queries, unknown_queries)
+        gains = queries.values_of("gains", gains)
+        positives = queries.values_of("positives", positives)
+        truth, num_queries = list_forms.read_truth(positives, gains, chosen, reader, queries.name)
+        if isinstance(retrieved, Mapping):
+            retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
+        items = list_forms.read_retrieved(retrieved, reader, num_queries)
         truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
-    items, place = _without_junk(items, truth, joined, reader)
-    ranks, is_positive = _rank(items, place, truth, joined, num_positives)
-    # Queries go by their keys: ints are numbers, strings have a place.
-    names = joined.keys if joined.keys and isinstance(joined.keys[0], str) else None
-    index = torch.tensor((names and joined.places) or joined.keys or range(len(items)), dtype=torch.int64, device="cpu")
+    items, place = _without_junk(items, truth, _find_pairs(items, truth, queries, reader))
+    listed = torch.bincount(truth.query[truth.is_right], minlength=len(items))
+    if num_positives is not None:
+        listed = _declared(queries, queries.values_of("num_positives", num_positives), listed, truth)
+    ranks, is_positive = _rank(items, place, truth, listed)
+    index = torch.tensor(
+        range(len(items)) if queries.numbers is None else queries.numbers, dtype=torch.int64, device="cpu"
+    )
     lists = list_items(items, is_positive, index.to(items.device), query, gallery)
     setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True)
     results = summarize_lists(ranks, lists, chosen, setup, max_rank=max_rank)
-    return replace(results, query_names=names, item_names=tuple(reader.names) or None)
+    return replace(results, query_names=queries.names, item_names=tuple(reader.names) or None)
 
 
 def list_items(
@@ -189,7 +188,7 @@ def _check_beside(positives: object, labels: Mapping[str, object], of_lists: Map
 
 
 def _truth_by_identities(
-    items: Tensor, query: Tensor, gallery: Tensor, self_index: Tensor | None, protocol: Protocol
+    items: Entries, query: Tensor, gallery: Tensor, self_index: Tensor | None, protocol: Protocol
 ) -> Truth:
     """The pairs of one identity, the query itself as junk."""
     protocol.check_relevance((), lists=False)
@@ -205,11 +204,8 @@ def _truth_by_identities(
     return Truth(of, item, torch.zeros_like(item, dtype=torch.bool) if own is None else item == own[of], None, is_kept)
 
 
-def _without_junk(
-    items: Int[Tensor, "queries longest"], truth: Truth, joined: Joined, reader: ItemReader
-) -> tuple[Tensor, Tensor]:
+def _without_junk(items: Entries, truth: Truth, place: Entries) -> tuple[Entries, Entries]:
     """The lists with their candidates moved together, and for every entry its pair of the truth, -1 for none."""
-    place = _find_pairs(items, truth, joined, reader)
     junk = torch.zeros_like(place, dtype=torch.bool)
     if bool(truth.is_junk.any()):
         junk |= truth.is_junk[place.clamp(min=0)] & (place >= 0)
@@ -222,9 +218,7 @@ def _without_junk(
     return items.gather(1, order).masked_fill(is_gone, -1), place.gather(1, order).masked_fill(is_gone, -1)
 
 
-def _find_pairs(
-    items: Int[Tensor, "queries longest"], truth: Truth, joined: Joined, reader: ItemReader
-) -> Int[Tensor, "queries longest"]:
+def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader) -> Entries:
     """For every entry of the lists its pair of the truth, -1 for none."""
     found = torch.full_like(items, -1)
     if not len(truth.item):
@@ -238,7 +232,7 @@ def _find_pairs(
     keys, order = (truth.query * span + item).sort()
     if bool((twice := keys[1:] == keys[:-1]).any()):
         pair = order[int(twice.nonzero()[0, 0])]
-        came = f"item {reader.name(int(truth.item[pair]))} twice for query {joined.name(int(truth.query[pair]))}"
+        came = f"item {reader.name(int(truth.item[pair]))} twice for query {queries.name(int(truth.query[pair]))}"
         raise ValueError(f"`positives` must list an item once for a query; got {came}.")
     for rows in segments.ranges(len(items), max(1, _ENTRIES_AT_A_TIME // items.shape[1])):
         block = items[rows]
@@ -249,48 +243,36 @@ def _find_pairs(
     return found
 
 
-def _rank(
-    items: Int[Tensor, "queries longest"],
-    place: Int[Tensor, "queries longest"],
-    truth: Truth,
-    joined: Joined,
-    num_positives: Any,
-) -> tuple[PositiveRanks, Bool[Tensor, "queries longest"]]:
+def _rank(items: Entries, place: Entries, truth: Truth, num_positives: Tensor) -> tuple[PositiveRanks, Tensor]:
     """The ranks of positives, and where they are in the lists."""
     # Where a pair comes first in its list, which is as long as the matrix is wide; behind it if it never comes.
     num_queries, longest = items.shape
     query, column = (place >= 0).nonzero(as_tuple=True)
     first = torch.full_like(truth.item, longest)
     first.scatter_reduce_(0, place[query, column], column, "amin")
-    is_right = ~truth.is_junk if truth.grade is None else ~truth.is_junk & (truth.grade > 0)
 
     def at(pairs: Tensor) -> Bool[Tensor, "queries longest"]:
         marks = torch.zeros_like(items, dtype=torch.bool)
         marks[truth.query[pairs], first[pairs]] = True
         return marks
 
-    is_positive = at(is_right & (first < longest))
-    num_hits, listed = is_positive.sum(1), torch.bincount(truth.query[is_right], minlength=num_queries)
+    is_positive = at(truth.is_right & (first < longest))
     lengths = ((items >= 0) * torch.arange(1, longest + 1, device=items.device)).amax(1)
     judged = None
     if truth.grade is not None:
         # In the order of ranks: by query, then by first place.
-        chosen = is_right.nonzero()[:, 0]
+        chosen = truth.is_right.nonzero()[:, 0]
         chosen = chosen[(truth.query[chosen] * (longest + 1) + first[chosen]).argsort(stable=True)]
         is_negative = ~truth.is_junk & (truth.grade == 0)
         before = at(is_negative & (first < longest)).cumsum(1)
         before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
         judged = Judgments(truth.grade[chosen], before, torch.bincount(truth.query[is_negative], minlength=num_queries))
-    if num_positives is not None:
-        listed = _declared(joined, num_positives, listed, truth)
-    return ranks_of_hits(is_positive.nonzero()[:, 1] + 1, num_hits, listed, lengths, judged), is_positive
+    rank = is_positive.nonzero()[:, 1] + 1
+    return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judged), is_positive
 
 
-def _declared(
-    joined: Joined, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth
-) -> Int[Tensor, " queries"]:
+def _declared(queries: ListQueries, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth) -> Tensor:
     """Declared numbers of positives, at least as many as are listed."""
-    num_positives = joined.of_keys("num_positives", num_positives)
     if truth.grade is not None:
         raise ValueError("`num_positives` must come with positives that have no grades; got grades.")
     if isinstance(num_positives, int):
@@ -298,6 +280,6 @@ def _declared(
         num_positives = torch.full_like(listed, num_positives)
     declared = _checks.integer_labels("num_positives", num_positives, len(listed)).long().to(listed.device)
     for query in (declared < listed).nonzero()[:1, 0].tolist():
-        came = f"{int(declared[query])} for query {joined.name(query)}, which has {int(listed[query])}"
+        came = f"{int(declared[query])} for query {queries.name(query)}, which has {int(listed[query])}"
         raise ValueError(f"`num_positives` must count the positives that are listed, too; got {came}.")
     return declared

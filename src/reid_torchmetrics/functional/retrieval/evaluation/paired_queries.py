@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import NamedTuple
 
 import torch
@@ -9,14 +10,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from .protocol import PROTOCOL_FIELDS
+from .ranking_options import Setup
 from .results import RetrievalResults
 
-# Names, sources and what is reported may differ where the conventions are the same.
-_PROTOCOL_FIELDS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
-# Similarity and re-ranking are part of a model.
-_SETUP_FIELDS = (
-    *("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query", "cut"),
-    *("groups", "exchanged"),
+# Names, sources, and what is reported, may differ where the conventions are the same. Similarity and re-ranking are
+# part of a model.
+_CONVENTIONS = (
+    *(("protocol", name) for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports")),
+    *(("setup", each.name) for each in fields(Setup) if each.name not in ("similarity", "rerank")),
 )
 _OF_QUERIES = ("query_identities", "query_cameras")
 _OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
@@ -26,7 +27,7 @@ class PairedResults(NamedTuple):
     """The numbers of two results for the same queries, in the order of the first, on the CPU."""
 
     values: dict[str, tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]]
-    """of the numbers that both report; NaN for the same queries in both, unless one is NaN throughout"""
+    """what both report; NaN for the same queries in both, unless one is NaN throughout"""
     first_rank: tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
     query_index: Int[Tensor, " queries"]
 
@@ -54,9 +55,11 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> Pa
         _check_same(name, getattr(a, name), getattr(b, name), order, names)
     # The same queries have a value in both: only the scores may differ, not relevance.
     values = {name: (a.values[name].cpu(), b.values[name].cpu()[order]) for name in reported}
-    if is_ranked:
-        for name, of_both in values.items():
-            _check_valid(name, *of_both, names)
+    for name, (one, other) in values.items() if is_ranked else ():
+        for query in (one.isnan() != other.isnan()).nonzero()[:1, 0].tolist():
+            came = f"{float(other[query])} and not {float(one[query])} for query {query}"
+            rule = f"must have a value of {name!r} for the same queries as `{names[0]}`"
+            raise ValueError(f"`{names[1]}` {rule}; got {came}.")
     return PairedResults(values, (a.first_rank.cpu(), b.first_rank.cpu()[order]), query_index)
 
 
@@ -64,14 +67,11 @@ def _check_conventions(a: RetrievalResults, b: RetrievalResults, models: tuple[s
     # A name that says what was changed, "market1501 with ...", is compared by its fields.
     our_name, their_name = (results.protocol.name.partition(" with ")[0] for results in (a, b))
     other = "" if our_name == their_name else f"protocol {their_name!r} and not {our_name!r}, such as "
-    for part, names in (("protocol", _PROTOCOL_FIELDS), ("setup", _SETUP_FIELDS)):
-        for name in names:
-            ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
-            if ours != theirs:
-                raise ValueError(
-                    f"`{models[1]}` must be evaluated as `{models[0]}` was; got {other}{name}={theirs!r} and not"
-                    f" {ours!r}."
-                )
+    for part, name in _CONVENTIONS:
+        ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
+        if ours != theirs:
+            came = f"{other}{name}={theirs!r} and not {ours!r}"
+            raise ValueError(f"`{models[1]}` must be evaluated as `{models[0]}` was; got {came}.")
 
 
 def _order(ours: Int[Tensor, " ours"], theirs: Int[Tensor, " theirs"], names: tuple[str, str]) -> Int[Tensor, " ours"]:
@@ -96,14 +96,4 @@ def _check_same(name: str, ours: Tensor | None, theirs: Tensor | None, order: Te
         raise ValueError(
             f"`{models[1]}` must have the `{name}` of `{models[0]}`; got {theirs[query].item()} and not"
             f" {ours[query].item()} for query {query}."
-        )
-
-
-def _check_valid(
-    name: str, ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"], models: tuple[str, str]
-) -> None:
-    for query in (ours.isnan() != theirs.isnan()).nonzero()[:1, 0].tolist():
-        raise ValueError(
-            f"`{models[1]}` must have a value of {name!r} for the same queries as `{models[0]}`; got"
-            f" {float(theirs[query])} and not {float(ours[query])} for query {query}."
         )

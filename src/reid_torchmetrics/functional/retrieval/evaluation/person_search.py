@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics._warnings import warn
@@ -22,6 +23,7 @@ from reid_torchmetrics.functional.box_units import LEAST_BOXES, are_shares, are_
 from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import number_names
 
+from .groups import Grouping
 from .lists import list_items, summarize_lists
 from .protocol import Protocol
 from .protocols import find_protocol
@@ -29,7 +31,6 @@ from .ranking_options import Setup
 from .results import RetrievalResults
 
 _SCORES_AT_A_TIME = 1 << 22
-_CAMERAS = ("keep", "all")
 
 
 @torch.no_grad()
@@ -89,18 +90,13 @@ def person_search(
     """
     chosen = find_protocol(protocol).changed(options)
     _checks.one_of("similarity", similarity, ("cosine", "dot"))
-    _checks.one_of("same_camera", chosen.same_camera, _CAMERAS)
+    _checks.one_of("same_camera", chosen.same_camera, ("keep", "all"))
     _checks.positive_int("max_rank", max_rank)
     if listed_twice and galleries is None:
         raise ValueError("`listed_twice` must come with `galleries`; got none.")
     # Everything is checked, and goes to one device.
-    embeddings = _checks.embeddings("embeddings", embeddings)
-    query, device = _checks.embeddings("query_embeddings", query_embeddings), embeddings.device
-    dtype = torch.promote_types(query.dtype, embeddings.dtype)
-    query, embeddings = query.to(device, dtype), embeddings.to(dtype)
-    _checks.same_dimension("query_embeddings", query.shape[1], "embeddings", embeddings.shape[1])
-    if similarity == "cosine":
-        query, embeddings = (torch.nn.functional.normalize(each, dim=1) for each in (query, embeddings))
+    query, embeddings = _comparable(query_embeddings, embeddings, similarity)
+    device = embeddings.device
     boxes, true_boxes = _checked_boxes("boxes", boxes, device), _checked_boxes("true_boxes", true_boxes, device)
     _checks.length("boxes", len(boxes), len(embeddings))
 
@@ -118,20 +114,31 @@ def person_search(
     if chosen.same_camera == "all":
         cameras = labels("query_cameras", query_cameras, len(query)), labels("image_cameras", image_cameras)
         _checks.in_range("images", torch.cat([images, true_images]), 0, len(cameras[1]))
-    scene = _Scene(
-        labels("query_images", query_images, len(query)),
-        labels("query_identities", identities["query_identities"], len(query)),
-        images,
-        true_images,
-        labels("true_identities", identities["true_identities"], len(true_boxes)),
-        *_overlapping(boxes, images, true_boxes, true_images),
-        galleries,
-        cameras,
-    )
+    query_images = labels("query_images", query_images, len(query))
+    query_identities = labels("query_identities", identities["query_identities"], len(query))
+    true_identities = labels("true_identities", identities["true_identities"], len(true_boxes))
+    # Of one person in one image the first box counts.
+    _, appearance = torch.stack([true_identities, true_images], dim=1).unique(dim=0, return_inverse=True)
+    first = Grouping.of(appearance).first
+    true_boxes, true_images, true_identities = true_boxes[first], true_images[first], true_identities[first]
+    pairs = _overlapping(boxes, images, true_boxes, true_images)
+    sides = query_images, query_identities, images, true_images, true_identities
+    scene = _Scene(*sides, *pairs, galleries, cameras)
     found = scene.search_all(query, embeddings, max_rank, twice=listed_twice)
-    return _results(
-        found, scene.query_identities, chosen, Setup("pessimistic", similarity, lists=True, cut=True), max_rank
-    )
+    setup = Setup("pessimistic", similarity, lists=True, cut=True)
+    return _results(found, query_identities, chosen, setup, max_rank)
+
+
+def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Tensor, Tensor]:
+    """Embeddings of queries and boxes with the similarity of their products, on the device of the boxes."""
+    embeddings = _checks.embeddings("embeddings", embeddings)
+    query = _checks.embeddings("query_embeddings", query)
+    dtype = torch.promote_types(query.dtype, embeddings.dtype)
+    query, embeddings = query.to(embeddings.device, dtype), embeddings.to(dtype)
+    _checks.same_dimension("query_embeddings", query.shape[1], "embeddings", embeddings.shape[1])
+    if similarity == "cosine":
+        query, embeddings = (torch.nn.functional.normalize(each, dim=1) for each in (query, embeddings))
+    return query, embeddings
 
 
 def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[Tensor, "boxes 4"]:
@@ -158,7 +165,7 @@ class _Found(NamedTuple):
     num_persons: int
     num_boxes: int
     rank: Int[Tensor, " right"]
-    """of the right boxes, ascending"""
+    """the ranks of the right boxes, ascending"""
     first: Int[Tensor, " one"]
     """the first right box, if there is one"""
     first_score: Float[Tensor, " one"]
@@ -176,11 +183,11 @@ class _Scene(NamedTuple):
     true_images: Int[Tensor, " persons"]
     true_identities: Int[Tensor, " persons"]
     person: Int[Tensor, " pairs"]
-    """of the pairs of a true box and a detected one that overlap enough"""
+    """the true box of each pair of a true and a detected box that overlap enough"""
     box: Int[Tensor, " pairs"]
     galleries: Sequence[Tensor] | None
     cameras: tuple[Tensor, Tensor] | None
-    """of queries and of images"""
+    """the cameras of queries and of images"""
 
     def is_searched(self, query: int, images: Int[Tensor, " any"]) -> Bool[Tensor, " any"]:
         """Whether images are searched for a query."""
@@ -205,16 +212,14 @@ class _Scene(NamedTuple):
 
     def search(self, query: int, scores: Float[Tensor, " boxes"], k: int, *, twice: bool) -> _Found:
         """Rank the boxes for a query, and list the first k."""
-        # The person's true boxes, the first of each image, and the most similar box that overlaps each enough.
+        # The true boxes of the person, and of each the most similar box that overlaps it enough; of equals the last.
         is_person = (self.true_identities == self.query_identities[query]) & self.is_searched(query, self.true_images)
-        rows = is_person.nonzero()[:, 0].flip(0)
-        persons = {*dict(zip(self.true_images[rows].tolist(), rows.tolist(), strict=True)).values()}
-        pairs = torch.isin(self.person, rows.new_tensor([*persons])).nonzero()[:, 0]
-        pairs = pairs[scores[self.box[pairs]].argsort(stable=True)]
-        right = [*dict(zip(self.person[pairs].tolist(), self.box[pairs].tolist(), strict=True)).values()]
+        pairs = is_person[self.person].nonzero()[:, 0].flip(0)
+        pairs = pairs[scores[self.box[pairs]].argsort(descending=True, stable=True)]
+        right = self.box[pairs[Grouping.of(self.person[pairs]).first]]
         # All boxes that are searched; a second time all boxes, as wrong ones.
         box = self.is_searched(query, self.images).nonzero()[:, 0]
-        is_right = torch.isin(box, box.new_tensor(right))
+        is_right = torch.isin(box, right)
         if twice:
             again = (self.images != self.query_images[query]).nonzero()[:, 0]
             box, is_right = torch.cat([box, again]), torch.cat([is_right, torch.zeros_like(again, dtype=torch.bool)])
@@ -228,7 +233,7 @@ class _Scene(NamedTuple):
         best = best[is_right[best].byte().argsort(stable=True)]
         best = best[scores[best].argsort(descending=True, stable=True)]
         listed = box[best], scores[best], is_right[best]
-        return _Found(len(persons), len(box), rank, box[is_right][order][:1], falling[:1], *listed)
+        return _Found(int(is_person.sum()), len(box), rank, box[is_right][order][:1], falling[:1], *listed)
 
 
 def _results(
@@ -237,15 +242,15 @@ def _results(
     index = torch.arange(len(found), device=identities.device)
 
     def stacked(name: str, length: int, padding: float) -> Tensor:
-        rows = [getattr(each, name)[:length] for each in found]
-        rows = [torch.nn.functional.pad(row, (0, length - len(row)), value=padding) for row in rows]
-        return torch.stack(rows) if rows else index.view(0, length)
+        rows = [getattr(each, name) for each in found]
+        longest = torch.full((length,), padding, device=index.device)  # a row of its own, to be as wide
+        return pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]
 
     numbers = [(len(each.rank), each.num_persons, each.num_boxes) for each in found]
     hits, persons, boxes = torch.tensor(numbers, dtype=torch.int64, device=index.device).view(-1, 3).unbind(1)
     ranks = ranks_of_hits(torch.cat([index[:0], *(each.rank for each in found)]), hits, persons, boxes)
     shown = stacked("boxes", max_rank, -1), stacked("is_right", max_rank, 0).bool()
-    lists = list_items(*shown, index, identities, scores=stacked("scores", max_rank, 0))
+    lists = list_items(*shown, index, identities, scores=stacked("scores", max_rank, 0.0))
     first = {"rank": ("rank", 0), "index": ("first", -1), "score": ("first_score", torch.nan)}
     firsts = {f"first_positive_{name}": stacked(of, 1, padding)[:, 0] for name, (of, padding) in first.items()}
     return summarize_lists(ranks, replace(lists, **firsts), protocol, setup, max_rank=max_rank)

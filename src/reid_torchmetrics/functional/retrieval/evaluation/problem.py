@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -169,17 +170,11 @@ class Labels:
         labels = {name: value for name, value in zip(given, values, strict=True) if value is not None}
         for argument in labels if others["ground_truth"] is not None else ():
             raise ValueError(f"`ground_truth` must come without labels; got `{argument}` too.")
-        sides: list[dict[str, Tensor]] = [{}, {}]
-        for labels_of_side, side in zip(sides, SIDES, strict=True):
-            for name in (name for name in DECIDING if f"{side}_{name}" in labels):
-                labels_of_side[name] = LABELS[name].check(f"{side}_{name}", labels[f"{side}_{name}"])
+        sides: list[dict[str, Tensor]] = []
+        for side in SIDES:
+            arguments = {name: f"{side}_{name}" for name in DECIDING if f"{side}_{name}" in labels}
+            sides.append({name: LABELS[name].check(each, labels[each]) for name, each in arguments.items()})
         return cls(sides[0], sides[1], self_index=self_index, **others)
-
-    @property
-    def by_side(self) -> dict[str, Any]:
-        """All labels that are given, by names such as `query_cameras`."""
-        sides = zip(SIDES, (self.query, self.gallery), strict=True)
-        return {f"{side}_{name}": values for side, labels in sides for name, values in labels.items()}
 
     def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
@@ -190,8 +185,10 @@ class Labels:
             listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
             shown: Any = {f"query_{name}": self.query[name] for name in ("identities", "cameras") if name in self.query}
             return replace(listed.to(source.device), junk_pairs=self.junk_pairs, **shown)
+        sides = zip(SIDES, (self.query, self.gallery), strict=True)
+        given: dict[str, Any] = {f"{side}_{name}": labels[name] for side, labels in sides for name in labels}
         options = {"junk_pairs": self.junk_pairs, "self_index": self.self_index, **protocol.relevance_options}
-        return find_relevance(**self.by_side, **options)
+        return find_relevance(**given, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,14 +198,14 @@ class RetrievalProblem:
     source: Embeddings | Matrix
     labels: Labels
     places: Int[Tensor, " gallery"] | None = None
-    """of the gallery items in the whole gallery, ascending: their numbers in the data set, else their positions; None
-    if they are the whole gallery, or if nothing asks for places"""
+    """places of the gallery items in the whole gallery, ascending: numbers in the data set, else positions; None if
+    they are the whole gallery, or if nothing asks for places"""
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set, where they are known"""
     groups: Grouping | None = None
-    """of the gallery items, where they are ranked in the place of these, and have the labels of the gallery"""
+    """groups of gallery items; they are ranked in the place of the items, and the labels of the gallery are theirs"""
     member_positions: Float[Tensor, "gallery axes"] | None = None
-    """of the gallery items, where relevance is by the position of a group's best member"""
+    """positions of the gallery items, where that of a group's best member decides relevance"""
 
     @property
     def numbers_of_queries(self) -> Int[Tensor, " queries"]:
@@ -238,10 +235,9 @@ class RetrievalProblem:
             return self
         of_items = {name: getattr(self.labels, name) for name in ("junk_pairs", "self_index", "ground_truth")}
         of_items |= {"rerank": self.source.rerank, "draw": protocol.draw}
-        came = [f"`{name}`" for name, value in of_items.items() if value is not None]
-        if came:
+        for came in (name for name, value in of_items.items() if value is not None):
             names = ", ".join(f"`{name}`" for name in of_items)
-            raise ValueError(f"`{argument}` must come without {names}, which act on items; got {came[0]}.")
+            raise ValueError(f"`{argument}` must come without {names}, which act on items; got `{came}`.")
         for name, values in labels.items():
             labels[name] = LABELS[name].check(f"{prefix}{name}", values, self.source.shape[1], self.source.device)
         given = labels.pop("groups").long()
@@ -262,15 +258,13 @@ class RetrievalProblem:
         if self.groups is None:
             return self.source.scores(relevance, world), relevance
         _checks.length(self.source.argument, self.source.shape[0], relevance.num_queries)
-        kept = self.groups.kept(relevance)
+        kept, positions, radius = self.groups.kept(relevance), self.member_positions, protocol.radius
         scores = GroupScores(self.source.scores_of(kept.members, world), kept.members, kept.sizes)
-        return scores, world.guarded(lambda: self._by_best_members(protocol, relevance, scores, ties))
-
-    def _by_best_members(self, protocol: Protocol, relevance: Relevance, scores: GroupScores, ties: str) -> Relevance:
-        if self.groups is None or self.member_positions is None or protocol.radius is None:
-            return relevance
-        positions = LABELS["positions"].check("query_positions", self.labels.query["positions"])
-        return self.groups.find_near(relevance, scores, positions, self.member_positions, protocol.radius, ties)
+        if positions is None or radius is None:
+            return scores, relevance
+        query = LABELS["positions"].check("query_positions", self.labels.query["positions"])
+        near = partial(kept.find_near, relevance, scores, query, positions, radius, ties)
+        return scores, world.guarded(near)
 
     def _relevance(self, protocol: Protocol) -> Relevance:
         # Lists were moved to the scores; labels on another device are the user's mistake.

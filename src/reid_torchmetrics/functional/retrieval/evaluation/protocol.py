@@ -13,19 +13,12 @@ from typing import Any, TypedDict
 import numpy as np
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.retrieval import measures
+from reid_torchmetrics.functional.retrieval import measures, relevance
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.relevance import (
-    LABEL_OPTIONS,
-    LABEL_RULES,
-    SAME_CAMERA_RULES,
-    check_camera_map,
-    why_needed,
-)
 
 _TABLES: dict[str, Collection[str]] = {
-    "same_camera": SAME_CAMERA_RULES,
-    **LABEL_RULES,
+    "same_camera": relevance.SAME_CAMERA_RULES,
+    **relevance.LABEL_RULES,
     "rule": measures.AP_RULES,
     "normalizer": measures.AP_NORMALIZERS,
     "precision_divisor": measures.PRECISION_DIVISORS,
@@ -109,9 +102,9 @@ class Protocol:
     normalizer: str = "positives"
     precision_divisor: str = "k"
     mode: str = "first_match"
-    """of the CMC"""
+    """how the CMC counts a query as matched"""
     gain: str = "linear"
-    """of a grade in nDCG; a positive without a grade has gain 1"""
+    """the gain of a grade in nDCG; a positive without a grade has gain 1"""
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are expectations over all draws, exact but for rounding"""
     draws_precision: bool = True
@@ -144,7 +137,7 @@ class Protocol:
         for name in ("needs_groups", "needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
             _checks.boolean(name, getattr(self, name))
         if self.cmc_same_camera is not None:
-            _checks.one_of("cmc_same_camera", self.cmc_same_camera, SAME_CAMERA_RULES)
+            _checks.one_of("cmc_same_camera", self.cmc_same_camera, relevance.SAME_CAMERA_RULES)
         _checks.cutoff("k", self.k)
         if self.search_cameras is not None:
             _checks.integers("search_cameras", self.search_cameras)
@@ -179,12 +172,13 @@ class Protocol:
     @cached_property
     def needed_labels(self) -> dict[str, str]:
         """The labels that its rules need, by name, with the reason."""
-        return why_needed(self)
+        return relevance.why_needed(self)
 
     @property
     def relevance_options(self) -> dict[str, Any]:
         """The options of `find_relevance`."""
-        return {name: getattr(self, name) for name in LABEL_OPTIONS} | {"camera_map": dict(self.camera_map) or None}
+        options = {name: getattr(self, name) for name in relevance.LABEL_OPTIONS}
+        return options | {"camera_map": dict(self.camera_map) or None}
 
     def check_relevance(self, options: Collection[str], *, lists: bool) -> None:
         """Raise unless relevance can come as it does, from lists or from labels, with the options that were given.
@@ -192,7 +186,7 @@ class Protocol:
         Raises:
             ValueError: lists and an option about labels, or labels for a benchmark that has lists for each query.
         """
-        about_labels = [name for name in options if name in ("cmc_same_camera", *LABEL_OPTIONS)]
+        about_labels = [name for name in options if name in ("cmc_same_camera", *relevance.LABEL_OPTIONS)]
         if lists and about_labels:
             raise ValueError(
                 f"`{about_labels[0]}` must come with labels; got `ground_truth`, lists, which it cannot act on."
@@ -244,7 +238,7 @@ def _check_camera_pairs(value: object) -> None:
     """Raise unless `value` holds pairs of cameras, as a frozen mapping does."""
     if not isinstance(value, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
         raise TypeError(f"`camera_map` must be a mapping of ints to ints, or a tuple of pairs; got {value!r}.")
-    check_camera_map(dict(value))
+    relevance.check_camera_map(dict(value))
 
 
 def _frozen(value: Any) -> Any:

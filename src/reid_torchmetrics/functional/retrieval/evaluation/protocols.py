@@ -93,7 +93,14 @@ _REID += [
     ),
 ]
 
-# Clothes that change: the split of a benchmark says of whom.
+# Clothes that change. The split of a benchmark says of whom; or, from LTCC on, a number for the clothes of each image
+# does, which need not be unique among people.
+_LTCC = Protocol(
+    "ltcc",
+    "Qian et al., ACCV 2020, as Simple-CCReID computes it: whatever people wear",
+    junk_identities=(),
+    reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
+)
 _CLOTHES = [
     Protocol(
         "prcc",
@@ -115,19 +122,19 @@ _CLOTHES = [
         reports=_TO_RANK_20,
     ),
     Protocol("celeb_reid", "Huang et al., TCSVT 2020: no cameras", same_camera="keep", reports=_TO_RANK_20),
+    _LTCC,
+    replace(_LTCC, name="ltcc_cc", source="Qian et al., ACCV 2020: changed clothes", clothes="drop_same"),
+    replace(_LTCC, name="ltcc_sc", source="Qian et al., ACCV 2020: the same clothes", clothes="drop_other"),
+    replace(
+        _LTCC,
+        name="ccvid_cc",
+        source="Gu et al., CVPR 2022: changed clothes, one embedding per track",
+        clothes="drop_same",
+    ),
 ]
 
+
 # Visible and infrared.
-_LLCM = Protocol(
-    "llcm",
-    "Zhang and Wang, CVPR 2023 (DEEN): one random image of every identity and camera is the gallery; the CMC counts"
-    " identities; both directions",
-    draw=GalleryDraw(per="identity_and_camera"),
-    reports=("map", "minp", "rank_1", "rank_10", "rank_20"),
-)
-_REGDB = Protocol("regdb", "Nguyen et al., Sensors 2017, as Ye et al. (AGW): no camera rule", same_camera="keep")
-
-
 def _sysu(search: str, cameras: tuple[int, ...], shots: int) -> Protocol:
     kind = "single" if shots == 1 else "multi"
     return Protocol(
@@ -144,7 +151,17 @@ def _sysu(search: str, cameras: tuple[int, ...], shots: int) -> Protocol:
 
 # Cameras 3 and 6 are infrared and query; the others are the gallery, 1 and 2 indoors.
 _SEARCHES = {"all": (1, 2, 4, 5), "indoor": (1, 2)}
-_SYSU = [_sysu(search, cameras, shots) for search, cameras in _SEARCHES.items() for shots in (1, 10)]
+_INFRARED = [
+    *(_sysu(search, cameras, shots) for search, cameras in _SEARCHES.items() for shots in (1, 10)),
+    Protocol("regdb", "Nguyen et al., Sensors 2017, as Ye et al. (AGW): no camera rule", same_camera="keep"),
+    Protocol(
+        "llcm",
+        "Zhang and Wang, CVPR 2023 (DEEN): one random image of every identity and camera is the gallery; the CMC counts"
+        " identities; both directions",
+        draw=GalleryDraw(per="identity_and_camera"),
+        reports=("map", "minp", "rank_1", "rank_10", "rank_20"),
+    ),
+]
 
 # Text, images and video: one call for each direction.
 _IRRA = "as IRRA computes it: a text counts, found or not"
@@ -331,37 +348,7 @@ _PLACES = [
     ),
 ]
 
-# Clothes: a number for the clothes of each image, which need not be unique among people.
-_LTCC = Protocol(
-    "ltcc",
-    "Qian et al., ACCV 2020, as Simple-CCReID computes it: whatever people wear",
-    junk_identities=(),
-    reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
-)
-_CLOTHES_BY_LABEL = [
-    _LTCC,
-    replace(_LTCC, name="ltcc_cc", source="Qian et al., ACCV 2020: changed clothes", clothes="drop_same"),
-    replace(_LTCC, name="ltcc_sc", source="Qian et al., ACCV 2020: the same clothes", clothes="drop_other"),
-    replace(
-        _LTCC,
-        name="ccvid_cc",
-        source="Gu et al., CVPR 2022: changed clothes, one embedding per track",
-        clothes="drop_same",
-    ),
-]
-
-_FIELDS = (
-    _REID,
-    _CLOTHES,
-    _CLOTHES_BY_LABEL,
-    _PLACES,
-    [*_SYSU, _REGDB, _LLCM],
-    _TEXTS,
-    _LANDMARKS,
-    _METRIC_LEARNING,
-    _LISTS,
-    _OTHERS,
-)
+_FIELDS = (_REID, _CLOTHES, _PLACES, _INFRARED, _TEXTS, _LANDMARKS, _METRIC_LEARNING, _LISTS, _OTHERS)
 PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
 """the protocols by name"""
 

@@ -12,11 +12,12 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, non_finite_rows
 
+from .groups import Grouping
 from .protocol import Protocol
-from .query_statistics import sums_of_groups
 
 _MOST_QUERIES = 32  # that are looked for
 _LEAST_QUERIES = 8  # that must have a copy: fewer may be copies in the data set itself
@@ -79,40 +80,28 @@ def pool_queries(
         query_cameras = _checks.whole_labels("query_cameras", query_cameras, len(query), query.device)
     columns = [labels.long() for labels in (query_identities, query_cameras) if labels is not None]
     # One query for each distinct row of labels.
-    labels, members = _in_order_of_appearance(torch.stack(columns, dim=1))
+    labels = torch.stack(columns, dim=1)
+    groups = Grouping.of(labels.unique(dim=0, return_inverse=True)[1])
+    pooled = torch.empty_like(groups.members)
+    pooled[groups.members] = segments.numbers(groups.sizes)
+    labels = labels[groups.first]
     return PooledQueries(
-        embeddings=_mean(query, members, len(labels), normalize=normalize),
+        embeddings=_mean(query, groups, normalize=normalize),
         identities=labels[:, 0],
         cameras=None if query_cameras is None else labels[:, 1],
-        members=members,
+        members=pooled,
     )
 
 
-def _in_order_of_appearance(labels: Int[Tensor, "queries labels"]) -> tuple[Tensor, Tensor]:
-    """The distinct rows, and for every row its place among them."""
-    distinct, group = labels.unique(dim=0, return_inverse=True)
-    # A distinct row belongs where its first occurrence is.
-    first = torch.full((len(distinct),), len(labels), device=labels.device)
-    first.scatter_reduce_(0, group, torch.arange(len(labels), device=labels.device), "amin")
-    order = first.argsort()
-    return distinct[order], order.argsort()[group]
-
-
-def _mean(query: Tensor, members: Tensor, num_groups: int, *, normalize: bool) -> Float[Tensor, "pooled dim"]:
+def _mean(query: Tensor, groups: Grouping, *, normalize: bool) -> Float[Tensor, "pooled dim"]:
     """Mean of each group, a few coordinates at a time: in float64 all of them may not fit."""
-    norm = _norm(query) if normalize else torch.ones_like(members, dtype=torch.float64)
-    sizes = members.bincount(minlength=num_groups)[:, None]
+    rows = query.split(max(1, WALK_BYTES // (8 * query.shape[1])))
+    norm = torch.cat([torch.linalg.vector_norm(each, dim=1, dtype=torch.float64)[:, None] for each in rows])
+    norm = torch.where((norm > 0) & normalize, norm, 1)[groups.members]  # a zero vector stays zero
     # Columns at a time, each summed over the members of its group.
-    parts = query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1)
-    means = [sums_of_groups(part / norm[:, None], members, num_groups) / sizes for part in parts]
-    return torch.cat([mean.to(query.dtype) for mean in means], dim=1)
-
-
-def _norm(query: Tensor) -> Float[Tensor, " queries"]:
-    """|x| per row in float64, 1 for a zero vector."""
-    parts = query.split(max(1, WALK_BYTES // (8 * query.shape[1])))
-    norm = torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
-    return torch.where(norm > 0, norm, 1)  # a zero vector stays zero
+    columns = query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1)
+    sums = (segments.reduce(each[groups.members] / norm, "sum", groups.sizes) for each in columns)
+    return torch.cat([(each / groups.sizes[:, None]).to(query.dtype) for each in sums], dim=1)
 
 
 def find_copies(
@@ -122,6 +111,7 @@ def find_copies(
 
     Costs one entry of every gallery item.
     """
+    # A few queries, evenly spread.
     step, middle = _step(query), query.shape[1] // 2
     asked = query[::step]
     # One entry of every item first: nearly always none is that of a query, and of a constant model all are.
@@ -129,7 +119,10 @@ def find_copies(
     column = gallery[:, middle].double().contiguous()
     place = torch.searchsorted(values, column).clamp_(max=len(values) - 1)
     items = (values[place] == column).nonzero()[:, 0] if len(values) >= _LEAST_QUERIES else place[:0]
-    if not 0 < len(asked) <= 2 * len(items) <= 2 * _MOST_COPIES * len(asked) or _has_few_values(asked):
+    if not 0 < len(asked) <= 2 * len(items) <= 2 * _MOST_COPIES * len(asked):
+        return order[:0], items[:0]
+    # One-hot vectors, codes of bits and the like are equal by chance.
+    if len(asked[:, :: max(1, asked.shape[1] // _NUM_ENTRIES)].unique()) < 2 * len(asked):
         return order[:0], items[:0]
     queries = order[place[items]] * step
     is_copy = (query[queries] == gallery[items]).all(1)
@@ -137,13 +130,8 @@ def find_copies(
 
 
 def _step(query: Float[Tensor, "queries dim"]) -> int:
-    """Every how manyth query is looked for."""
+    """The step from one query to the next that is looked for."""
     return -(-len(query) // _MOST_QUERIES) or 1
-
-
-def _has_few_values(rows: Float[Tensor, "rows dim"]) -> bool:
-    """Whether embeddings are one-hot vectors, codes of bits and the like: they are equal by chance."""
-    return len(rows[:, :: max(1, rows.shape[1] // _NUM_ENTRIES)].unique()) < 2 * len(rows)
 
 
 def count_as_right(query: Tensor, gallery: Tensor, copies: tuple[Tensor, Tensor], relevance: Relevance) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
@@ -136,7 +136,7 @@ def bootstrap_interval(
         return Interval(undefined, undefined, level)
     totals, sizes, counted = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
     if identities is not None:
-        totals, sizes = terms_of_identities(identities[counted], totals, sizes)
+        totals, sizes = sums_by_identity(identities[counted], totals, sizes)
     # The mean of a draw is the sum of its values over the sum of its weights.
     blocks = (drawn.to(totals.device) for drawn in draws(len(totals), repeats, generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
@@ -166,14 +166,10 @@ def terms(
     return totals[counted], weight[counted], counted
 
 
-def terms_of_identities(
-    identities: Integer[Tensor, " counted"],
-    totals: Float[Tensor, "counted *numbers"],  # noqa: UP037 - two axes, not a product
-    sizes: Float[Tensor, " counted"],
-) -> tuple[Float[Tensor, "identities *numbers"], Float[Tensor, " identities"]]:  # noqa: UP037
-    """Sums of the terms of each identity's queries: they are drawn as a whole."""
+def sums_by_identity(identities: Integer[Tensor, " counted"], *of_queries: Tensor) -> list[Tensor]:
+    """Sums of terms over each identity's queries: they are drawn as a whole."""
     distinct, group = identities.unique(return_inverse=True)
-    return sums_of_groups(totals, group, len(distinct)), sums_of_groups(sizes, group, len(distinct))
+    return [sums_of_groups(each, group, len(distinct)) for each in of_queries]
 
 
 def shapes_of_blocks(num_rows: int, num_columns: int) -> list[tuple[int, int]]:
@@ -190,8 +186,12 @@ def draws(num_drawable: int, repeats: int, generator: torch.Generator) -> Iterat
 
 def percentile_interval(means: Float[Tensor, " repeats"], level: float) -> Interval:
     """The quantiles (1 -+ `level`) / 2 of the means of all draws."""
-    low, high = means.quantile(means.new_tensor([(1 - level) / 2, (1 + level) / 2]))
+    low, high = means.quantile(_ends(means, level))
     return Interval(low, high, level)
+
+
+def _ends(like: Tensor, level: float) -> Float[Tensor, " 2"]:
+    return like.new_tensor([(1 - level) / 2, (1 + level) / 2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,16 +210,9 @@ class Resampling:
         _checks.positive_int("permutations", self.permutations)
 
 
-class Chance(NamedTuple):
-    """A mean difference, and what chance makes of it."""
-
-    difference: float
-    low: float
-    high: float
-    p_value: float
-
-
-UNDEFINED = Chance(*[math.nan] * 4)
+Chance: TypeAlias = tuple[float, ...]
+"""A mean difference, both ends of its interval, and its p-value"""
+UNDEFINED: Chance = (math.nan,) * 4
 """where there is nothing to average"""
 
 
@@ -246,23 +239,18 @@ def chances(
         totals = torch.stack([all_terms[name][0] for name in names], dim=1)
         _, sizes, counted = all_terms[names[0]]
         if identities is not None:
-            totals, sizes = terms_of_identities(identities[counted], totals, sizes)
-        results |= zip(names, _chances(totals, sizes, resampling), strict=True)
+            totals, sizes = sums_by_identity(identities[counted], totals, sizes)
+        means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
+        p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator)
+        results |= zip(names, _chances(totals.sum(0) / sizes.sum(), means, p_values, resampling.level), strict=True)
     return results
 
 
-def _chances(
-    totals: Float[Tensor, "drawable numbers"], sizes: Float[Tensor, " drawable"], resampling: Resampling
-) -> list[Chance]:
-    # The interval, the p-value, and what they are about.
-    means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
-    intervals = [percentile_interval(column, resampling.level) for column in means.unbind(1)]
-    p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator).tolist()
-    differences = (totals.sum(0) / sizes.sum()).tolist()
-    return [
-        Chance(difference, float(interval.low), float(interval.high), p_value)
-        for difference, interval, p_value in zip(differences, intervals, p_values, strict=True)
-    ]
+def _chances(observed: Tensor, resampled: Tensor, p_values: Tensor, level: float) -> list[Chance]:
+    """Each observed difference with its interval and p-value; NaN where it is."""
+    low, high = resampled.nanquantile(_ends(resampled, level), dim=0)
+    columns = torch.stack([observed, low, high, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
+    return [*map(tuple, columns.tolist())]
 
 
 def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
@@ -278,15 +266,12 @@ def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
     # A bootstrap of the same images for both; for the p-value, models that change places at a random half of them.
     times = (_occurrences(drawn).long() for drawn in draws(num, resampling.repeats, generator))
     resampled = torch.cat([paired.differences(each, torch.zeros_like(each)) for each in times])
-    ends = resampled.new_tensor([(1 - resampling.level) / 2, (1 + resampling.level) / 2])
-    low, high = resampled.nanquantile(ends, dim=0)
     shapes = shapes_of_blocks(resampling.permutations, num)
     flips = (torch.randint(2, shape, generator=generator, device="cpu") for shape in shapes)
     flipped = torch.cat([paired.differences(torch.ones_like(each), each) for each in flips])
     num_extreme = (flipped.abs() >= observed.abs() - ROUNDING).sum(0)
     p_values = (1 + num_extreme).double() / (1 + resampling.permutations)
-    columns = torch.stack([observed, low, high, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
-    return [Chance(*column) for column in columns.tolist()]
+    return _chances(observed, resampled, p_values, resampling.level)
 
 
 def bootstrap_means(
@@ -318,6 +303,6 @@ def sign_flip_p_values(
     num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64, device="cpu")
     for shape in shapes_of_blocks(permutations, len(totals)):
         kept = torch.randint(2, shape, generator=generator, dtype=torch.float64, device="cpu")
-        sums = 2 * (kept @ totals) - observed  # kept ones less flipped ones
+        sums = 2 * (kept @ totals) - observed  # what is kept minus what is flipped
         num_extreme += (sums.abs() >= least).sum(0)
     return (1 + num_extreme).double() / (1 + permutations)

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.measures import knn_accuracy
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
 from reid_torchmetrics.functional.retrieval.scores import GroupScores
@@ -135,21 +136,32 @@ def find_rank_lists(
     listed = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
     numbers, labels = problem.numbers_of_queries, problem.labels
     query = torch.arange(len(numbers), device=numbers.device) if queries is None else queries.long()
-    if problem.groups is not None and isinstance(scores, GroupScores):
-        listed = problem.groups.with_best_members(listed, query, relevance, scores, problem.places, world)
-    identities, _ = _labels_of_listed(world, labels.gallery.get("identities"), listed)
-    cameras, first_cameras = _labels_of_listed(world, labels.gallery.get("cameras"), listed)
+    if isinstance(scores, GroupScores):  # the best members of groups; another pass on the gallery
+
+        def best_members(row: Tensor, groups: Tensor) -> Tensor:
+            asked = query[row], groups if relevance.kept is None else torch.searchsorted(relevance.kept, groups)
+            best = workers.run(lambda: scores.best_members(*asked), scores.device, inside=scores.keeps_thread)
+            return best if problem.places is None else problem.places[best]
+
+        places, first_place = _look_up(listed, best_members, world)
+        listed = replace(listed, places=places, first_place=first_place)
+
+    def of_listed(name: str) -> tuple[Tensor | None, Tensor | None]:
+        if name not in labels.gallery:  # on all processes or on none
+            return None, None
+        return _look_up(listed, lambda _, position: labels.gallery[name].long()[position], world)
 
     def of_queries(name: str) -> Tensor | None:
         return labels.query[name].long()[query] if name in labels.query else None
 
+    cameras, first_cameras = of_listed("cameras")
     return RankLists(
         query=query,
         query_index=numbers[query],
         query_identities=of_queries("identities"),
         query_cameras=of_queries("cameras"),
         index=listed.places.masked_fill(listed.scores.isnan(), -1),
-        identities=identities,
+        identities=of_listed("identities")[0],
         cameras=cameras,
         scores=listed.scores,
         is_positive=listed.positive,
@@ -160,23 +172,21 @@ def find_rank_lists(
     )
 
 
-def _labels_of_listed(
-    world: World, of_gallery: Integer[Tensor, " gallery"] | None, listed: Nearest
-) -> tuple[Int[Tensor, "queries k"] | None, Int[Tensor, " queries"] | None]:
-    """Identities or cameras of the candidates that are listed, and of the first positives; -1 at padding.
+def _look_up(
+    listed: Nearest, known: Callable[[Tensor, Tensor], Tensor], world: World
+) -> tuple[Int[Tensor, "queries k"], Int[Tensor, " queries"]]:
+    """A number of each candidate that is listed, and of the first positives; -1 at padding.
 
-    Only the process that holds an item knows its label; the others add 0.
+    Only the process that holds an item knows its number, by the row in the lists and the position of the item.
     """
-    if of_gallery is None:  # on all processes or on none
-        return None, None
-    # The first positive is looked up with the list, as its last column.
+    # The first positive is looked up with the list, as its last column; a position is negative on other processes.
     position = torch.cat([listed.positions, listed.first_position[:, None]], dim=1)
     exists = torch.cat([~listed.scores.isnan(), listed.first_rank[:, None] > 0], dim=1)
 
-    def known_labels() -> Tensor:
-        labels, is_here = torch.zeros_like(position), position >= 0  # a position is negative on other processes
-        labels[is_here] = of_gallery.long()[position[is_here]]
-        return labels.flatten()
+    def numbers() -> Tensor:
+        found, (row, column) = torch.zeros_like(position), (position >= 0).nonzero(as_tuple=True)
+        found[row, column] = known(row, position[row, column])
+        return found.flatten()
 
-    labels = all_reduce_values(world, known_labels).view(position.shape).masked_fill(~exists, -1)
-    return labels[:, :-1], labels[:, -1]
+    found = all_reduce_values(world, numbers).view(position.shape).masked_fill(~exists, -1)
+    return found[:, :-1], found[:, -1]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -26,13 +26,12 @@ from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, at, deciding, deciding_of
-from reid_torchmetrics.functional.retrieval.scores import Rows, Scores
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding, deciding_of
+from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows, warn_once
 
 from .backwards import is_good, seems_backwards
-from .ground_truth import GroundTruth
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import mean_by
@@ -68,11 +67,14 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     # The stages above, one by one; places break ties by position across the parts of the gallery.
     scores, relevance = problem.prepare(options.protocol, options.ties, world)
     places = problem.kept_places(relevance)
-    labels = relevance.query_identities, relevance.query_cameras
     ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=places)
-    return Ranking(
-        ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options), problem.given
-    )
+    drawn, protocol = None, options.protocol
+    if protocol.draw is not None:  # the process that needs expectations has the whole gallery
+        chosen: dict[str, Any] = {name: getattr(options, name) for name in ("ties", "max_rank")}
+        chosen |= {"with_precision": protocol.draws_precision, "queries_in_draw": protocol.queries_in_draw}
+        drawn = expect_draws(scores, relevance, protocol.draw, **chosen)
+    labels = relevance.query_identities, relevance.query_cameras
+    return Ranking(ranks, counts, problem.numbers_of_queries, *labels, drawn, problem.given)
 
 
 def warn_if_backwards(
@@ -88,22 +90,6 @@ def warn_if_backwards(
     if table[0][0]:
         ranks = rank_problem(replace(problem, source=opposite), options, world).ranks
         warn_once(to, "backwards", problem.source.backwards, lambda: is_good(ranks, identities))
-
-
-def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:
-    """Expectations over drawn galleries; a process that needs them has the whole gallery."""
-    protocol = options.protocol
-    if protocol.draw is None:
-        return None
-    return expect_draws(
-        scores,
-        relevance,
-        protocol.draw,
-        ties=options.ties,
-        max_rank=options.max_rank,
-        with_precision=protocol.draws_precision,
-        queries_in_draw=protocol.queries_in_draw,
-    )
 
 
 @torch.no_grad()
@@ -199,7 +185,10 @@ def _share(
     if shard.non_finite.num_bad:
         return _Shared(queries, num_gallery, world, None, shard.non_finite.reason())
 
-    lists = _find_lists(samples, queries, gallery, options, world)
+    lists, none = None, samples.roles[:0].long()  # numbers where there is no sample
+    if options.lists is not None:
+        numbers = queries.labels.get("index", none), samples.labels.get("index", none)[gallery]
+        lists = options.lists.at(*numbers, world)
     first = sum(shard.num_gallery[: world.process]) if in_order else None
 
     def build(items: Rows, labels: dict[str, Tensor]) -> RetrievalProblem:
@@ -219,16 +208,6 @@ def _share(
         items = sharding.gather_groups(world, *own, shard.dtype)
         problem = world.guarded(lambda: build(*items))
     return _Shared(queries, num_gallery, world, problem)
-
-
-def _find_lists(
-    samples: Samples, queries: Queries, gallery: Tensor, options: RankingOptions, world: World
-) -> GroundTruth | None:
-    """The lists of the queries, with the positions of this process's gallery items, if relevance is by lists."""
-    if options.lists is None:
-        return None
-    none = samples.roles[:0].long()  # where there is no sample
-    return options.lists.at(queries.labels.get("index", none), samples.labels.get("index", none)[gallery], world)
 
 
 def _find_items(samples: Samples, gallery: Tensor, first: int | None) -> tuple[Rows, dict[str, Tensor]]:
@@ -332,12 +311,10 @@ def mean_by_camera_pair(
     tables = {name: CameraPairs(rows, cameras, none.double(), none.clone()) for name in names}
     # One column of each table for each gallery camera, which is searched alone.
     for column, camera in enumerate(cameras.tolist()):
-        ranks: dict[RankingOptions, PositiveRanks] = {}
         # Numbers that are ranked under the same options share a ranking.
+        alone = {each: replace(each.protocol, search_cameras=(camera,)) for each in names.values()}
+        ranks = {each: rank_problem(problem, replace(each, protocol=alone[each]), world).ranks for each in alone}
         for name, options in names.items():
-            if options not in ranks:
-                searched = replace(options, protocol=replace(options.protocol, search_cameras=(camera,)))
-                ranks[options] = rank_problem(problem, searched, world).ranks
             means = mean_by(measure(name, ranks[options], protocol), query_cameras.long())
             tables[name].mean[:, column], tables[name].num_valid[:, column] = means.mean, means.num_valid
     return tables

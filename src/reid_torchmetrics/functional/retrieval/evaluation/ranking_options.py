@@ -133,16 +133,13 @@ def describe(name: str, protocol: Protocol, setup: Setup) -> str:
     measure, k = parse_report(name)
     is_drawn = protocol.draws(measure)
     words = measure.describe(protocol, k, is_drawn=is_drawn)
-    parts = [words, *_draw_in_words(protocol)] if is_drawn else [words]
+    parts = [words]
+    if is_drawn and protocol.draw is not None and protocol.draw.shots is not None:
+        parts.append(f"expected over {protocol.draw}")
+    parts += ["queries weighted by their chance not to be drawn"] if is_drawn and protocol.queries_in_draw else []
     parts += _relevance_in_words(protocol.for_cmc if measure.is_cmc else protocol, setup)
     action = protocol.empty_target_action if measure.is_mean else "skip"
     return "; ".join([*parts, f"queries without a positive: {action}"])
-
-
-def _draw_in_words(protocol: Protocol) -> list[str]:
-    draw = protocol.draw
-    words = [] if draw is None or draw.shots is None else [f"expected over {draw}"]
-    return [*words, "queries weighted by their chance not to be drawn"] if protocol.queries_in_draw else words
 
 
 def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:

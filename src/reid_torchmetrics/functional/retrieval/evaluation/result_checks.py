@@ -12,7 +12,6 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.result_files import check_same
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from reid_torchmetrics.functional.retrieval.ranking import Judgments
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 from .rank_lists import RankLists
@@ -34,21 +33,27 @@ def sizes_of_axes(saved: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
 def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> None:
     """Raise unless numbers are in their range, and what follows from the ranks is as `expected`."""
     _check_counts(results.counts, results.ranks.num_positives)
-    of_ranks = {"average_precision": "map", "inverse_negative_penalty": "minp", "first_rank": "mean_rank"}
-    places = {f"values.{name}": (name, values) for name, values in results.values.items()}
-    places |= {place: (name, getattr(results, place)) for place, name in of_ranks.items()}
     # Without draws the ranks say what is undefined; under another camera rule they do not.
     is_known = results.protocol.draw is not None and results.protocol.cmc_same_camera is None
     has_positives = results.ranks.num_positives > 0 if is_known else None
-    for place, (name, values) in places.items():
-        _check_range(place, name, values, is_defined=has_positives)
+    for name, values in results.values.items():
+        _check_range(f"values.{name}", name, values, is_defined=has_positives)
+    for place, name in (
+        ("average_precision", "map"),
+        ("inverse_negative_penalty", "minp"),
+        ("first_rank", "mean_rank"),
+    ):
+        _check_range(place, name, getattr(results, place), is_defined=has_positives)
     _check_range("cmc", "rank_1", results.cmc)
     if results.weight is not None:
         _check_range("weight", "rank_1", results.weight, is_defined=torch.ones_like(results.weight, dtype=torch.bool))
     if results.query_names is not None:
         _checks.length("query_names", len(results.query_names), len(results.query_index))
-    if results.ranks.judged is not None:
-        _check_judged(results.ranks.judged)
+    if (judged := results.ranks.judged) is not None:
+        if not bool(((judged.grade > 0) & judged.grade.isfinite()).all()):
+            raise ValueError("`judged.grade` must be finite and above 0; got other values.")
+        for name in ("num_before", "num_negatives"):
+            _checks.in_range(f"judged.{name}", getattr(judged, name), 0, _MOST)
     if results.rank_lists is not None:
         _check_rank_lists(results.rank_lists, results)
     for name, pairs in (results.camera_pairs or {}).items():
@@ -75,13 +80,6 @@ def _check_range(place: str, name: str, values: Tensor, *, is_defined: Tensor | 
         is_defined = ~values.isnan()
     if not bool(torch.where(is_defined, is_in, values.isnan()).all()):
         raise ValueError(f"`{place}` must lie in [{low:g}, {high:g}] where it is defined; got other values.")
-
-
-def _check_judged(judged: Judgments) -> None:
-    if not bool(((judged.grade > 0) & judged.grade.isfinite()).all()):
-        raise ValueError("`judged.grade` must be finite and above 0; got other values.")
-    _checks.in_range("judged.num_before", judged.num_before, 0, _MOST)
-    _checks.in_range("judged.num_negatives", judged.num_negatives, 0, _MOST)
 
 
 def _check_rank_lists(lists: RankLists, results: Any) -> None:

@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
+from .identification import Identification
 from .problem import RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
@@ -30,7 +31,6 @@ from .ranking_options import Setup, describe
 from .reported import Reported
 from .result_checks import check_results, sizes_of_axes
 
-_NUM_SAVED = 10  # candidates of each query, as in a report
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
 
 
@@ -62,7 +62,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     counts: QueryCounts
     """how many queries are valid, and why the others are not"""
     ranks: PositiveRanks
-    """of the positives in the whole gallery: all the above follows from them; do not write to them"""
+    """the ranks of the positives in the whole gallery; all the above follows from them, so do not write to them"""
     protocol: Protocol
     setup: Setup
     """what decides the numbers besides the protocol"""
@@ -71,25 +71,28 @@ class RetrievalResults(NamedNumbers, SavedResults):
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
     rank_lists: RankLists | None = None
-    """of all queries, where the results were asked to hold them"""
+    """lists of all queries, where the results were asked to hold them"""
     camera_pairs: Mapping[str, CameraPairs] | None = None
-    """of the reported numbers, where the results were asked to hold them"""
+    """the reported numbers between pairs of cameras, where the results were asked to hold them"""
     problem: RetrievalProblem | None = None
     """what was evaluated; None in results of a metric: it does not hand out its samples"""
     query_names: tuple[str, ...] | None = None
-    """of the queries, where lists came with strings as their keys"""
+    """the names of the queries, where lists came with strings as their keys"""
     item_names: tuple[str, ...] | None = None
-    """of the items by their number in rank lists, where lists came with strings as items"""
+    """the names of the items, by their numbers in rank lists, where lists came with strings as items"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", Reported(self.values))
 
-    @cached_property
+    @property
     def means(self) -> dict[str, float]:
         """The reported numbers: means over queries, or medians by name."""
-        of_queries: dict[str, Any] = {"empty_target_action": self._action, "weight": self.weight}
-        averages = {name: measures.parse_report(name)[0].average for name in self.values}
-        return Reported({name: float(averages[name](values, **of_queries)) for name, values in self.values.items()})
+        return Reported(self._means)
+
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        averages = ((name, measures.parse_report(name)[0].average) for name in self.values)
+        return {name: float(average(self.values[name], **self._counting)) for name, average in averages}
 
     @property
     def averaged(self) -> dict[str, Float[Tensor, " queries"]]:
@@ -100,10 +103,14 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """
         return {name: self.values[name] for name in measures.means_among(self.values)}
 
-    @cached_property
+    @property
     def conventions(self) -> dict[str, str]:
         """How each reported number was computed, in words."""
-        return Reported({name: describe(name, self.protocol, self.setup) for name in self.values})
+        return Reported(self._conventions)
+
+    @cached_property
+    def _conventions(self) -> dict[str, str]:
+        return {name: describe(name, self.protocol, self.setup) for name in self.values}
 
     def name_of(self, query: int) -> str | int:
         """What users know a query by, counted from 0: its name, else its `query_index`."""
@@ -116,14 +123,12 @@ class RetrievalResults(NamedNumbers, SavedResults):
             ValueError: relevance came as lists, so that no identity is known.
         """
         # A query of weight 0, always drawn into the gallery, is none.
+        # A query of weight 0, always drawn into the gallery, is none.
         identities = self._known("query_identities")
         is_query = torch.ones_like(identities, dtype=torch.bool) if self.weight is None else self.weight > 0
-        identities = identities[is_query]
-
-        def mean(values: Tensor) -> float:
-            return float(measures.mean_over_identities(values, identities, empty_target_action=self._action))
-
-        return {name: mean(values[is_query]) for name, values in self.averaged.items()}
+        options: dict[str, Any] = {"identities": identities[is_query], "empty_target_action": self._action}
+        values = {name: each[is_query] for name, each in self.averaged.items()}
+        return {name: float(measures.mean_over_identities(each, **options)) for name, each in values.items()}
 
     def by_camera(self, name: str | None = None) -> Breakdown:
         """Mean of a reported number, the first if none is named, over the valid queries of each query camera.
@@ -149,7 +154,6 @@ class RetrievalResults(NamedNumbers, SavedResults):
         Raises:
             ValueError: no cameras, a name that is not reported, drawn galleries, or results that do not hold it.
         """
-        # Results of a metric hold what they were asked for; results of `evaluate` hold the problem.
         name = self._name(name)
         if self.camera_pairs is not None:
             _checks.one_of("name", name, self.camera_pairs)
@@ -172,15 +176,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
         `per_identity` draws identities with all their queries, which are not independent of each other.
         """
-        return bootstrap_interval(
-            self.values[self._name(name)],
-            level=level,
-            repeats=repeats,
-            generator=generator,
-            identities=self._known("query_identities") if per_identity else None,
-            weight=self.weight,
-            empty_target_action=self._action,
-        )
+        values, identities = self.values[self._name(name)], self._known("query_identities") if per_identity else None
+        drawn: dict[str, Any] = {"generator": generator, "level": level, "repeats": repeats}
+        return bootstrap_interval(values, identities=identities, **drawn, **self._counting)
 
     def hardest(self, n: int, *, by: str = "map") -> Int[Tensor, " hardest"]:
         """Up to `n` queries, counted from 0, with the worst values of a number, the worst first.
@@ -198,10 +196,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
             TypeError: `n` is not an int.
             ValueError: `n` is below 1, or `by` is another name.
         """
-        # Sorted by the second key, then stably by the first.
         _checks.positive_int("n", n)
         values = {"map": self.average_precision, "minp": self.inverse_negative_penalty, **self.values}
         _checks.one_of("by", by, values)
+        # Sorted by the second key, then stably by the first.
         valid = (~values[by].isnan()).nonzero()[:, 0]
         by_rank = valid[self.first_rank[valid].argsort(descending=True, stable=True)]
         is_falling = measures.parse_report(by)[0].lower_is_better
@@ -259,30 +257,39 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """
         return self.nearest(1).confident_mistakes(n)
 
+    def identification(self) -> Identification:
+        """What open-set identification needs to know of each query, by lists from where `nearest` takes them.
+
+        Raises:
+            ValueError: drawn galleries, lists that were cut, or results that hold no lists.
+        """
+        if (draw := self.protocol.draw) is not None:
+            raise ValueError(f"`protocol` must draw no gallery in open-set identification; got {draw!r}.")
+        if self.setup.cut:  # a query whose mate is not listed is not non-mated
+            raise ValueError("`identification` must come from scores of all candidates; got results of ranked lists.")
+        return Identification.from_rank_lists(self.nearest(1))
+
     def to_dict(self) -> dict[str, Any]:
         """Numbers, conventions and counts, JSON-safe: undefined and infinite numbers are None, these `said` "never"."""
         return {
             "measures": {
-                name: {"value": json_safe(mean), "convention": self.conventions[name]}
+                name: {"value": json_safe(mean), "convention": self._conventions[name]}
                 | ({"said": NEVER} if math.isinf(mean) else {})
-                for name, mean in self.means.items()
+                for name, mean in self._means.items()
             },
-            "counts": asdict(self.counts),
-            "protocol": self.protocol.to_dict(),
-            "setup": asdict(self.setup),
+            **{name: asdict(getattr(self, name)) for name in ("counts", "protocol", "setup")},
         }
 
     def __repr__(self) -> str:
         """The numbers, how each was computed, and what holds for all."""
-        # Who was evaluated, a line for each number, what was evaluated and the convention of all.
         counts = self.counts
         head = (
             f"RetrievalResults: protocol {self.protocol.name}, {counts.valid} of {counts.total} queries valid"
             f" ({counts.not_in_gallery} not in the gallery, {counts.same_camera_only} without a positive left,"
             f" {counts.junk} junk, {counts.not_ranked} not ranked)"
         )
-        alone, shared = split_conventions(self.conventions)
-        lines = [f"  {name:<12} {in_words(mean)}  {alone[name]}".rstrip() for name, mean in self.means.items()]
+        alone, shared = split_conventions(self._conventions)
+        lines = [f"  {name:<12} {in_words(mean)}  {alone[name]}".rstrip() for name, mean in self._means.items()]
         return "\n".join([head, *lines, f"  {'; '.join(filter(None, (str(self.setup), shared)))}"])
 
     def _columns(self) -> dict[str, Any]:
@@ -291,10 +298,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return named | {name: values.tolist() for name, values in columns.items() if values is not None}
 
     def _to_fields(self) -> dict[str, Any]:
-        # What a report shows is computed as long as there are embeddings; what cannot be is left out there, too.
+        # What a report shows, ten candidates of a query, is computed while there are embeddings; what cannot be is not.
         saved = super()._to_fields() | {"problem": None}
         with suppress(ValueError):
-            saved["rank_lists"] = self.rank_lists or self.nearest(_NUM_SAVED)
+            saved["rank_lists"] = self.rank_lists or self.nearest(10)
         with suppress(ValueError):
             saved["camera_pairs"] = self.camera_pairs or {self._name(None): self.by_camera_pair()}
         return saved
@@ -310,33 +317,33 @@ class RetrievalResults(NamedNumbers, SavedResults):
         check_results(self, expected, is_of_this_version=is_of_this_version)
 
     @property
+    def _counting(self) -> dict[str, Any]:
+        return {"empty_target_action": self._action, "weight": self.weight}
+
+    @property
     def _action(self) -> str:
         return self.counts.counting(self.protocol.empty_target_action)
 
     def _name(self, name: str | None) -> str:
         """A reported number that is a mean over queries, the first if none is named."""
         averaged = [*self.averaged]
-        if name is None and averaged:
+        if name is None:
             return averaged[0]
         _checks.one_of("name", name, averaged)
-        return str(name)
+        return name
 
     def _problem(self, method: str, instead: str) -> RetrievalProblem:
         # A metric keeps its samples to itself: its results hold only what they were asked for.
         if self.problem is None:
-            raise ValueError(
-                f"`{method}` must come from results that hold it; got results of a metric or of a file, which hold no"
-                f" embeddings: write `{instead}`."
-            )
+            came = f"results of a metric or of a file, which hold no embeddings: write `{instead}`"
+            raise ValueError(f"`{method}` must come from results that hold it; got {came}.")
         return self.problem
 
     def _mean_by(self, label: str, name: str | None, method: str) -> Breakdown:
         # Queries that are drawn have weights, and a mean per label would ignore them.
         if self.weight is not None:
-            raise ValueError(
-                f"`{method}` must come with a protocol that draws no gallery from the queries; got `queries_in_draw`"
-                f" and {self.protocol.draw!r}."
-            )
+            rule = "must come with a protocol that draws no gallery from the queries"
+            raise ValueError(f"`{method}` {rule}; got `queries_in_draw` and {self.protocol.draw!r}.")
         return mean_by(self.values[self._name(name)], self._known(label))
 
     def _known(self, name: str) -> Tensor:
@@ -354,17 +361,34 @@ def summarize(
 
     Everything but the ranks, which may be large, is copied: rankings may be shared.
     """
-    # Queries that may be drawn into the gallery count by the chance that they are not.
-    ranks, drawn = ranking.ranks, of_cmc.drawn
+    ranks, drawn, action = ranking.ranks, of_cmc.drawn, of_cmc.counts.counting(protocol.empty_target_action)
+
+    def value(name: str) -> Float[Tensor, " queries"]:
+        # An expectation where the protocol draws galleries for the measure, else a number of the whole gallery.
+        row, _ = measures.parse_report(name)
+        if drawn is not None and protocol.draws(row):
+            return measures.measure_drawn(name, drawn).clone()
+        return measures.measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol).clone()
+
+    # Metrics share an expected curve, which may be longer than asked for.
     weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
+    if drawn is None:
+        cmc = measures.cmc_curve(of_cmc.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
+    else:
+        cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
-    values = {name: _values(name, ranking, of_cmc, protocol).clone() for name in (*protocol.reports, "map", "minp")}
+    values = {name: value(name) for name in (*protocol.reports, "map", "minp")}
+    labels: dict[str, Any] = {
+        "weight": weight,
+        "query_identities": ranking.query_identities,
+        "query_cameras": ranking.query_cameras,
+    }
     return RetrievalResults(
         values={name: values[name] for name in protocol.reports},
         average_precision=values["map"].clone(),
         inverse_negative_penalty=values["minp"].clone(),
         first_rank=measures.first_rank(ranks),
-        cmc=_curve(of_cmc, protocol, max_rank, weight),
+        cmc=cmc,
         num_positives=ranks.num_positives.clone(),
         num_candidates=ranks.num_candidates.clone(),
         query_index=ranking.query_index.clone(),
@@ -372,27 +396,5 @@ def summarize(
         ranks=ranks,
         protocol=protocol,
         setup=setup,
-        weight=_copy(weight),
-        query_identities=_copy(ranking.query_identities),
-        query_cameras=_copy(ranking.query_cameras),
+        **{name: None if values is None else values.clone() for name, values in labels.items()},
     )
-
-
-def _copy(values: Tensor | None) -> Tensor | None:
-    return None if values is None else values.clone()
-
-
-def _values(name: str, ranking: Ranking, of_cmc: Ranking, protocol: Protocol) -> Float[Tensor, " queries"]:
-    # An expectation where the protocol draws galleries for the measure, else a number of the whole gallery.
-    row, _ = measures.parse_report(name)
-    if of_cmc.drawn is not None and protocol.draws(row):
-        return measures.measure_drawn(name, of_cmc.drawn)
-    return measures.measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol)
-
-
-def _curve(ranking: Ranking, protocol: Protocol, max_rank: int, weight: Tensor | None) -> Float[Tensor, " max_rank"]:
-    # The expected curve may be longer than asked for, as metrics share it.
-    action = ranking.counts.counting(protocol.empty_target_action)
-    if ranking.drawn is None:
-        return measures.cmc_curve(ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
-    return measures.mean_over_queries(ranking.drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)

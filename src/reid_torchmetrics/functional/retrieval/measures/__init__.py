@@ -22,15 +22,5 @@ from .cutoffs import (
     retrieval_rank,
 )
 from .means import EMPTY_TARGET_ACTIONS, mean_over_identities, mean_over_queries, median_over_queries
-from .registry import (
-    MEASURES,
-    DrawnResults,
-    Measure,
-    MeasureOptions,
-    means_among,
-    measure,
-    measure_drawn,
-    parse_report,
-    title_of,
-)
+from .registry import MEASURES, DrawnResults, Measure, means_among, measure, measure_drawn, parse_report, title_of
 from .votes import VOTES, knn_accuracy

@@ -84,7 +84,8 @@ def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Flo
     _checks.cutoff("k", k)
 
     def area(block: PositiveRanks) -> Tensor:
-        return terms.sum_over_positives(block, _rectangle, terms.most_hits(block, k)) / block.num_positives
+        total = terms.sum_over_positives(block, lambda places: places.precision, terms.most_hits(block, k))
+        return total / block.num_positives
 
     return terms.per_block(ranks, area)
 
@@ -153,12 +154,8 @@ def _interpolated(ranks: PositiveRanks, num_points: int, k: int | None = None) -
     return envelope.masked_fill(size[:, None] == 0, torch.nan)
 
 
-def _rectangle(places: terms.Places) -> Tensor:
-    return places.precision
-
-
 AP_RULES: dict[str, terms.Term | int] = {
-    "rectangle": _rectangle,
+    "rectangle": lambda places: places.precision,
     "trapezoid": lambda places: (places.precision_before + places.precision) / 2,
     "interpolated_11": 11,
     "interpolated_101": 101,

@@ -7,11 +7,8 @@ every value is the expectation over the orders of each group.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -19,7 +16,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
 
 from .means import mean_of_total
-from .terms import ordinals, per_block, sum_per_query, where_positive
+from .terms import of_one_positive, ordinals, per_block, sum_per_query
 from .tied_groups import Groups, chance_of_none, expected_reciprocal, groups_at, is_averaged
 
 _MAX_CHANCES = 1 << 20  # ranks times queries held at a time
@@ -37,10 +34,10 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     """
     _checks.positive_int("k", k)
 
-    return _of_first(
+    return of_one_positive(
         ranks,
-        lambda first: (first <= min(k, UNRETRIEVED)).double(),
-        lambda groups: 1 - chance_of_none(groups, groups.within(k)),
+        lambda first, _: (first <= min(k, UNRETRIEVED)).double(),
+        lambda groups, _: 1 - chance_of_none(groups, groups.within(k)),
     )
 
 
@@ -55,10 +52,10 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
     """
     _checks.cutoff("k", k)
 
-    return _of_first(
+    return of_one_positive(
         ranks,
-        lambda first: (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0),
-        lambda groups: expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False),
+        lambda first, _: (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0),
+        lambda groups, _: expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False),
     )
 
 
@@ -67,7 +64,11 @@ def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
 
     If P of t tied candidates are positive, the first of them is expected at the (t+1)/(P+1)-th.
     """
-    return _of_first(ranks, in_float, lambda tied: tied.before + (tied.size + 1) / (tied.num_positives + 1).double())
+    return of_one_positive(
+        ranks,
+        lambda first, _: in_float(first),
+        lambda tied, _: tied.before + (tied.size + 1) / (tied.num_positives + 1).double(),
+    )
 
 
 def cmc_at(ranks: PositiveRanks, k: int, *, mode: str = "first_match") -> Float[Tensor, " queries"]:
@@ -85,7 +86,8 @@ def cmc_at(ranks: PositiveRanks, k: int, *, mode: str = "first_match") -> Float[
     """
     _checks.positive_int("k", k)
     _checks.one_of("mode", mode, CMC_MODES)
-    return CMC_MODES[mode].at(ranks, k)
+    value, _ = CMC_MODES[mode]
+    return value(ranks, k)
 
 
 def cmc_curve(
@@ -103,41 +105,17 @@ def cmc_curve(
     _checks.positive_int("max_rank", max_rank)
     _checks.one_of("mode", mode, CMC_MODES)
     check_ranks(ranks)
-    total = CMC_MODES[mode].total(ranks, max_rank)
+    _, total = CMC_MODES[mode]
     num_valid = int((ranks.num_positives > 0).sum())
-    return mean_of_total(total, num_valid, ranks.num_queries - num_valid, empty_target_action)
-
-
-def _of_first(
-    ranks: PositiveRanks, certain: Callable[[Tensor], Tensor], expected: Callable[[Groups], Tensor]
-) -> Float[Tensor, " queries"]:
-    """`certain` of r_1 for each query, or `expected` of the group of its first positive; NaN without positives."""
-
-    def value(valid: Tensor) -> Tensor:
-        return expected(_first_groups(ranks, valid)) if is_averaged(ranks) else certain(_first_places(ranks, valid))
-
-    return where_positive(ranks, value)
-
-
-def _first_places(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Int[Tensor, " valid"]:
-    """r_1; under the tie policy "grouped" the end of its group."""
-    if ranks.tied is None:
-        return ranks.rank[segments.starts(ranks.num_positives)[valid]]
-    groups = _first_groups(ranks, valid)
-    return groups.before + groups.size
-
-
-def _first_groups(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Groups:
-    """The groups of the first positives."""
-    return groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1)
+    return mean_of_total(total(ranks, max_rank), num_valid, ranks.num_queries - num_valid, empty_target_action)
 
 
 def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
     valid = ranks.num_positives > 0
     if is_averaged(ranks):
-        return _chances(_first_groups(ranks, valid), max_rank)
-    first = _first_places(ranks, valid)
-    return torch.bincount(first.clamp(max=max_rank + 1), minlength=max_rank + 2)[1:-1].cumsum(0).double()
+        return _chances(groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1), max_rank)
+    first = first_rank(ranks)[valid].clamp(max=max_rank + 1).long()
+    return torch.bincount(first, minlength=max_rank + 2)[1:-1].cumsum(0).double()
 
 
 def _chances(groups: Groups, max_rank: int) -> Tensor:
@@ -182,12 +160,7 @@ def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:
     return ahead - ranks.tied.num_negatives, ranks.tied.num_negatives + 1
 
 
-class _Mode(NamedTuple):
-    at: Callable[[PositiveRanks, int], Tensor]
-    """value of each query at k"""
-    total: Callable[[PositiveRanks, int], Tensor]
-    """sum over the queries with a positive, at each k up to the largest"""
+CMC_MODES = {"first_match": (hit_rate_at, _first_matches), "all_shots": (_all_shots_at, _all_shots)}
+"""Modes of the CMC: a query is matched by its best positive, or by each of its positives.
 
-
-CMC_MODES = {"first_match": _Mode(hit_rate_at, _first_matches), "all_shots": _Mode(_all_shots_at, _all_shots)}
-"""Modes of the CMC: a query is matched by its best positive, or by each of its positives."""
+Of each the value of a query at k, and the sum over the queries with a positive at each k up to the largest."""

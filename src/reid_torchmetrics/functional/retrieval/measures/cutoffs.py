@@ -19,19 +19,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
 
-from .terms import (
-    Places,
-    check_certain,
-    defined,
-    most_hits,
-    num_hits,
-    per_block,
-    places_of,
-    sum_over_positives,
-    sum_per_query,
-    where_positive,
-)
-from .tied_groups import Groups, chance_of_none, expected_reciprocal, groups_at, is_averaged
+from . import terms
+from .tied_groups import Groups, chance_of_none, expected_reciprocal
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
@@ -52,7 +41,7 @@ def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[T
     """
     _checks.positive_int("k", k)
     _checks.one_of("divisor", divisor, PRECISION_DIVISORS)
-    return per_block(ranks, lambda block: defined(block, PRECISION_DIVISORS[divisor](block, k)))
+    return terms.per_block(ranks, lambda block: terms.defined(block, PRECISION_DIVISORS[divisor](block, k)))
 
 
 def recall_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
@@ -65,7 +54,7 @@ def recall_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
         ValueError: `k` is below 1.
     """
     _checks.positive_int("k", k)
-    return per_block(ranks, lambda block: num_hits(block, k) / block.num_positives)
+    return terms.per_block(ranks, lambda block: terms.num_hits(block, k) / block.num_positives)
 
 
 def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
@@ -78,7 +67,12 @@ def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, 
         ValueError: `k` is below 1.
     """
     _checks.cutoff("k", k)
-    return per_block(ranks, lambda block: num_hits(block, most_hits(block, k)) / most_hits(block, k))
+    return terms.per_block(ranks, lambda block: _among_attainable(block, k))
+
+
+def _among_attainable(ranks: PositiveRanks, k: int | None) -> Tensor:
+    attainable = terms.most_hits(ranks, k)
+    return terms.num_hits(ranks, attainable) / attainable
 
 
 def retrieval_rank(ranks: PositiveRanks, *, variant: str = "mpeg7") -> Float[Tensor, " queries"]:
@@ -100,12 +94,12 @@ def retrieval_rank(ranks: PositiveRanks, *, variant: str = "mpeg7") -> Float[Ten
     def value(block: PositiveRanks) -> Tensor:
         n = block.num_positives
         within, penalty = _RETRIEVAL_RANKS[variant](n, (4 * n).clamp(max=2 * largest))
-        total = sum_over_positives(block, lambda places: places.rank, within)
-        mean = (total + penalty * (n - num_hits(block, within))) / n
+        total = terms.sum_over_positives(block, lambda places: places.rank, within)
+        mean = (total + penalty * (n - terms.num_hits(block, within))) / n
         perfect = (1 + n) / 2
         return (mean - perfect) / (penalty - perfect)
 
-    return per_block(ranks, value)
+    return terms.per_block(ranks, value)
 
 
 _RETRIEVAL_RANKS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
@@ -138,12 +132,12 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: str = "l
             largest = segments.reduce(block.judged.grade, "max", block.num_positives)
             largest = largest.repeat_interleave(block.num_positives, output_size=len(block.rank))
             return _graded_dcg(block, GAINS[gain](block.judged.grade, largest), k)
-        attainable = most_hits(block, k)
+        attainable = terms.most_hits(block, k)
         positions = torch.arange(1, int(attainable.max()) + 1, dtype=torch.float64, device=attainable.device)
-        ideal = torch.cat([positions.new_ones(1), segments.running_sums(_discount(Places(positions, positions)))])
-        return defined(block, sum_over_positives(block, _discount, k) / ideal[attainable])
+        ideal = torch.cat([positions.new_ones(1), segments.running_sums(_discount(terms.Places(positions, positions)))])
+        return terms.defined(block, terms.sum_over_positives(block, _discount, k) / ideal[attainable])
 
-    return per_block(ranks, share)
+    return terms.per_block(ranks, share)
 
 
 def _exponential_gain(grade: Tensor, largest: Tensor) -> Tensor:
@@ -166,10 +160,10 @@ def _graded_dcg(ranks: PositiveRanks, gains: Tensor, k: int | None) -> Tensor:
     perfect = gains[falling[query[falling].argsort(stable=True)]]
 
     def total(gains: Tensor, rank: Tensor) -> Tensor:
-        values = gains * _discount(Places(rank, rank))
-        return sum_per_query(ranks, values if k is None else values.masked_fill(rank > k, 0.0))
+        values = gains * _discount(terms.Places(rank, rank))
+        return terms.sum_per_query(ranks, values if k is None else values.masked_fill(rank > k, 0.0))
 
-    return defined(ranks, total(gains, in_float(ranks.rank)) / total(perfect, place.double()))
+    return terms.defined(ranks, total(gains, in_float(ranks.rank)) / total(perfect, place.double()))
 
 
 def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
@@ -183,19 +177,19 @@ def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     Raises:
         ValueError: the tie policy is "expected".
     """
-    check_certain("bpref", "the order of judged candidates", ranks)
+    terms.check_certain("bpref", "the order of judged candidates", ranks)
 
     def preference(block: PositiveRanks) -> Tensor:
-        places = places_of(block)
+        places = terms.places_of(block)
         before, negatives = places.rank - places.ordinal, block.num_candidates - block.num_positives
         if block.judged is not None:
             before, negatives = block.judged.num_before.double(), block.judged.num_negatives
         counted = block.num_positives.repeat_interleave(block.num_positives).double()
         least = counted.minimum(negatives.repeat_interleave(block.num_positives)).clamp(min=1)
-        terms = (1 - before.minimum(counted) / least).masked_fill(block.rank > UNRETRIEVED, 0.0)
-        return defined(block, sum_per_query(block, terms) / block.num_positives)
+        preferences = (1 - before.minimum(counted) / least).masked_fill(block.rank > UNRETRIEVED, 0.0)
+        return terms.defined(block, terms.sum_per_query(block, preferences) / block.num_positives)
 
-    return per_block(ranks, preference)
+    return terms.per_block(ranks, preference)
 
 
 def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
@@ -204,19 +198,20 @@ def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     Its mean is mINP. Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI
     2021, where 1 - INP is the negative penalty (r_n - n) / r_n.
     """
-    return _of_last(
+    return terms.of_one_positive(
         ranks,
         lambda last, num_positives: num_positives / in_float(last),
         lambda groups, num_positives: num_positives * expected_reciprocal(groups, groups.size, last=True),
+        last=True,
     )
 
 
-def _discount(places: Places) -> Tensor:
+def _discount(places: terms.Places) -> Tensor:
     return 1 / (places.rank + 1).log2()
 
 
 def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
-    hits = num_hits(ranks, k)[ranks.num_positives > 0]
+    hits = terms.num_hits(ranks, k)[ranks.num_positives > 0]
 
     def expected(groups: Groups, num_positives: Tensor) -> Tensor:
         # h/k unless the last positive comes before rank k, where n/r_n stands instead.
@@ -225,27 +220,13 @@ def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
         reciprocal = expected_reciprocal(groups, earlier, last=True)
         return (hits - num_positives * chance) / k + num_positives * reciprocal
 
-    return _of_last(ranks, lambda last, _: hits / last.clamp(max=k), expected)
+    return terms.of_one_positive(ranks, lambda last, _: hits / last.clamp(max=k), expected, last=True)
 
 
 PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
-    "k": lambda ranks, k: num_hits(ranks, k) / k,
-    "attainable": lambda ranks, k: num_hits(ranks, k) / most_hits(ranks, k),
+    "k": lambda ranks, k: terms.num_hits(ranks, k) / k,
+    "attainable": lambda ranks, k: terms.num_hits(ranks, k) / terms.most_hits(ranks, k),
     "last_positive": _up_to_last_positive,
-    "calibrated": lambda ranks, k: num_hits(ranks, most_hits(ranks, k)) / most_hits(ranks, k),
+    "calibrated": _among_attainable,
 }
 """Precision at k, by the divisor of the hits."""
-
-
-def _of_last(
-    ranks: PositiveRanks, certain: Callable[[Tensor, Tensor], Tensor], expected: Callable[[Groups, Tensor], Tensor]
-) -> Float[Tensor, " queries"]:
-    """`certain` of r_n and n for each query, or `expected` of the group of its last positive and n."""
-
-    def value(valid: Tensor) -> Tensor:
-        last, num_positives = (ranks.num_positives.cumsum(0) - 1)[valid], ranks.num_positives[valid]
-        if is_averaged(ranks):
-            return expected(groups_at(ranks, last, num_positives), num_positives)
-        return certain(ranks.rank[last], num_positives)  # under "grouped" the rank is the end of the group
-
-    return where_positive(ranks, value)

@@ -34,8 +34,7 @@ def mean_over_queries(
         ValueError: an unknown action, action "error" and queries with a positive beside queries without, or weights
             that are negative, not finite or not one for each query.
     """
-    empty = values.isnan()
-    valid = ~(empty.view(len(values), math.prod(values.shape[1:])).any(1) if values.ndim > 1 else empty)
+    valid = ~values.isnan().view(len(values), math.prod(values.shape[1:])).any(1)
     if weight is None:
         num_valid = int(valid.sum())
         return mean_of_total(values[valid].sum(0), num_valid, len(values) - num_valid, empty_target_action)

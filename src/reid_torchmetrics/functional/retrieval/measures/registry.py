@@ -6,11 +6,12 @@ and results have its words.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Protocol, runtime_checkable
+from typing import Any, TypeAlias
 
 from jaxtyping import Float
 from torch import Tensor
@@ -30,34 +31,9 @@ from .cutoffs import (
 )
 from .means import mean_over_queries, median_over_queries
 
-
-@runtime_checkable
-class MeasureOptions(Protocol):
-    """The options of measures; a protocol of `evaluation` has them."""
-
-    @property
-    def rule(self) -> str:
-        """One of `AP_RULES`."""
-
-    @property
-    def k(self) -> int | None:
-        """Cutoff of average precision; None for all ranks."""
-
-    @property
-    def normalizer(self) -> str:
-        """One of `AP_NORMALIZERS`."""
-
-    @property
-    def precision_divisor(self) -> str:
-        """One of `PRECISION_DIVISORS`."""
-
-    @property
-    def mode(self) -> str:
-        """One of `CMC_MODES`."""
-
-    @property
-    def gain(self) -> str:
-        """One of `GAINS`."""
+MeasureOptions: TypeAlias = Any
+"""The options of measures, as a protocol of `evaluation` has them: the cutoff `k` of average precision, its `rule` and
+`normalizer`, the `precision_divisor`, the `mode` of the CMC, and the `gain` of nDCG"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,15 +202,21 @@ def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]
     Raises:
         ValueError: an unknown name, or a k that does not fit int64.
     """
-    parts = re.fullmatch(r"(.*)_([1-9]\d*)", name) if isinstance(name, str) and name not in MEASURES else None
-    key, k = (parts[1], int(parts[2])) if parts else (name, 0)
-    row = MEASURES.get(key) if isinstance(key, str) else None
+    key, k = _split(name) if isinstance(name, str) else ("", 0)
+    row = MEASURES.get(key)
     if row is None or row.takes_k != bool(k):
         listed = ", ".join(repr(each.pattern) for each in MEASURES.values())
         raise ValueError(f"`{argument}` must be of {listed}; got {name!r}{_meant(name)}.")
     if k >= 2**63:
         raise ValueError(f"`{argument}` must have a k that fits int64; got {name!r}.")
     return row, k
+
+
+@functools.lru_cache(maxsize=1024)  # a report asks hundreds of times
+def _split(name: str) -> tuple[str, int]:
+    """A name and the k behind it, 0 for none."""
+    parts = re.fullmatch(r"(.*)_([1-9]\d*)", name)
+    return (parts[1], int(parts[2])) if parts else (name, 0)
 
 
 def means_among(names: Iterable[str]) -> list[str]:

@@ -121,12 +121,29 @@ def defined(ranks: PositiveRanks, values: Float[Tensor, " queries"]) -> Float[Te
     return values.masked_fill(ranks.num_positives == 0, torch.nan)
 
 
-def where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:
-    """`value` of the queries with a positive, given their mask; NaN for the others."""
+def of_one_positive(
+    ranks: PositiveRanks,
+    certain: Callable[[Tensor, Tensor], Tensor],
+    expected: Callable[[Groups, Tensor], Tensor],
+    *,
+    last: bool = False,
+) -> Float[Tensor, " queries"]:
+    """`certain` of each query's r_1 and n, or `expected` of the group of its first positive and n; r_n if `last`.
+
+    NaN for queries without positives. Under the tie policy "grouped" the rank is that of the end of the group.
+    """
     check_ranks(ranks)
     valid = ranks.num_positives > 0
+    num_positives = ranks.num_positives[valid]
+    chosen, ordinal = segments.starts(ranks.num_positives)[valid], num_positives if last else 1
+    chosen += ordinal - 1
     values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
-    values[valid] = value(valid)
+    if ranks.tied is None:
+        values[valid] = certain(ranks.rank[chosen], num_positives)
+    else:
+        groups = groups_at(ranks, chosen, ordinal)
+        is_spread, end = is_averaged(ranks), groups.before + groups.size
+        values[valid] = expected(groups, num_positives) if is_spread else certain(end, num_positives)
     return values
 
 
