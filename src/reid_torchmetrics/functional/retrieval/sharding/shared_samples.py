@@ -23,8 +23,7 @@ from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, Labe
 from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, bytes_within, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
-from .repetitions import Numbered, changed, lowest_of_each
-from .same_samples import NUM_SIGNS, SameSamples
+from .repetitions import NUM_SIGNS, Numbered, SameSamples, changed, lowest_of_each
 from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
 
 _NUM_STATUS = 4  # numbers of a `_ShardStatus`
@@ -162,12 +161,8 @@ def _completed(samples: Samples, dimension: int, dtype: torch.dtype, widths: Seq
         return samples
     # Empty labels stand for "given": all processes then take the same way.
     embeddings = samples.embeddings or [torch.empty((0, dimension), dtype=dtype, device=samples.device)]
-    labels = {
-        label.name: kept[label.name]
-        if label.name in kept
-        else label.empty(width, length=len(samples), device=samples.device)
-        for label, width in given.items()
-    }
+    shape = {"length": len(samples), "device": samples.device}
+    labels = {label.name: kept.get(label.name, label.empty(width, **shape)) for label, width in given.items()}
     return replace(samples, embeddings=embeddings, labels=labels)
 
 
@@ -250,15 +245,12 @@ def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) 
         # In the order of the data set results do not depend on how samples are sharded.
         order = None if everyone.index is None else everyone.index.argsort()
         place = slice(None) if order is None else order
-        rows = _in_blocks(world, shard, place) if shard.sends_blocks else Rows(everyone.blocks, order)
+        rows: Rows | RowsInBlocks = Rows(everyone.blocks, order)
+        if shard.sends_blocks:
+            sizes = torch.tensor(shard.num_queries, device=query.device)
+            process = torch.arange(world.size, device=sizes.device).repeat_interleave(sizes)[place]
+            local = samples.rows(samples.in_order(query))
+            rows = RowsInBlocks(world, local, process, dtype=shard.dtype, max_bytes=shard.max_bytes)
         return Queries(rows, at(everyone.labels, place), None if self_index is None else self_index[place])
 
     return world.guarded(put_in_order)
-
-
-def _in_blocks(world: World, shard: Shard, place: Tensor | slice) -> RowsInBlocks:
-    """The queries at some places, process by process, to be sent block by block."""
-    samples, sizes = shard.samples, torch.tensor(shard.num_queries, device=shard.query.device)
-    process = torch.arange(world.size, device=sizes.device).repeat_interleave(sizes)[place]
-    local = samples.rows(samples.in_order(shard.query))
-    return RowsInBlocks(world, local, process, dtype=shard.dtype, max_bytes=shard.max_bytes)
