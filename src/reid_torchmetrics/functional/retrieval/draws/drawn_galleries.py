@@ -91,7 +91,6 @@ def expect_draws(
     strata = find_strata(relevance, draw.per)
     weight = torch.ones(scores.num_queries, dtype=torch.float64, device=scores.device)
     if queries_in_draw:
-        _check_queries_in_draw(relevance)
         weight = _chance_not_drawn(relevance, strata, draw)
     gallery = GalleryPart(scores, relevance, TIE_POLICIES[ties])
 
@@ -119,9 +118,13 @@ def expect_draws(
     return workers.run(expect_all, scores.device, inside=gallery.keeps_thread)
 
 
-def _check_queries_in_draw(relevance: Relevance) -> None:
-    """Raise unless one gallery can be drawn from the queries: all of them are in it, and no rule drops pairs."""
-    if relevance.own_column is None and relevance.num_queries:
+def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:
+    """1 - m/n: the chance that a query, one of the n items of its stratum, is not among the m that are drawn.
+
+    Raise unless one gallery can be drawn from the queries: all of them are in it, and no rule drops pairs.
+    """
+    column = relevance.own_column
+    if column is None and relevance.num_queries:
         raise ValueError(
             "`queries_in_draw` must come with every query's own place in the gallery, that is leave-one-out or"
             f" `self_index`; got {relevance.num_queries} queries without."
@@ -129,16 +132,10 @@ def _check_queries_in_draw(relevance: Relevance) -> None:
     if relevance.rules or relevance.junk_pairs is not None:
         came = "a rule about cameras or sequences" if relevance.rules else "`junk_pairs`"
         raise ValueError(f"`queries_in_draw` must come without a camera rule or another that drops pairs; got {came}.")
-
-
-def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:
-    """1 - m/n: the chance that a query, one of the n items of its stratum, is not among the m that are drawn."""
     weight = torch.ones(relevance.num_queries, dtype=torch.float64, device=relevance.device)
-    column = relevance.own_column
-    if column is None:
-        return weight  # there are no queries
-    num_items = strata.num_items[strata.of_item[column[column >= 0]]]
-    weight[column >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
+    if column is not None:
+        num_items = strata.num_items[strata.of_item[column[column >= 0]]]
+        weight[column >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
     return weight
 
 
@@ -166,13 +163,14 @@ class TileExpectation:
         stratum = strata.of_item[tile.positives]  # strata of one identity have consecutive numbers
         first = stratum.where(valid, strata.number).amin(1, keepdim=True)
         self._chances = find_chances(stratum - first, valid, draw)
-        self._law = Hypergeometric(*tile.cases, draw.num_drawn(tile.cases[0]))
+        available, ahead = tile.cases
+        self._law = Hypergeometric(available, ahead, draw.num_drawn(available))
         wanted = self.num_positives
         if not with_precision:
             wanted = (self._chances.best > 0).sum(1)  # the chance to be the best falls to 0 and stays there
         counted = tile.count(wanted, 1 - self._law.none(), most_ahead=most_ahead, with_cases=with_precision)
-        for ahead, cases in counted:
-            self._add_curves(ahead)
+        for block, cases in counted:
+            self._add_curves(block)
             for counts in cases:
                 self._add_precisions(*counts)
 

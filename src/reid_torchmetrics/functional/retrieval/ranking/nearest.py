@@ -32,7 +32,7 @@ from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, 
 
 from .counting import Negatives, are_above, count_true
 from .tie_policies import TIE_POLICIES, TiePolicy
-from .tiles import GalleryPart, Tiles, queries_per_tile
+from .tiles import GalleryPart, Tiles, size_of_tiles
 from .top_k import keys_of_scores, stable_top_k
 
 Result = TypeVar("Result")
@@ -195,7 +195,7 @@ class _Listing:
         """
         self._world, self._part = world, part
         ends = part.places[[0, -1]].tolist() if part.places is not None and len(part.places) else [0, 0]
-        limits = queries_per_tile(part), part.relevance.num_kept, part.scores.max_bytes, *ends
+        limits = size_of_tiles(part)[0], part.relevance.num_kept, part.scores.max_bytes, *ends
         _, table = world.guarded_all_gather(lambda: (None, limits))
         num_fitting, num_kept, max_bytes, first, last = zip(*table, strict=True)
         self._in_one_word = part.scores.dtype == torch.float32 and 0 <= min(first) <= max(last) <= _PLACE

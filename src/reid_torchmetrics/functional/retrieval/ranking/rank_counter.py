@@ -243,7 +243,7 @@ class RankCounter:
             )
         counts = self._counts(block, thresholds)
         self._blocks.add(block.embeddings, block.labels)
-        self._added = _sum(self._added, counts)
+        self._added: _Counts = _sum(self._added, counts)
 
     @_in_pool
     def merge(self, other: RankCounter) -> None:
@@ -366,7 +366,7 @@ class RankCounter:
         for name in sorted(labels.keys() ^ self._labels.keys()):
             has, lacks = (f"{prefix}{name}", f"query_{name}")[:: 1 if name in labels else -1]
             raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
-        both = {f"query_{name}": label for name, label in self._labels.items()}
+        both: dict[str, Any] = {f"query_{name}": label for name, label in self._labels.items()}
         both |= {f"gallery_{name}": label for name, label in labels.items()}
         return _Block(embeddings, labels, find_relevance(**both, **self.rules, self_index=self_index))
 

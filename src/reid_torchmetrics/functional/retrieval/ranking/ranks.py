@@ -154,7 +154,7 @@ class RankTable:
     def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"]) -> None:
         """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty."""
         # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-        shape = (ties.num_entries, int(num_listed.sum()))
+        shape = 4 if ties.groups else 1, int(num_listed.sum())  # the rank, and the fields of `TiedGroups`
         self._entries = torch.empty(shape, dtype=torch.int64, device=num_listed.device)
         self._filled, self._ties = 0, ties
         self.num_positives, self.num_candidates = torch.zeros_like(num_listed), torch.zeros_like(num_listed)

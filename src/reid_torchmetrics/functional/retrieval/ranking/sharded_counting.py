@@ -31,7 +31,7 @@ from .counting import Positives
 from .positive_ranks import PositiveRanks
 from .ranks import RankTable, count_ranks
 from .tie_policies import TIE_POLICIES, best_first
-from .tiles import GalleryPart, Tiles, cells_of_positives, queries_per_tile
+from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 _SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
@@ -89,7 +89,7 @@ class _Counting:
         longest = int(self._total.max()) if len(self._total) else 0
         # A tile has as many queries as fit on the process with the least memory to spend.
         facts = part.relevance.num_kept, part.scores.at is not None
-        _, table = world.guarded_all_gather(lambda: (None, [queries_per_tile(part, longest), *facts]))
+        _, table = world.guarded_all_gather(lambda: (None, [size_of_tiles(part, longest)[0], *facts]))
         each_rows, each_kept, is_ahead = zip(*table, strict=True)
         # With tiles of many queries there are few of them, and reading the positives ahead would cost more than
         # messages.

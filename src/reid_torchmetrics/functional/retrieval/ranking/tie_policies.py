@@ -49,11 +49,6 @@ class TiePolicy:
         """Numbers counted for every positive."""
         return 2 if self.groups else 1
 
-    @property
-    def num_entries(self) -> int:
-        """Numbers stored for every positive: its rank, and the fields of `TiedGroups`."""
-        return 4 if self.groups else 1
-
 
 _above = functools.partial(count_negatives, or_tied=(False,))
 _above_or_level = functools.partial(count_negatives, or_tied=(True,))

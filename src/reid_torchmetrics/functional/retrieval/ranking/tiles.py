@@ -69,11 +69,11 @@ class Tiles:
     def __init__(self, part: GalleryPart, *, longest_run: int | None = None, num_rows: int | None = None) -> None:
         """Choose the width of the panels, and reserve the scores of one panel.
 
-        `num_rows` is the number of queries a tile, `queries_per_tile` unless given, and `longest_run` the largest
+        `num_rows` is the number of queries a tile, that of `size_of_tiles` unless given, and `longest_run` the largest
         number of gallery items with a query's identity, in all parts of the gallery.
         """
         self._scores, self._relevance, self._ties = part.scores, part.relevance, part.ties
-        fitting, width = _cut(part, longest_run)
+        fitting, width = size_of_tiles(part, longest_run)
         self._walk = Walk(part.scores, num_rows or fitting, width)
         self._filled: slice | None = None  # the queries with scores in the buffer, where one panel is the gallery
         self.rows = self._walk.rows
@@ -152,11 +152,6 @@ class Tiles:
         return inside, (tile.columns - columns.start).clamp_(0, columns.stop - columns.start - 1)
 
 
-def queries_per_tile(part: GalleryPart, longest_run: int | None = None) -> int:
-    """Number of queries that fit `scores.max_bytes` with their scores and up to `longest_run` positives each."""
-    return _cut(part, longest_run)[0]
-
-
 def cells_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
     """Cells of the positives in flat rows of a width, where the positives of a row come first."""
     is_positive = torch.arange(width, device=num_positives.device) < num_positives[:, None]
@@ -191,8 +186,11 @@ class Thresholds:
         return Positives(padded, torch.zeros_like(padded, dtype=torch.int64), lowest), cells, inside
 
 
-def _cut(part: GalleryPart, longest_run: int | None) -> tuple[int, int]:
-    """Queries per tile and gallery columns per panel; `longest_run` is the part's own unless given."""
+def size_of_tiles(part: GalleryPart, longest_run: int | None = None) -> tuple[int, int]:
+    """Queries per tile and gallery columns per panel that fit `scores.max_bytes`.
+
+    `longest_run`, the most positives of a query, is the part's own unless given.
+    """
     scores, beside = part.scores, bytes_of_counting(part.scores, by_place=part.ties.by_place is not None)
     per_row = _BYTES_PER_POSITIVE * (part.relevance.longest_run if longest_run is None else longest_run)
     fewest = FEWEST_ROWS if scores.at is None else shape_on(scores.device).unit  # panels cost no second product

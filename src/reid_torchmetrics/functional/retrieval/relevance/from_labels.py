@@ -173,8 +173,9 @@ def _kept(
 def _check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The labels of queries and of gallery items, in the dtypes of the table; raise unless they fit."""
     device = next((value.device for value in given.values() if isinstance(value, Tensor)), None)
-    query, gallery = sides = {}, {}
-    for (side, labels), name in itertools.product(zip(SIDES, sides, strict=True), DECIDING):
+    query: dict[str, Tensor] = {}
+    gallery: dict[str, Tensor] = {}
+    for name, (side, labels) in itertools.product(DECIDING, zip(SIDES, (query, gallery), strict=True)):
         if (value := given.get(f"{side}_{name}")) is not None:
             label = LABELS[name].check(f"{side}_{name}", value, length_of(labels) if labels else None, device)
             labels[name] = label.to(LABELS[name].dtype)

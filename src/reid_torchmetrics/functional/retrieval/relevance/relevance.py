@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Int, Integer
@@ -252,7 +252,8 @@ class Relevance:
 def _moved(record: Record, device: torch.device) -> Record:
     """A record with its tensors on a device."""
     values = ((field.name, getattr(record, field.name)) for field in fields(record))
-    return replace(record, **{name: value.to(device) for name, value in values if isinstance(value, Tensor)})
+    tensors: dict[str, Any] = {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
+    return replace(record, **tensors)
 
 
 def find_listed_relevance(

@@ -100,10 +100,11 @@ class EmbeddingScores:
         self._panel_rows = min(max(1, max_bytes // 4 // row_bytes), blocks)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
         # Rows prepared anew for every tile need large tiles; otherwise a quarter is as fast as more.
-        is_whole = self._is_whole()
+        is_cut = self._similarity.copies_gallery or self._similarity.bounds_blocks
+        self._is_whole = not is_cut and gallery.whole(self.dtype) is not None  # used as it is, all at once
         self.max_bytes, self.num_tiles = max_bytes // 2, 1
-        if self._keeps_prepared or is_whole:
-            self.max_bytes, self.num_tiles = max_bytes // 4, 4 if is_whole else 2
+        if self._keeps_prepared or self._is_whole:
+            self.max_bytes, self.num_tiles = max_bytes // 4, 4 if self._is_whole else 2
         self._prepared: dict[tuple[int, int], Tensor] = {}
         shape = min(self._panel_rows, gallery.size), gallery.dimension
         self._rooms = Spares(lambda: torch.empty(shape, dtype=self.dtype, device=self.device))
@@ -119,7 +120,7 @@ class EmbeddingScores:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
         with full_precision(self.device, foreign=self.keeps_thread):
             query = self._similarity.query(self._query.read(rows, self.dtype))
-            for panel in [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows):
+            for panel in [columns] if self._is_whole else segments.equal_ranges(columns, self._panel_rows):
                 self._fill(out[:, panel.start - columns.start : panel.stop - columns.start], query, panel)
 
     def _fill(self, out: Tensor, query: Tensor, panel: slice) -> None:
@@ -165,11 +166,6 @@ class EmbeddingScores:
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """As the similarity does."""
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
-
-    def _is_whole(self) -> bool:
-        """Whether the gallery can be used as it is, all at once."""
-        is_cut = self._similarity.copies_gallery or self._similarity.bounds_blocks
-        return not is_cut and self._gallery.whole(self.dtype) is not None
 
 
 class GivenScores:

@@ -45,10 +45,9 @@ class Panel(NamedTuple):
 class Walk:
     """Scores of one tile and panel at a time; `rows` are the queries of each tile."""
 
-    def __init__(self, scores: Scores, num_rows: int, width: int, *, comparable: bool = False) -> None:
+    def __init__(self, scores: Scores, num_rows: int, width: int) -> None:
         """Reserve the scores of at most `num_rows` queries and `width` gallery items."""
         self.scores = scores
-        self._comparable = comparable
         num_rows = max(1, min(num_rows, scores.num_queries))
         self._buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
         self.rows = segments.ranges(scores.num_queries, num_rows)
@@ -65,8 +64,6 @@ class Walk:
         """The scores of queries and gallery items; they overwrite the scores of the last call."""
         scores = self.view(rows, columns)
         self.scores.fill(scores, rows, columns)
-        if self._comparable:
-            self.scores.to_comparable(scores, rows)
         return scores
 
     def view(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
@@ -81,7 +78,6 @@ def share_tiles(
     work: Callable[[Walk, slice], Result],
     what: str,
     *,
-    comparable: bool = False,
     keeps_thread: bool = False,
 ) -> Iterator[tuple[slice, Result]]:
     """Work on tiles in any order, a few of them at a time: the rows of each tile and the result, in order.
@@ -90,7 +86,7 @@ def share_tiles(
     work or of the scores, the calling thread does all. `what` names the work where its progress is shown.
     """
     keeps_thread, most = keeps_thread or scores.keeps_thread, min(scores.num_tiles, _MOST_TILES)
-    walks = Spares(lambda: Walk(scores, *size, comparable=comparable))
+    walks = Spares(lambda: Walk(scores, *size))
     with walks.one() as walk:
         rows = walk.rows
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -46,22 +46,19 @@ class _ShardStatus(NamedTuple):
     widths: tuple[int, ...]
     """number of columns of each of `LABELS`; 0 for one that is not given"""
 
-    @classmethod
-    def of(cls, samples: Samples) -> _ShardStatus:
-        dtype = DTYPES.index(promoted([block.dtype for block in samples.embeddings]))
+    @staticmethod
+    def numbers(samples: Samples) -> list[int]:
+        """The numbers of a shard, as `read` takes them."""
         dimension = samples.embeddings[0].shape[1] if samples.embeddings else 0
+        dtype = DTYPES.index(promoted([block.dtype for block in samples.embeddings]))
         given = samples.labels
-        widths = tuple(width_of(given[name]) if name in given else 0 for name in LABELS)
-        return cls(len(samples), dimension, dtype, widths)
+        widths = (width_of(given[name]) << _BITS * place for place, name in enumerate(LABELS) if name in given)
+        return [len(samples), dimension, dtype, sum(widths)]
 
     @classmethod
     def read(cls, row: Sequence[int]) -> _ShardStatus:
         widths = (row[3] >> _BITS * place & (1 << _BITS) - 1 for place in range(len(LABELS)))
         return cls(row[0], row[1], row[2], tuple(widths))
-
-    @property
-    def numbers(self) -> list[int]:
-        return [*self[:3], sum(width << _BITS * place for place, width in enumerate(self.widths))]
 
     def use(self, label: int) -> str:
         """Whether a label is given, in words."""
@@ -112,7 +109,7 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool, max_
         same = SameSamples.of(samples) if world.size > 1 and samples.index is None else None
         numbered = Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)
         signs = [0] * NUM_SIGNS if same is None else same.signs()
-        return (numbered, same), [*_ShardStatus.of(samples).numbers, *signs]
+        return (numbered, same), [*_ShardStatus.numbers(samples), *signs]
 
     # First message: what is given, and signs of samples that several processes hold.
     (numbered, same), table = world.guarded_all_gather(look)
@@ -161,7 +158,7 @@ def _completed(samples: Samples, dimension: int, dtype: torch.dtype, widths: Seq
         return samples
     # Empty labels stand for "given": all processes then take the same way.
     embeddings = samples.embeddings or [torch.empty((0, dimension), dtype=dtype, device=samples.device)]
-    shape = {"length": len(samples), "device": samples.device}
+    shape: dict[str, Any] = {"length": len(samples), "device": samples.device}
     labels = {label.name: kept.get(label.name, label.empty(width, **shape)) for label, width in given.items()}
     return replace(samples, embeddings=embeddings, labels=labels)
 

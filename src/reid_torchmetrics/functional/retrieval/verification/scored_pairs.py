@@ -57,7 +57,11 @@ class ScoredPairs:
         check_fit(scores, relevance)
         self.dtype, self.device = scores.dtype, scores.device
         self._scores, self._relevance = scores, relevance
-        self._size = _cut(scores, relevance.longest_run)
+        shape = shape_on(scores.device)
+        most_pairs = max(_MOST_PAIRS, shape.rows * shape.columns)
+        most_rows = max(shape.few, most_pairs // max(1, scores.num_gallery))
+        bytes_of = _BYTES_PER_MASK + bytes_of_sort(scores), _BYTES_PER_POSITIVE * max(1, relevance.longest_run)
+        self._size = cut_in_panels(scores, *bytes_of, most_rows=most_rows, most_scores=most_pairs)
 
     def num_impostors(self) -> int:
         """Number of impostor pairs; looks at no score."""
@@ -126,28 +130,22 @@ class ScoredPairs:
 
     def _each(self, look: Callable[[Iterator[PairTile]], Result]) -> Iterator[Result]:
         """What comes of looking at the tiles of some queries; several threads do so."""
-        options = {"comparable": True, "keeps_thread": self._relevance.junk_pairs is not None}
-        for _, result in share_tiles(
-            self._scores, self._size, lambda walk, rows: look(self._tiles(walk, rows)), "Pairs", **options
-        ):
-            yield result
+
+        def work(walk: Walk, rows: slice) -> Result:
+            return look(self._tiles(walk, rows))
+
+        keeps_thread = self._relevance.junk_pairs is not None
+        shared = share_tiles(self._scores, self._size, work, "Pairs", keeps_thread=keeps_thread)
+        return (result for _, result in shared)
 
     def _tiles(self, walk: Walk, rows: slice) -> Iterator[PairTile]:
         listed = self._relevance.tile(rows)
         for panel, scores in walk.panels_of(rows):
+            self._scores.to_comparable(scores, rows)
             genuine, impostor = self._relevance.pairs(rows, panel.columns, listed)
             genuine[:, : panel.num_seen] = False
             impostor[:, : panel.num_seen] = False
             yield scores, genuine, impostor
-
-
-def _cut(scores: Scores, longest_run: int) -> tuple[int, int]:
-    """Queries and gallery items per tile."""
-    shape = shape_on(scores.device)
-    most_pairs = max(_MOST_PAIRS, shape.rows * shape.columns)
-    most_rows = max(shape.few, most_pairs // max(1, scores.num_gallery))
-    per_row, beside = _BYTES_PER_POSITIVE * max(1, longest_run), _BYTES_PER_MASK + bytes_of_sort(scores)
-    return cut_in_panels(scores, beside, per_row, most_rows=most_rows, most_scores=most_pairs)
 
 
 def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor, " ranks"]:

@@ -273,8 +273,8 @@ def verify(scores: Scores, relevance: Relevance) -> Verification:
     pairs = ScoredPairs(scores, relevance)
     genuine = pairs.genuine_scores()
     thresholds, num_genuine_at = count_genuine(genuine)
-    impostors = pairs.count_impostors(thresholds)
-    return Verification(thresholds, num_genuine_at, *impostors, len(genuine), pairs.num_impostors())
+    at, above = pairs.count_impostors(thresholds)
+    return Verification(thresholds, num_genuine_at, at, above, len(genuine), pairs.num_impostors())
 
 
 def count_genuine(
