@@ -187,8 +187,8 @@ def _check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, length_of(query), device)
         _checks.in_range("self_index", self_index, -1, length_of(gallery))
-        for name, labels in query.items():
-            _check_self(LABELS[name].singular, labels, gallery[name], self_index.long())
+        for name, of_queries in query.items():
+            _check_self(LABELS[name].singular, of_queries, gallery[name], self_index.long())
     return query, gallery
 
 
