@@ -131,7 +131,7 @@ def test_a_tile_of_queries_waits_a_few_times(simulated, ties, most):
     given, options = moved(given, simulated), {"similarity": "dot", "ties": ties, "junk_identities": ()}
     waits, num_tiles = [], []
     for options["max_bytes"] in (10**6, 10**5):  # of 30 queries all in one tile, or about ten in each
-        with mock.patch.object(tiles.Tiles, "rank", autospec=True, side_effect=tiles.Tiles.rank) as ranked:
+        with mock.patch.object(tiles.Tiles, "read", autospec=True, side_effect=tiles.Tiles.read) as ranked:
             found = waits_of(simulated, lambda: rank_positives(*given, **options))
         waits.append(sum(found.values()))
         num_tiles.append(ranked.call_count)

@@ -51,7 +51,7 @@ PLACES = {
     "labels": functools.partial(out_of_memory, problem, "find_relevance"),
     "surveying the gallery": functools.partial(out_of_memory, scores, "gallery_statistics"),
     "preparing scores": functools.partial(out_of_memory, scores, "EmbeddingScores"),
-    "planning tiles": functools.partial(out_of_memory, sharded_counting, "queries_per_tile"),
+    "planning tiles": functools.partial(out_of_memory, sharded_counting, "size_of_tiles"),
     "reserving memory": functools.partial(out_of_memory, sharded_counting, "Tiles"),
     "scoring": functools.partial(out_of_memory, tiles.Tiles, "read"),
     "scoring later": late_out_of_memory,

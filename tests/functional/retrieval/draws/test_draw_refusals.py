@@ -10,7 +10,7 @@ import torch
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
-from reid_torchmetrics.functional.retrieval.relevance.from_lists import find_listed_relevance
+from reid_torchmetrics.functional.retrieval.relevance.relevance import find_listed_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
 
 ID = torch.tensor([1, 2])

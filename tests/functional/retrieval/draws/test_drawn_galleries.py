@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.draws import drawn_galleries, identities_ahead, strata_ahead
+from reid_torchmetrics.functional.retrieval.draws import drawn_galleries, strata_ahead
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
@@ -116,7 +116,7 @@ def test_the_memory_bound_changes_nothing(problem, draw, max_bytes):
 @given(problems(), PLANS)
 def test_searching_for_the_positives_behind_an_item_changes_nothing(problem, draw):
     draw = with_cameras(problem, draw)
-    with mock.patch.object(identities_ahead, "_FEW", 0):
+    with mock.patch.object(strata_ahead, "_FEW", 0):
         found = expect(problem, draw)
     assert torch.equal(table(found).nan_to_num(), table(expect(problem, draw)).nan_to_num())
 
@@ -127,9 +127,9 @@ def test_searching_for_the_positives_behind_an_item_changes_nothing(problem, dra
 )
 def test_however_the_items_ahead_are_counted_the_results_are_the_same(problem, draw, near, pairs):
     draw = with_cameras(problem, draw)
-    with mock.patch.object(identities_ahead, "_SMALL", 0):
+    with mock.patch.object(strata_ahead, "_SMALL", 0):
         expected = expect(problem, draw)
-    shares = mock.patch.multiple(identities_ahead, _NEAR=near, _NEAR_ONE=near)
+    shares = mock.patch.multiple(strata_ahead, _NEAR=near, _NEAR_ONE=near)
     with shares, mock.patch.object(strata_ahead, "_PAIRS", pairs):
         found, cmc = expect(problem, draw), expect(problem, draw, with_precision=False).cmc
     assert_same(table(found), table(expected), 1e-14)
@@ -146,7 +146,7 @@ def test_strata_of_many_sizes_are_counted_alike_by_comparing_and_by_searching(sh
     scores = torch.randint(0, 60, (50, len(labels)), generator=generator) + 20.0 * (labels[:50, None] == labels)
     found = []
     for small, bins in ((0, 1 << 15), (255, 1 << 15), (255, 1)):
-        with mock.patch.object(identities_ahead, "_SMALL", small), mock.patch.object(strata_ahead, "_MOST_BINS", bins):
+        with mock.patch.object(strata_ahead, "_SMALL", small), mock.patch.object(strata_ahead, "_MOST_BINS", bins):
             options = {"ties": ties, "max_rank": 20}
             found.append(expect_draws(given_scores(scores, relevance), relevance, GalleryDraw(shots), **options))
     for other in found[1:]:

@@ -7,7 +7,7 @@ import torch
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate
-from reid_torchmetrics.functional.retrieval.draws import drawn_galleries, identities_ahead
+from reid_torchmetrics.functional.retrieval.draws import drawn_galleries, strata_ahead
 
 RELATIVE = 1e-13
 PROTOCOLS = ["cuhk03_torchreid", "sysu_mm01_all_multi", "vehicleid"]
@@ -50,10 +50,7 @@ def test_memory_order_and_ways_to_count_change_last_digits_at_most(protocol):
     sides = sides_of(protocol)
     expected = numbers(protocol, sides)
     assert_close(numbers(protocol, sides, max_bytes=3000), expected)
-    for patch in (
-        mock.patch.object(identities_ahead, "_SMALL", 0),
-        mock.patch.object(drawn_galleries, "_POSITIVES", 3),
-    ):
+    for patch in (mock.patch.object(strata_ahead, "_SMALL", 0), mock.patch.object(drawn_galleries, "_POSITIVES", 3)):
         with patch:
             assert_close(numbers(protocol, sides), expected)
     orders = [torch.randperm(len(side[0]), generator=torch.Generator().manual_seed(0)) for side in sides]

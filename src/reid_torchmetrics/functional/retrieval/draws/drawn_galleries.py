@@ -8,8 +8,7 @@ for one tile of queries at a time, from the strata that are ahead of their posit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -20,12 +19,11 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, GalleryPart
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_fit
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_fit, share_tiles
 
 from .hypergeometric import Hypergeometric, at_most, find_chances, largest_mean, ordinal_density, panels, powers
-from .identities_ahead import AheadTile, cut_in_tiles
 from .strata import GalleryDraw, Strata, find_strata
-from .strata_ahead import CaseCounts, StrataAhead
+from .strata_ahead import AheadTile, StrataAhead, size_of_tiles
 
 _CELLS = 1 << 20  # values of a histogram, or of an integrand, that are held at a time
 _POSITIVES = 1024  # that are integrated at a time, at most
@@ -93,16 +91,40 @@ def expect_draws(
     strata = find_strata(relevance, draw.per)
     weight = torch.ones(scores.num_queries, dtype=torch.float64, device=scores.device)
     if queries_in_draw:
-        _check_queries_in_draw(relevance)
         weight = _chance_not_drawn(relevance, strata, draw)
-    expectation = _Expectation(GalleryPart(scores, relevance, TIE_POLICIES[ties]), strata, draw, with_precision)
-    keeps_thread = expectation.gallery.keeps_thread
-    return workers.run(lambda: expectation.of_all(weight, max_rank), scores.device, inside=keeps_thread)
+    gallery = GalleryPart(scores, relevance, TIE_POLICIES[ties])
+
+    def expect_all() -> DrawnResults:
+        curves = IdentityCurves(len(weight), max_rank, weight.device)
+        precision, penalty = torch.full((2, len(weight)), torch.nan, dtype=torch.float64, device=weight.device)
+        num_positives = torch.zeros_like(weight, dtype=torch.int64)
+
+        def expect(walk: Walk, rows: slice) -> TileExpectation:
+            tile = AheadTile(walk, gallery, strata, rows)
+            return TileExpectation(tile, strata, draw, most_ahead=curves.most_ahead, with_precision=with_precision)
+
+        size, keeps_thread = size_of_tiles(gallery, strata), gallery.keeps_thread
+        for rows, expected in share_tiles(scores, size, expect, "Drawn galleries", keeps_thread=keeps_thread):
+            num_positives[rows] = expected.num_positives
+            if with_precision:
+                precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty
+            for terms in expected.curve_terms:
+                curves.add(*terms)  # they wait until many can be convolved at once
+        curves.finish()
+        for values in (curves.cmc, precision, penalty):
+            values[num_positives == 0] = torch.nan
+        return DrawnResults(curves.cmc, precision, penalty, num_positives, weight)
+
+    return workers.run(expect_all, scores.device, inside=gallery.keeps_thread)
 
 
-def _check_queries_in_draw(relevance: Relevance) -> None:
-    """Raise unless one gallery can be drawn from the queries: all of them are in it, and no rule drops pairs."""
-    if relevance.own_column is None and relevance.num_queries:
+def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:
+    """1 - m/n: the chance that a query, one of the n items of its stratum, is not among the m that are drawn.
+
+    Raise unless one gallery can be drawn from the queries: all of them are in it, and no rule drops pairs.
+    """
+    column = relevance.own_column
+    if column is None and relevance.num_queries:
         raise ValueError(
             "`queries_in_draw` must come with every query's own place in the gallery, that is leave-one-out or"
             f" `self_index`; got {relevance.num_queries} queries without."
@@ -110,143 +132,79 @@ def _check_queries_in_draw(relevance: Relevance) -> None:
     if relevance.rules or relevance.junk_pairs is not None:
         came = "a rule about cameras or sequences" if relevance.rules else "`junk_pairs`"
         raise ValueError(f"`queries_in_draw` must come without a camera rule or another that drops pairs; got {came}.")
-
-
-def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:
-    """1 - m/n: the chance that a query, one of the n items of its stratum, is not among the m that are drawn."""
     weight = torch.ones(relevance.num_queries, dtype=torch.float64, device=relevance.device)
-    column = relevance.own_column
-    if column is None:
-        return weight  # there are no queries
-    num_items = strata.num_items[strata.of_item[column[column >= 0]]]
-    weight[column >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
+    if column is not None:
+        num_items = strata.num_items[strata.of_item[column[column >= 0]]]
+        weight[column >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
     return weight
-
-
-@dataclass(frozen=True)
-class _Expectation:
-    """The problem of `expect_draws`."""
-
-    gallery: GalleryPart
-    strata: Strata
-    draw: GalleryDraw
-    with_precision: bool
-
-    def of_all(self, weight: Float[Tensor, " queries"], max_rank: int) -> DrawnResults:
-        """Expectations for all queries: a tile of them fills its part of the [queries] values.
-
-        The curves wait until many can be convolved at once.
-        """
-        size, device = len(weight), weight.device
-        curves = IdentityCurves(size, max_rank, device)
-        precision, penalty = torch.full((2, size), torch.nan, dtype=torch.float64, device=device)
-        num_positives = torch.zeros(size, dtype=torch.int64, device=device)
-
-        def expect(walk: Walk, rows: slice) -> TileExpectation:
-            return TileExpectation(AheadTile(walk, self.gallery, self.strata, rows), self, curves.most_ahead)
-
-        for rows, expected in cut_in_tiles(self.gallery, self.strata).share(expect, "Drawn galleries"):
-            num_positives[rows] = expected.num_positives
-            if self.with_precision:
-                precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty
-            for terms in expected.curve_terms:
-                curves.add(terms)
-        curves.finish()
-        for values in (curves.cmc, precision, penalty):
-            values[num_positives == 0] = torch.nan
-        return DrawnResults(curves.cmc, precision, penalty, num_positives, weight)
 
 
 class TileExpectation:
     """Expected average precision and INP of the queries of one tile; 0 without positives or if not asked for.
 
-    `curve_terms` is what the CMC needs.
+    `curve_terms` is what `IdentityCurves.add` takes.
     """
 
-    def __init__(self, tile: AheadTile, problem: _Expectation, most_ahead: float) -> None:
+    def __init__(
+        self, tile: AheadTile, strata: Strata, draw: GalleryDraw, *, most_ahead: float, with_precision: bool
+    ) -> None:
         """Count what is ahead of the positives that matter, and sum over them.
 
         What has more than `most_ahead` identities ahead on average adds nothing to the CMC.
         """
-        valid, strata, draw = tile.positives.columns >= 0, problem.strata, problem.draw
+        valid = tile.positives >= 0
         self._tile, self._strata, self._most_ahead = tile, strata, most_ahead
-        self.curve_terms: list[CurveTerms] = []
+        self.curve_terms: list[tuple[Any, ...]] = []
         self.num_positives = valid.sum(1)
         self.average_precision = torch.zeros(len(valid), dtype=torch.float64, device=valid.device)
         self.inverse_negative_penalty = torch.zeros_like(self.average_precision)
         if not bool(valid.any()):
             return
-        stratum = strata.of_item[tile.positives.columns]  # strata of one identity have consecutive numbers
+        stratum = strata.of_item[tile.positives]  # strata of one identity have consecutive numbers
         first = stratum.where(valid, strata.number).amin(1, keepdim=True)
         self._chances = find_chances(stratum - first, valid, draw)
-        self._law = Hypergeometric(*tile.cases, draw.num_drawn(tile.cases.available))
+        available, ahead = tile.cases
+        self._law = Hypergeometric(available, ahead, draw.num_drawn(available))
         wanted = self.num_positives
-        if not problem.with_precision:
+        if not with_precision:
             wanted = (self._chances.best > 0).sum(1)  # the chance to be the best falls to 0 and stays there
-        with_cases = problem.with_precision
-        for ahead in tile.count(wanted, 1 - self._law.none(), most_ahead=most_ahead, with_cases=with_cases):
-            self._add_curves(ahead.strata)
-            for cases in ahead.cases:
-                self._add_precisions(cases)
+        counted = tile.count(wanted, 1 - self._law.none(), most_ahead=most_ahead, with_cases=with_precision)
+        for block, cases in counted:
+            self._add_curves(block)
+            for counts in cases:
+                self._add_precisions(*counts)
 
     def _add_curves(self, block: StrataAhead) -> None:
-        none_ahead, num_events = self._law.none()[block.case], block.num_strata
-        if not self._strata.one_per_identity:
-            none_ahead, num_events = _per_identity(none_ahead, block, self._strata)
-        best = self._chances.best[block.query, block.ordinal]
-        chance = 1 - none_ahead
+        none_ahead, num_events, strata = self._law.none()[block.case], block.num_strata, self._strata
+        if not strata.one_per_identity:
+            # None of an identity is ahead if none of any of its strata is.
+            key = segments.numbers(num_events, len(none_ahead)) * strata.number + strata.identity[block.stratum]
+            keys, num_strata = key.unique_consecutive(return_counts=True)
+            none_ahead = segments.reduce(none_ahead, "prod", num_strata)
+            num_events = keys.div(strata.number, rounding_mode="floor").bincount(minlength=len(num_events))
+        best, chance = self._chances.best[block.query, block.ordinal], 1 - none_ahead
         useful = (best > 0) & (segments.reduce(chance, "sum", num_events) <= self._most_ahead)
         chance = chance[useful.repeat_interleave(num_events)]
         query = (block.query + self._tile.rows.start)[useful]
-        self.curve_terms.append(CurveTerms(query, best[useful], chance, num_events[useful], len(best)))
+        self.curve_terms.append((len(best), query, best[useful], chance, num_events[useful]))
 
-    def _add_precisions(self, cases: CaseCounts) -> None:
+    def _add_precisions(self, query: Tensor, ordinal: Tensor, number: Int[Tensor, "positives cases"]) -> None:
         """Add the terms of some positives; positives with about as many items ahead on average share their nodes."""
-        number = cases.number.double()
+        number = number.double()
         mean = number @ self._law.mean
         most = max(1, min(_POSITIVES, _CELLS // max(len(self._law.mean), _MOST_NODES)))
+        chances = self._chances
         for chosen in mean.argsort(stable=True).split(most):
-            means = float(mean[chosen[0]]), float(mean[chosen[-1]])
-            self._add_precision(cases.query[chosen], cases.ordinal[chosen], number.index_select(0, chosen), means)
-
-    def _add_precision(
-        self, query: Tensor, ordinal: Tensor, number: Float[Tensor, "positives cases"], means: tuple[float, float]
-    ) -> None:
-        """Add the terms of positives that have between these two `means` items ahead."""
-        chances, num_drawn = self._chances, self._chances.num_drawn[query]
-        nodes, weights = panels(*means)
-        log_x = torch.log1p(-torch.from_numpy(nodes)).to(number.device)
-        negatives = (number @ self._law.log_at(log_x)).exp_().mul_(torch.from_numpy(weights).to(number.device))
-        others = Hypergeometric(*(values[query, ordinal] for values in chances.others))
-        precision = (ordinal_density(others, log_x) * negatives).sum(1)
-        self.average_precision.index_add_(0, query, precision * chances.drawn[query, ordinal] / num_drawn)
-        penalty = (powers(num_drawn - 1, log_x) * negatives).sum(1)
-        self.inverse_negative_penalty.index_add_(0, query, penalty * chances.last[query, ordinal] * num_drawn)
-
-
-def _per_identity(
-    none_ahead: Float[Tensor, " entries"], block: StrataAhead, strata: Strata
-) -> tuple[Float[Tensor, " identities"], Int[Tensor, " positives"]]:
-    """Multiply the strata of an identity: none of it is ahead if none of any stratum is."""
-    positive = segments.numbers(block.num_strata, len(none_ahead))
-    key = positive * strata.number + strata.identity[block.stratum]
-    keys, num_strata = key.unique_consecutive(return_counts=True)
-    positive = torch.div(keys, strata.number, rounding_mode="floor")
-    num_identities = torch.bincount(positive, minlength=len(block.num_strata))
-    return segments.reduce(none_ahead, "prod", num_strata), num_identities
-
-
-class CurveTerms(NamedTuple):
-    """Positives that add to curves."""
-
-    query: Int[Tensor, " positives"]
-    best: Float[Tensor, " positives"]
-    """the chance P(p) to be the best positive that is drawn"""
-    chance: Float[Tensor, " events"]
-    """of each identity to be ahead, by positive"""
-    num_events: Int[Tensor, " positives"]
-    num_seen: int
-    """positives that were looked at; some of them add nothing"""
+            nodes, weights = panels(float(mean[chosen[0]]), float(mean[chosen[-1]]))
+            log_x = torch.log1p(-torch.from_numpy(nodes)).to(number.device)
+            some = number.index_select(0, chosen)
+            negatives = (some @ self._law.log_at(log_x)).exp_().mul_(torch.from_numpy(weights).to(number.device))
+            at, num_drawn = (query[chosen], ordinal[chosen]), chances.num_drawn[query[chosen]]
+            others = Hypergeometric(*(values[at] for values in chances.others))
+            precision = (ordinal_density(others, log_x) * negatives).sum(1)
+            self.average_precision.index_add_(0, at[0], precision * chances.drawn[at] / num_drawn)
+            penalty = (powers(num_drawn - 1, log_x) * negatives).sum(1)
+            self.inverse_negative_penalty.index_add_(0, at[0], penalty * chances.last[at] * num_drawn)
 
 
 class IdentityCurves:
@@ -257,21 +215,24 @@ class IdentityCurves:
         self.cmc = torch.zeros(num_queries, max_rank, dtype=torch.float64, device=device)
         self.most_ahead = largest_mean(max_rank - 1)
         """what has more identities ahead on average adds nothing"""
-        self._waiting: list[CurveTerms] = []
+        self._waiting: list[tuple[Tensor, ...]] = []
         self._num_waiting = 0
 
-    def add(self, terms: CurveTerms) -> None:
-        """Add positives; the ones that matter wait to be convolved."""
-        self._waiting.append(terms)
-        self._num_waiting += len(terms.chance) + terms.num_seen
+    def add(self, num_seen: int, query: Tensor, best: Tensor, chance: Tensor, num_events: Tensor) -> None:
+        """Let positives wait to be convolved: the ones of `num_seen` that matter.
+
+        `best` is the chance to be the best positive that is drawn, and `chance`, positive by positive, that of each of
+        `num_events` identities to be ahead.
+        """
+        self._waiting.append((query, best, chance, num_events))
+        self._num_waiting += len(chance) + num_seen
         if self._num_waiting > _CELLS:
             self.finish()
 
     def finish(self) -> None:
         """Convolve what waits."""
         if self._waiting:
-            parts = zip(*(terms[:-1] for terms in self._waiting), strict=True)
-            query, best, chance, num_events = map(torch.cat, parts)
+            query, best, chance, num_events = map(torch.cat, zip(*self._waiting, strict=True))
             below = at_most(chance, num_events, self.cmc.shape[1]).mul_(best[:, None])
             self.cmc.scatter_add_(0, query[:, None].expand_as(below), below)  # index_add_ is slow for rows
         self._waiting, self._num_waiting = [], 0

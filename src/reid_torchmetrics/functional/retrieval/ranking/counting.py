@@ -56,8 +56,8 @@ class Negatives(NamedTuple):
     scores: Float[Tensor, "queries columns"]
     """minus infinity where something was taken out; counting may put them in another order"""
     num_removed: Int[Tensor, " queries"]
-    removed: Bool[Tensor, "queries columns"] | None
-    """marks what was taken out; under policies `by_place` only"""
+    removed: Callable[[], Bool[Tensor, "queries columns"]]
+    """marks what was taken out; found again where the tie policy does not need it"""
     first_place: int
     """number of kept gallery items before the first column"""
     argument: str
@@ -105,8 +105,7 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
     Only rows in which a negative of the panel ties with a positive of the panel are put in order: without ties this
     costs two counts.
     """
-    assert negatives.removed is not None  # noqa: S101 - for the type checker
-    scores, removed = negatives.scores, negatives.removed
+    scores, removed = negatives.scores, negatives.removed()
     copied = negatives._replace(scores=scores.clone()) if _is_numpy(scores) else negatives
     above, above_or_level = count_negatives(copied, positives, or_tied=(False, True))
     # Columns before each positive; it may lie outside the panel or between its columns.
@@ -199,10 +198,7 @@ def _are_few_above(values: Tensor, floor: Tensor) -> bool:
 
 def _in_threads(function: Callable[..., None], *arrays: np.ndarray) -> None:
     """Apply `function` to ranges of the rows of all arrays."""
-    if arrays[0].size < _SERIAL_SORT:
-        function(*arrays)
-        return
-    num_parts = min(max(1, arrays[0].size // _SERIAL_SORT), len(arrays[0]))
+    num_parts = max(1, min(arrays[0].size // _SERIAL_SORT, len(arrays[0])))
     parts = zip(*(np.array_split(array, num_parts) for array in arrays), strict=True)
     workers.share(lambda part: function(*part), list(parts))
 

@@ -45,24 +45,19 @@ def described(value: Any) -> str:
     be pickled, such as one that closes over a lock, has another text in each call.
     """
     if isinstance(value, Tensor):
-        bits = value.cpu().contiguous().view(-1).view(torch.uint8).numpy().data
-        return f"{value.dtype} {list(value.shape)} of hash {_hash(bits)}"
+        return f"{value.dtype} {list(value.shape)} of hash {_hash(_bytes_of(value.reshape(-1)).data)}"
     if callable(value):
-        return f"{getattr(value, '__qualname__', type(value).__qualname__)} of hash {_hash_of_function(value)}"
+        name, file = getattr(value, "__qualname__", type(value).__qualname__), io.BytesIO()
+        try:
+            _Pickler(file).dump(value)
+            return f"{name} of hash {_hash(file.getbuffer())}"
+        except Exception:  # noqa: BLE001 - what objects of users raise
+            return f"{name} of hash {secrets.token_hex(8)}"
     return repr(value)
 
 
 def _hash(content: memoryview) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
-
-
-def _hash_of_function(function: Any) -> str:
-    try:
-        file = io.BytesIO()
-        _Pickler(file).dump(function)
-        return _hash(file.getbuffer())
-    except Exception:  # noqa: BLE001 - what objects of users raise
-        return secrets.token_hex(8)
 
 
 class _Pickler(pickle.Pickler):
@@ -145,5 +140,5 @@ def _content(embeddings: Tensor, labels: LabelValues) -> set[bytes]:
     return {digest.digest()}
 
 
-def _bytes_of(values: Tensor) -> UInt8[np.ndarray, "rows bytes"]:
+def _bytes_of(values: Tensor) -> UInt8[np.ndarray, "*shape"]:
     return values.cpu().contiguous().view(torch.uint8).numpy()

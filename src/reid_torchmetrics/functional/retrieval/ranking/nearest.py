@@ -1,26 +1,46 @@
-"""The first candidates of every query, and its first positive: ranked lists, cut after k."""
+"""The first candidates of every query, and its first positive: ranked lists, cut after k.
+
+The gallery may be sharded over processes. As for ranks (`sharded_counting`), tile of queries by tile of queries, every
+process reads the positives of its part, all learn the best positive, and every process counts the negatives of its part
+before it. In the same pass it lists the best candidates of its part, and all processes merge the lists of all. One
+query on two processes, the items of its identity in brackets, lists of two:
+
+    process                  0                  1
+    scores             [.4]  .8  .3       .9  [.5]  .2
+    best positive       .4                .5              of all: .5
+    negatives before     1                 1              summed 2, so that the first positive is at rank 3
+    lists              .8  [.4]           .9  [.5]        merged: .9 and .8
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _progress
-from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, check_fit
-from reid_torchmetrics.functional.world import ALONE, World
+from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
+from reid_torchmetrics.functional.retrieval.scores import Scores, check_fit, shape_on
+from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, all_reduce_values
 
-from .sharded_listing import CandidateLists, Listing
-from .tie_policies import TIE_POLICIES
-from .tiles import GalleryPart
+from .counting import Negatives, are_above, count_true
+from .tie_policies import TIE_POLICIES, TiePolicy
+from .tiles import GalleryPart, Tiles, size_of_tiles
+from .top_k import keys_of_scores, stable_top_k
+
+Result = TypeVar("Result")
 
 _LARGEST_STEP = 8  # from one wanted query to the next: queries between cost less than another pass over the gallery
+_BYTES_PER_LISTED = 128  # score, place and flags of a listed item, a few times over while lists are merged
+_PLACE = (1 << 30) - 1
+_SCORES_AT_A_TIME = 1 << 18  # compared with a positive: they, and what comparing needs, stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +108,7 @@ def nearest(
     _checks.in_range("queries", queries, 0, scores.num_queries)
     ascending, row_of_query = queries.long().unique(return_inverse=True)
     part = GalleryPart(scores, relevance, TIE_POLICIES[ties], places)
-    listing = Listing.agree(world, part, k, len(ascending))
+    listing = _Listing(world, part, k, len(ascending))
     # Queries are listed in ascending order, each once.
     done = 0
     for rows in _progress.steps([*_ranges(ascending.tolist(), listing.num_rows)], "Rank lists"):
@@ -96,32 +116,7 @@ def nearest(
         inside = ascending[(ascending >= rows.start) & (ascending < rows.stop)] - rows.start
         listing.list(rows, inside, slice(done, done + len(inside)))
         done += len(inside)
-    return _named(listing, row_of_query, part)
-
-
-def _named(listing: Listing, order: Int[Tensor, " queries"], part: GalleryPart) -> Nearest:
-    """The lists in the order of the queries that are wanted, with repetitions."""
-    results, num_before = listing.results(order)
-    lists, best = (CandidateLists(*(values[:, part] for values in results)) for part in (slice(-1), -1))
-
-    def positions(columns: Tensor) -> Tensor:
-        """From columns of the kept gallery to positions in the whole part."""
-        kept = part.relevance.kept
-        if kept is None or not len(kept):
-            return columns
-        return kept[columns.clamp(min=0)].masked_fill(columns < 0, -1)
-
-    listed, first = positions(lists.columns), positions(best.columns)
-    return Nearest(
-        listed,
-        listed if part.places is None else lists.places,
-        lists.scores.masked_fill(~lists.listed, torch.nan),
-        lists.positive,
-        (1 + num_before).where(best.listed, 0),
-        first,
-        first if part.places is None else best.places,
-        best.scores.masked_fill(~best.listed, torch.nan),
-    )
+    return listing.results(row_of_query)
 
 
 def _ranges(wanted: Sequence[int], length: int) -> Iterator[slice]:
@@ -131,3 +126,235 @@ def _ranges(wanted: Sequence[int], length: int) -> Iterator[slice]:
         if following - position > _LARGEST_STEP or following - wanted[first] >= length:
             yield slice(wanted[first], position + 1)
             first = number
+
+
+class _Lists(NamedTuple):
+    """Some candidates of each query, and padding."""
+
+    scores: Float[Tensor, "queries listed"]
+    """minus infinity at padding"""
+    places: Int[Tensor, "queries listed"]
+    """in the whole gallery"""
+    columns: Int[Tensor, "queries listed"]
+    """positions in this process's kept gallery; -1 at padding and for items of other processes"""
+    positive: Bool[Tensor, "queries listed"]
+    listed: Bool[Tensor, "queries listed"]
+    """False at padding"""
+
+    @classmethod
+    def padding(cls, num_queries: int, length: int, like: Tensor) -> _Lists:
+        """Lists without any candidate, with the dtype and device of some scores."""
+        scores = torch.full((num_queries, length), -torch.inf, dtype=like.dtype, device=like.device)
+        nowhere, nothing = torch.full_like(scores, -1, dtype=torch.int64), torch.zeros_like(scores, dtype=torch.bool)
+        return cls(scores, nowhere, nowhere.clone(), nothing, nothing.clone())
+
+    def first(self, k: int, ties: TiePolicy) -> _Lists:
+        """The first `k` in the order of a tie policy, or all if they are fewer."""
+        order = self._order(ties)[:, :k]
+        return _Lists(*(values.gather(1, order) for values in self))
+
+    def _order(self, ties: TiePolicy) -> Int[Tensor, "queries listed"]:
+        """Positions in the order of a tie policy."""
+        kind = (~self.positive if ties.positives_first else self.positive).byte()  # not every device sorts bools
+        kinds = () if ties.lists_by_place else (kind,)
+        if self.scores.device.type == "cpu" and self.scores.dtype == torch.float32:
+            # One integer holds all criteria if a place needs 30 bits: the score, then whether it is padding.
+            places = self.places.masked_fill(~self.listed, 0)
+            if places.numel() and int(places.min()) >= 0 and int(places.max()) <= _PLACE:
+                low = places | sum((each.long() << 30 for each in kinds), (~self.listed).long() << 31)
+                return torch.from_numpy((keys_of_scores(self.scores.numpy()) | low.numpy()).argsort(axis=1))
+        # From the last criterion to the first: each sort keeps the order of the sorts before it.
+        order = self.places.argsort(dim=1, stable=True)
+        for criterion in (*kinds, -self.scores, (~self.listed).byte()):
+            order = order.gather(1, criterion.gather(1, order).argsort(dim=1, stable=True))
+        return order
+
+    def beside(self, other: _Lists) -> _Lists:
+        """The candidates of both."""
+        return _Lists(*(torch.cat(parts, dim=1) for parts in zip(self, other, strict=True)))
+
+    def of(self, *places: Any) -> _Lists:
+        """The lists of some queries, or a part of the lists."""
+        return _Lists(*(values[places] for values in self))
+
+    def widened(self, length: int) -> _Lists:
+        """With padding up to a length."""
+        num_queries, listed = self.scores.shape
+        return self.beside(_Lists.padding(num_queries, length - listed, self.scores))
+
+
+class _Listing:
+    """The lists of all queries, filled tile by tile."""
+
+    _tile: TileRelevance
+
+    def __init__(self, world: World, part: GalleryPart, k: int, num_wanted: int) -> None:
+        """Agree on tiles of the same queries on all processes, and reserve all lists: memory runs out here if it does.
+
+        A tile has as many queries as fit on the process with the least memory.
+        """
+        self._world, self._part = world, part
+        ends = part.places[[0, -1]].tolist() if part.places is not None and len(part.places) else [0, 0]
+        limits = size_of_tiles(part)[0], part.relevance.num_kept, part.scores.max_bytes, *ends
+        _, table = world.guarded_all_gather(lambda: (None, limits))
+        num_fitting, num_kept, max_bytes, first, last = zip(*table, strict=True)
+        self._in_one_word = part.scores.dtype == torch.float32 and 0 <= min(first) <= max(last) <= _PLACE
+        # No part has a longer list to give than its gallery.
+        self._length, self._length_of_all = min(k, max(num_kept)), min(k, sum(num_kept))
+        row_bytes = _BYTES_PER_LISTED * max(1, world.size * self._length)
+        num_rows, unit = max(1, min(*num_fitting, min(max_bytes) // row_bytes)), shape_on(part.scores.device).unit
+        self.num_rows = num_rows - (num_rows % unit if num_rows > unit else 0)  # rows of a product
+
+        def reserve() -> tuple[Tiles, _Lists, Tensor]:
+            like = torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)
+            lists = _Lists.padding(num_wanted, max(1, self._length_of_all) + 1, like)
+            return Tiles(part, num_rows=self.num_rows), lists, torch.zeros_like(lists.places[:, 0])
+
+        self._tiles, self._lists, self._num_before = world.guarded(reserve)
+
+    def list(self, rows: slice, inside: Int[Tensor, " inside"], out: slice) -> None:
+        """List the candidates of the queries `inside` of a tile."""
+        world, scores = self._world, self._part.scores
+        if scores.sent is not None:
+            scores.sent.fetch(rows, ahead=len(self._num_before) == scores.num_queries)
+        positives, local_best = self._guarded(lambda: self._read(rows))
+        best = self._of_all(local_best, 1)
+        # The rest of one pass over the scores: the best negatives, and how many come before the best positive of all.
+        local_lists, local_before = self._guarded(lambda: self._add_negatives(rows, inside, positives, best))
+        lists = self._of_all(local_lists, self._length_of_all)
+        num_before = all_reduce_values(world, lambda: local_before)
+
+        def store() -> None:
+            """Keep the results, with scores that can be compared between queries."""
+            self._num_before[out] = num_before[inside]
+            listed = lists.widened(max(1, self._length_of_all)).beside(best.of(inside))
+            # In the rows of the tile, as the similarity knows them.
+            comparable = listed.scores.new_zeros((rows.stop - rows.start, listed.scores.shape[1]))
+            comparable[inside] = listed.scores
+            scores.to_comparable(comparable, rows)
+            for whole, part in zip(self._lists, listed._replace(scores=comparable[inside]), strict=True):
+                whole[out] = part
+
+        self._guarded(store)
+
+    def results(self, order: Int[Tensor, " queries"]) -> Nearest:
+        """The lists in the order of the queries that are wanted, with repetitions."""
+        # The best positive is behind each list.
+        lists, best = self._lists.of(order, slice(-1)), self._lists.of(order, -1)
+        kept, is_whole = self._part.relevance.kept, self._part.places is None
+
+        def positions(columns: Tensor) -> Tensor:
+            """From columns of the kept gallery to positions in the whole part."""
+            if kept is None or not len(kept):
+                return columns
+            return kept[columns.clamp(min=0)].masked_fill(columns < 0, -1)
+
+        listed, first = positions(lists.columns), positions(best.columns)
+        return Nearest(
+            listed,
+            listed if is_whole else lists.places,
+            lists.scores.masked_fill(~lists.listed, torch.nan),
+            lists.positive,
+            (1 + self._num_before[order]).where(best.listed, 0),
+            first,
+            first if is_whole else best.places,
+            best.scores.masked_fill(~best.listed, torch.nan),
+        )
+
+    def _guarded(self, work: Callable[[], Result]) -> Result:
+        """Do this process's share of the work, on the thread pool."""
+        device, inside = self._part.scores.device, self._part.keeps_thread
+        return self._world.guarded(lambda: workers.run(work, device, inside=inside))
+
+    def _of_all(self, lists: _Lists, k: int) -> _Lists:
+        """The first `k` candidates of the lists of all processes; their lists have one length.
+
+        A candidate is sent in 24 bytes, or in 8 where all scores have 32 bits and all places fit in 30.
+        """
+        world, length = self._world, lists.scores.shape[1]
+        if world.size == 1:
+            return lists
+
+        def pack() -> Tensor:
+            # One message: the score, as the bits that it has, the place, and 1 for a negative, 2 for a positive.
+            flags = lists.listed.long() + lists.positive.long()
+            if self._in_one_word:
+                low = lists.places.where(lists.listed, 0) << 2 | flags
+                return (lists.scores.contiguous().view(torch.int32).long() << 32 | low)[None]
+            return torch.stack([lists.scores.double().contiguous().view(torch.int64), lists.places, flags])
+
+        gathered = all_gather_values(world, world.guarded(pack))
+
+        def merge() -> _Lists:
+            # [processes, words, queries, listed] becomes the lists of all processes side by side.
+            words = gathered.to(lists.places.device).permute(1, 2, 0, 3).flatten(2)
+            if self._in_one_word:
+                scores, flags = (words[0] >> 32).int().view(torch.float32), words[0] & 3
+                places = (words[0] >> 2 & _PLACE).where(flags > 0, -1)
+            else:
+                scores, places, flags = words[0].view(torch.float64).to(lists.scores.dtype), words[1], words[2]
+            columns = torch.full_like(places, -1)
+            columns[:, world.process * length :][:, :length] = lists.columns
+            return _Lists(scores, places, columns, flags > 1, flags > 0).first(k, self._part.ties)
+
+        return world.guarded(merge)
+
+    def _read(self, rows: slice) -> tuple[_Lists, _Lists]:
+        """The positives of this part, the best first, and lists of the best one; the scores are left in the buffer."""
+        self._tile = tile = self._part.relevance.tile(rows)
+        scores = self._tiles.read(rows, tile).masked_fill_(~tile.positive, -torch.inf)
+        # In a run columns ascend, so that equal scores keep the order of the gallery.
+        best, items = stable_top_k(scores, min(self._length, scores.shape[1]), tile.positive)
+        columns = tile.columns.gather(1, items.clamp(min=0)).masked_fill(items < 0, -1)
+        positives = self._named(best, columns, positive=True)
+        return positives, positives.widened(1 + positives.scores.shape[1]).of(slice(None), slice(1))
+
+    def _add_negatives(
+        self, rows: slice, inside: Int[Tensor, " inside"], positives: _Lists, best: _Lists
+    ) -> tuple[_Lists, Int[Tensor, " queries"]]:
+        """The lists of the queries `inside` in this part, and each query's negatives before its best positive."""
+        lists, num_before = positives, best.places.new_zeros(len(best.places))
+        for negatives in self._tiles.negatives(rows, self._tile):
+            k = min(self._length, negatives.scores.shape[1])
+            top, columns = stable_top_k(negatives.scores, k)
+            if bool(top.isneginf().any()):  # a score like another one, or no negative
+                top, columns = stable_top_k(negatives.scores, k, ~negatives.removed())
+            _checks.no_nan(negatives.argument, top[:, :1])  # NaN is the highest
+            columns = columns.where(columns < 0, columns + negatives.first_place)
+            of_panel = self._named(top, columns, positive=False)
+            num_before += self._count_before(negatives, of_panel, best)
+            lists = lists.beside(of_panel).first(self._length, self._part.ties)
+        return lists.of(inside).widened(self._length), num_before
+
+    def _named(self, scores: Tensor, columns: Tensor, *, positive: bool) -> _Lists:
+        """Lists of positives or of negatives; padding is in column -1."""
+        listed, places = columns >= 0, columns
+        if self._part.places is not None and len(self._part.places):
+            places = self._part.places[columns.clamp(min=0)].masked_fill(~listed, -1)
+        return _Lists(scores, places, columns, listed if positive else torch.zeros_like(listed), listed)
+
+    def _count_before(self, negatives: Negatives, listed: _Lists, best: _Lists) -> Int[Tensor, " queries"]:
+        """How many negatives of a panel come before the best positive of each query."""
+        score, place, exists = best.scores, best.places, best.listed
+        num_before = (self._is_before(listed.scores, listed.places, score, place) & listed.listed & exists).sum(1)
+        # Where the whole list comes before the positive, more of the panel may do so.
+        k, width = listed.scores.shape[1], negatives.scores.shape[1]
+        open_rows = (num_before == k).nonzero()[:, 0] if k < width else num_before[:0]
+        places, first = self._part.places, negatives.first_place
+        places = torch.arange(first, first + width, device=place.device) if places is None else places[first:][:width]
+        step = max(1, _SCORES_AT_A_TIME // width)
+        # All rows, as slices without a copy, if they are less than twice as many.
+        are_most = 2 * len(open_rows) > len(num_before)
+        for some in segments.ranges(len(num_before), step) if are_most else open_rows.split(step):
+            before = self._is_before(negatives.scores[some], places, score[some], place[some])
+            if bool((score[some].isneginf() & exists[some]).any()):  # what was taken out has this score, too
+                before &= ~negatives.removed()[some]
+            num_before[some] = count_true(before).where(exists[some, 0], 0)
+        return num_before
+
+    def _is_before(self, scores: Tensor, places: Tensor, score: Tensor, place: Tensor) -> Bool[Tensor, "queries items"]:
+        """Whether negatives come before a positive with the given score and place."""
+        ties = self._part.ties
+        if ties.lists_by_place:
+            return are_above(scores, score, or_level=False) | ((scores == score) & (places < place))
+        return are_above(scores, score, or_level=not ties.positives_first)

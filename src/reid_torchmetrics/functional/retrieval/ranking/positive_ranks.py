@@ -6,7 +6,7 @@ Ranks, and ranked lists, that did not come from the engine are checked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,10 +44,6 @@ class TiedGroups:
     num_negatives: Int[Tensor, " positives"]
     """int64; negatives in the group"""
 
-    def of(self, positives: slice) -> TiedGroups:
-        """The groups of a range of positives."""
-        return TiedGroups(self.policy, *(values[positives] for values in _tensors(self)))
-
 
 @dataclass(frozen=True, eq=False)
 class Judgments:
@@ -59,10 +55,6 @@ class Judgments:
     """int64; judged negatives before the positive in the list"""
     num_negatives: Int[Tensor, " queries"]
     """int64; judged negatives of the query, retrieved or not"""
-
-    def of(self, queries: slice, positives: slice) -> Judgments:
-        """The judgments of a range of queries, the range `positives` of all positives."""
-        return Judgments(self.grade[positives], self.num_before[positives], self.num_negatives[queries])
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,25 +159,30 @@ class PositiveRanks:
     @staticmethod
     def concatenate(blocks: Sequence[PositiveRanks]) -> PositiveRanks:
         """The ranks of all queries of `blocks`, in order."""
-        groups = [block.tied for block in blocks if block.tied is not None]
         _checks.alike("blocks", "tie policy", [block.tied.policy if block.tied else None for block in blocks])
-        parts = ((block.rank, block.num_positives, block.num_candidates) for block in blocks)
-        rank, num_positives, num_candidates = map(torch.cat, zip(*parts, strict=True))
-        tied = (
-            TiedGroups(groups[0].policy, *map(torch.cat, zip(*map(_tensors, groups), strict=True))) if groups else None
-        )
         _checks.alike("blocks", "kind of judgments", [block.judged is not None for block in blocks])
-        judged = [block.judged for block in blocks if block.judged is not None]
-        both = (
-            Judgments(*map(torch.cat, zip(*(vars(each).values() for each in judged), strict=True))) if judged else None
-        )
-        return unchecked_ranks(rank, num_positives, num_candidates, tied, both)
+        joined: PositiveRanks = _end_to_end(blocks)
+        return joined
+
+
+def _end_to_end(values: Sequence[Any]) -> Any:
+    """Tensors end to end, and records field by field; of other values, all equal, the first."""
+    if isinstance(values[0], Tensor):
+        return torch.cat([*values])
+    if not is_dataclass(values[0]):
+        return values[0]
+    joined = object.__new__(type(values[0]))  # without the checks of a user's ranks
+    vars(joined).update({name: _end_to_end([getattr(each, name) for each in values]) for name in vars(values[0])})
+    return joined
 
 
 def block_of(ranks: PositiveRanks, queries: slice, positives: slice) -> PositiveRanks:
     """The ranks of a range of queries, the range `positives` of all positives."""
-    tied = None if ranks.tied is None else ranks.tied.of(positives)
-    judged = None if ranks.judged is None else ranks.judged.of(queries, positives)
+    tied, judged = ranks.tied, ranks.judged
+    if tied is not None:
+        tied = TiedGroups(tied.policy, *(values[positives] for values in _tensors(tied)))
+    if judged is not None:
+        judged = Judgments(judged.grade[positives], judged.num_before[positives], judged.num_negatives[queries])
     counts = ranks.num_positives[queries], ranks.num_candidates[queries]
     return unchecked_ranks(ranks.rank[positives], *counts, tied, judged)
 
@@ -283,14 +280,11 @@ def _check_rows(hits: object) -> None:
 
 def _check_hits(argument: str, hits: object) -> Bool[Tensor, " candidates"]:
     """Raise unless a list has one axis, and holds bools, or the integers 0 and 1."""
-    if not isinstance(hits, Tensor):
-        raise TypeError(f"`{argument}` must hold bools, or the integers 0 and 1; got {type(hits).__name__}.")
+    if not isinstance(hits, Tensor) or (hits.numel() and (hits.is_floating_point() or hits.is_complex())):
+        came = hits.dtype if isinstance(hits, Tensor) else type(hits).__name__
+        raise TypeError(f"`{argument}` must hold bools, or the integers 0 and 1; got {came}.")
     if hits.ndim != 1:
         raise ValueError(f"`{argument}` must be a list of hits; got shape {list(hits.shape)}.")
-    if not hits.numel():
-        return hits.bool()
-    if hits.is_floating_point() or hits.is_complex():
-        raise TypeError(f"`{argument}` must hold bools, or the integers 0 and 1; got {hits.dtype}.")
     if hits.dtype != torch.bool and not bool(((hits == 0) | (hits == 1)).all()):
         raise ValueError(
             f"`{argument}` must hold hits, True or 1, and misses, False or 0; got {int(hits.min())} to"

@@ -6,10 +6,10 @@ block adds to one number for each positive, in any order, and the numbers of sev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial, wraps
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int, Real
@@ -21,7 +21,11 @@ from reid_torchmetrics._signatures import takes
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
+    LABELS,
+    SIDES,
+    Integers,
     Relevance,
+    StreamLabels,
     check_needed,
     find_relevance,
     in_one_spelling,
@@ -42,14 +46,32 @@ from reid_torchmetrics.functional.retrieval.scores import (
 from .merging import CountedBlocks, check_same, described
 from .positive_ranks import PositiveRanks
 from .ranks import RankTable
-from .stream_labels import STREAM_LABELS, StreamLabels, StreamOptions, labels_of
 from .tie_policies import TIE_POLICIES, best_first
-from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives, positive_entries
+from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
 _QUERIES = 1024  # put together with their positives at a time
+_STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
+_LABELS = tuple(name for name, label in LABELS.items() if label.decides and label.sides == SIDES)
+
+
+class StreamOptions(TypedDict, total=False):
+    """Further labels of queries and positives, and the options of `find_relevance` that a stream can follow."""
+
+    query_sequences: Integers | None
+    positive_sequences: Integers | None
+    query_clothes: Integers | None
+    positive_clothes: Integers | None
+    query_positions: Tensor | _checks.Numbers | None
+    positive_positions: Tensor | _checks.Numbers | None
+    same_camera: str
+    camera_map: Mapping[int, int] | None
+    search_cameras: Collection[int] | None
+    junk_identities: Collection[int]
+    clothes: str
+    radius: float | None
+    self_index: Integers | None
 
 
 _Counts: TypeAlias = tuple[Int[Tensor, "counts positives"], Int[Tensor, " queries"]]
@@ -124,9 +146,6 @@ class RankCounter:
         tensor([2, 4])
     """
 
-    _own: _Counts
-    _added: _Counts
-
     @takes(StreamOptions)
     def __init__(
         self,
@@ -146,24 +165,20 @@ class RankCounter:
         _checks.one_of("ties", ties, _STREAMED)
         _checks.cutoff("max_bytes", max_bytes)
         _checks.known_arguments("RankCounter", options, list(StreamOptions.__annotations__))
-        own: dict[str, Any] = {"query_identities": query_identities, "positive_identities": positive_identities}
-        own |= {"query_cameras": query_cameras, "positive_cameras": positive_cameras, **options}
-        sides = {
-            f"{side}_{name}": own.pop(f"{side}_{name}", None)
-            for side in ("query", "positive")
-            for name in STREAM_LABELS
-        }
-        rules = {"radius": None, "clothes": "keep"} | own
-        check_needed(why_needed(SimpleNamespace(**rules)), sides, "query_", "positive_")
+        rules: dict[str, Any] = {"query_identities": query_identities, "positive_identities": positive_identities}
+        rules |= {"query_cameras": query_cameras, "positive_cameras": positive_cameras, **options}
+        names = [f"{side}_{name}" for side in ("query", "positive") for name in _LABELS]
+        labels = {name: rules.pop(name, None) for name in names}
+        reasons = why_needed(SimpleNamespace(**{"radius": None, "clothes": "keep"} | rules))
+        check_needed(reasons, labels, "query_", "positive_")
         self.similarity, self.ties, self._function = similarity, ties, described(similarity)
-        self_index, self.rules = own.pop("self_index", None), own
-        self._query = _checked("query", query)
+        self_index, self.rules = rules.pop("self_index", None), rules
+        self._query, self._labels = _checked("query", query, "query_", labels)
         self._max_bytes = bytes_within(max_bytes, self._query.device)
-        self._labels = labels_of("query_", sides, self._query)
-        self._positives = self._taken("positives", positives, "positive_", sides, self_index=self_index)
+        self._positives = self._read_block("positives", positives, "positive_", labels, self_index=self_index)
         if self._positives.relevance.doubt is not None:
             warn(self._positives.relevance.doubt)
-        self.rules = in_one_spelling(own)
+        self.rules = in_one_spelling(rules)
         self._blocks = CountedBlocks()
         self._thresholds: Thresholds | None = None
         self._dtype, self._sums = self._facts(Rows([self._query]), self._positives.rows)
@@ -228,7 +243,7 @@ class RankCounter:
             )
         counts = self._counts(block, thresholds)
         self._blocks.add(block.embeddings, block.labels)
-        self._added = _sum(self._added, counts)
+        self._added: _Counts = _sum(self._added, counts)
 
     @_in_pool
     def merge(self, other: RankCounter) -> None:
@@ -268,7 +283,7 @@ class RankCounter:
         table.num_positives, table.num_candidates = thresholds.num_positives.clone(), num_candidates
         for rows in segments.ranges(len(self._query), _QUERIES):
             positives, cells, inside = thresholds.of(rows)
-            table.add(positive_entries(positives, before[:, inside], thresholds.num_positives[rows], cells))
+            table.add(rows, positives, before[:, inside], cells)
         return table.ranks()
 
     @property
@@ -294,14 +309,13 @@ class RankCounter:
         relevance, ties = self._positives.relevance, TIE_POLICIES[self.ties]
         num_positives = torch.zeros_like(relevance.run_length)
         scores = [torch.empty(0, dtype=self._dtype, device=self._query.device)]
-        if relevance.num_kept:
-            tiles = Tiles(self._part(self._positives))
-            for rows in _progress.steps(tiles.rows, "Ranking"):
-                tile = relevance.tile(rows)
-                num_positives[rows] = number = tile.positive.sum(1)
-                if bool(number.any()):
-                    best = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=ties).scores
-                    scores.append(best.view(-1)[cells_of_positives(number, best.shape[1])])
+        tiles = Tiles(self._part(self._positives))
+        for rows in _progress.steps(tiles.rows, "Ranking"):
+            tile = relevance.tile(rows)
+            num_positives[rows] = number = tile.positive.sum(1)
+            if bool(number.any()):
+                best = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=ties).scores
+                scores.append(best.view(-1)[cells_of_positives(number, best.shape[1])])
         return Thresholds(torch.cat(scores), num_positives)
 
     def _counts(self, block: _Block, thresholds: Thresholds) -> _Counts:
@@ -309,14 +323,13 @@ class RankCounter:
         ties, relevance, device = TIE_POLICIES[self.ties], block.relevance, self._query.device
         before = torch.zeros((ties.num_counts, len(thresholds.scores)), dtype=torch.int64, device=device)
         num_candidates = torch.zeros_like(thresholds.num_positives)
-        if relevance.num_kept:
-            tiles = Tiles(self._part(block), longest_run=thresholds.longest)
-            for rows in _progress.steps(tiles.rows, "Ranking"):
-                tile = relevance.tile(rows)
-                num_candidates[rows] = tile.num_candidates
-                positives, cells, inside = thresholds.of(rows)
-                if len(cells):
-                    before[:, inside] = tiles.count(rows, tile, positives).flatten(1)[:, cells]
+        tiles = Tiles(self._part(block), longest_run=thresholds.longest)
+        for rows in _progress.steps(tiles.rows, "Ranking"):
+            tile = relevance.tile(rows)
+            num_candidates[rows] = tile.num_candidates
+            positives, cells, inside = thresholds.of(rows)
+            if len(cells):
+                before[:, inside] = tiles.count(rows, tile, positives).flatten(1)[:, cells]
         return before, num_candidates
 
     def _part(self, block: _Block) -> GalleryPart:
@@ -329,7 +342,7 @@ class RankCounter:
         """A block of the stream; raise if an item of it belongs in `positives`."""
         _checks.known_arguments("update", labels, list(StreamLabels.__annotations__))
         given = {"identities": identities, "cameras": cameras, **labels}
-        block = self._taken("embeddings", embeddings, "", given)
+        block = self._read_block("embeddings", embeddings, "", given)
         relevance = block.relevance
         if len(relevance.order) and bool((listed := relevance.run_length > 0).any()):
             query = int(listed.nonzero()[0, 0])
@@ -343,14 +356,13 @@ class RankCounter:
             )
         return block
 
-    def _taken(
+    def _read_block(
         self, argument: str, value: object, prefix: str, given: Mapping[str, Any], *, self_index: Any = None
     ) -> _Block:
-        """Gallery items, checked."""
-        embeddings = _checked(argument, value)
+        """Gallery items, checked, and what they are to the queries."""
+        embeddings, labels = _checked(argument, value, prefix, given)
         _checks.same_device("query", self._query, argument, embeddings)
         _checks.same_dimension("query", self._query.shape[1], argument, embeddings.shape[1])
-        labels = labels_of(prefix, given, embeddings)
         for name in sorted(labels.keys() ^ self._labels.keys()):
             has, lacks = (f"{prefix}{name}", f"query_{name}")[:: 1 if name in labels else -1]
             raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
@@ -361,11 +373,11 @@ class RankCounter:
     @cached_property
     def _problem(self) -> dict[str, str]:
         """All that was given, in words."""
-        positives, own = self._positives, self._positives.relevance.own_column
+        positives = self._positives
         given = {"query": self._query, "positives": positives.embeddings, "ties": self.ties, **self.rules}
         given |= {f"query_{name}": label for name, label in self._labels.items()}
         given |= {f"positive_{name}": label for name, label in positives.labels.items()}
-        given |= {} if own is None else {"self_index": own}
+        given["self_index"] = positives.relevance.own_column
         return {"similarity": self._function} | {name: described(value) for name, value in given.items()}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -377,8 +389,12 @@ def _sum(one: _Counts, two: _Counts) -> _Counts:
     return one[0] + two[0], one[1] + two[1]
 
 
-def _checked(argument: str, value: object) -> Tensor:
-    """Finite embeddings."""
+def _checked(argument: str, value: object, prefix: str, given: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    """Finite embeddings, and the labels that are given, in the dtypes of the table."""
     embeddings = _checks.embeddings(argument, value).detach()
     _checks.finite(argument, non_finite_rows(embeddings))
-    return embeddings
+    labels = {}
+    for name in (name for name in _LABELS if given.get(f"{prefix}{name}") is not None):
+        label = LABELS[name].check(f"{prefix}{name}", given[f"{prefix}{name}"], len(embeddings), embeddings.device)
+        labels[name] = label.to(LABELS[name].dtype)
+    return embeddings, labels

@@ -25,9 +25,10 @@ from reid_torchmetrics.functional.retrieval.scores import (
     score_embeddings,
 )
 
+from .counting import Positives
 from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
-from .tie_policies import TIE_POLICIES, TiePolicy
-from .tiles import GalleryPart, Tiles
+from .tie_policies import TIE_POLICIES, TiePolicy, best_first
+from .tiles import GalleryPart, Tiles, cells_of_positives
 
 _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
 
@@ -136,8 +137,14 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     tiles, table = Tiles(part), RankTable(part.ties, part.relevance.run_length)
     for rows in _progress.steps(tiles.rows, "Ranking"):
-        entries, table.num_positives[rows], table.num_candidates[rows] = tiles.rank(rows)
-        table.add(entries)
+        tile = part.relevance.tile(rows)
+        table.num_positives[rows], table.num_candidates[rows] = tile.positive.sum(1), tile.num_candidates
+        # A tile in which no query has a positive needs no score.
+        if bool(tile.positive.any()):
+            positives = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=part.ties)
+            counts = tiles.count(rows, tile, positives)
+            cells = cells_of_positives(table.num_positives[rows], counts.shape[2])
+            table.add(rows, positives, counts.flatten(1)[:, cells], cells)
     return table.ranks()
 
 
@@ -147,15 +154,25 @@ class RankTable:
     def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"]) -> None:
         """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty."""
         # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-        shape = (ties.num_entries, int(num_listed.sum()))
+        shape = 4 if ties.groups else 1, int(num_listed.sum())  # the rank, and the fields of `TiedGroups`
         self._entries = torch.empty(shape, dtype=torch.int64, device=num_listed.device)
         self._filled, self._ties = 0, ties
         self.num_positives, self.num_candidates = torch.zeros_like(num_listed), torch.zeros_like(num_listed)
 
-    def add(self, entries: Int[Tensor, "num_entries positives"]) -> None:
-        """Append the `positive_entries` of a tile."""
-        first, self._filled = self._filled, self._filled + entries.shape[1]
-        self._entries[:, first : self._filled] = entries
+    def add(self, rows: slice, positives: Positives, counts: Int[Tensor, "counts positives"], cells: Tensor) -> None:
+        """Append the positives of a tile, in these `cells_of_positives`, from the counts of negatives before them."""
+        first, self._filled = self._filled, self._filled + len(cells)
+        entries = self._entries[:, first : self._filled]
+        # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
+        entries[0] = counts[0] + (cells % positives.scores.shape[1] + 1)
+        if self._ties.groups:
+            # The group of a positive: from the first to the last positive of the row with its score.
+            rising = -positives.scores
+            better = torch.searchsorted(rising, rising)
+            # Padding ties with a positive that scores minus infinity.
+            last = torch.searchsorted(rising, rising, right=True).minimum(self.num_positives[rows, None])
+            entries[1], entries[2] = better.view(-1)[cells], (last - better).view(-1)[cells]
+            entries[3] = counts[1]
 
     def ranks(self) -> PositiveRanks:
         """The ranks of all tiles."""

@@ -16,8 +16,6 @@ each positive, and the counts are summed. One query on two processes, the scores
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
@@ -33,7 +31,7 @@ from .counting import Positives
 from .positive_ranks import PositiveRanks
 from .ranks import RankTable, count_ranks
 from .tie_policies import TIE_POLICIES, best_first
-from .tiles import GalleryPart, Tiles, cells_of_positives, positive_entries, queries_per_tile
+from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 _SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
@@ -61,84 +59,62 @@ def count_sharded_ranks(
         ranks = count_ranks(scores, relevance, ties=ties)
         return ranks, relevance.counts(ranks.num_positives)
     policy = TIE_POLICIES[ties]
-    part = GalleryPart(scores, relevance, policy, places if policy.by_place else None)
-    slots = _Slots.agree(world, relevance.run_length)
-    # A tile has the same queries on all processes: as many as fit on the one with the least memory to spend.
-    fitting = queries_per_tile(part, slots.longest)
-    _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept, scores.at is not None]))
-    each_rows, each_kept, is_ahead = zip(*table, strict=True)
-    # With tiles of many queries there are few of them, and reading the positives ahead would cost more than messages.
-    at_once = _SLOTS if all(is_ahead) and min(each_rows) < _MANY_QUERIES else 0
-    counting = world.guarded(lambda: _Counting(world, part, slots, min(each_rows), sum(each_kept), at_once))
+    counting = _Counting(world, GalleryPart(scores, relevance, policy, places if policy.by_place else None))
     for group in _progress.steps(counting.groups, "Ranking"):
         counting.rank(group)
     return counting.results()
 
 
-@dataclass(frozen=True)
-class _Slots:
-    """Slots for the scores of the gallery items with a query's identity, on all processes.
-
-    A query has one slot for each such item, junk or positive, in the order of the processes.
-    """
-
-    before: Int[Tensor, " queries"]
-    """slots of lower processes"""
-    total: Int[Tensor, " queries"]
-    """slots of all processes"""
-
-    @classmethod
-    def agree(cls, world: World, run_length: Int[Tensor, " queries"]) -> _Slots:
-        """Exchange the number of items of each process for each query."""
-        before, total = torch.zeros_like(run_length), torch.zeros_like(run_length)
-        for part in segments.ranges(len(run_length), max(1, _GATHERED // world.size)):
-            lengths = all_gather_values(world, run_length[part], torch.int32).to(run_length.device)
-            before[part] = lengths[: world.process].sum(0)
-            total[part] = lengths.sum(0)
-        return cls(before, total)
-
-    @property
-    def longest(self) -> int:
-        """The most slots of one query."""
-        return int(self.total.max()) if len(self.total) else 0
-
-
-class _Merged(NamedTuple):
-    """The positives of all processes for the queries of a tile."""
-
-    positives: Positives
-    cells: Int[Tensor, " positives"]
-    """`cells_of_positives`"""
-
-
 class _Counting:
-    """The state of counting: buffers for a group of tiles, and the ranks so far."""
+    """The state of counting: slots, buffers for a group of tiles, and the ranks so far.
+
+    A query has one slot for each gallery item with its identity on any process, junk or positive, in the order of the
+    processes.
+    """
 
     _of_tiles: list[TileRelevance]
 
-    def __init__(
-        self, world: World, part: GalleryPart, slots: _Slots, num_rows: int, num_gallery: int, at_once: int
-    ) -> None:
+    def __init__(self, world: World, part: GalleryPart) -> None:
+        """Agree on the slots, and on tiles of the same queries on all processes."""
+        self._world, self._part, self._device = world, part, part.scores.device
+        self._counted: list[tuple[slice, Positives, Tensor, Tensor]] = []
+        run_length = part.relevance.run_length
+        self._before, self._total = (
+            torch.zeros_like(run_length),
+            torch.zeros_like(run_length),
+        )  # of lower processes, all
+        for some in segments.ranges(len(run_length), max(1, _GATHERED // world.size)):
+            lengths = all_gather_values(world, run_length[some], torch.int32).to(run_length.device)
+            self._before[some], self._total[some] = lengths[: world.process].sum(0), lengths.sum(0)
+        longest = int(self._total.max()) if len(self._total) else 0
+        # A tile has as many queries as fit on the process with the least memory to spend.
+        facts = part.relevance.num_kept, part.scores.at is not None
+        _, table = world.guarded_all_gather(lambda: (None, [size_of_tiles(part, longest)[0], *facts]))
+        each_rows, each_kept, is_ahead = zip(*table, strict=True)
+        # With tiles of many queries there are few of them, and reading the positives ahead would cost more than
+        # messages.
+        at_once = _SLOTS if all(is_ahead) and min(each_rows) < _MANY_QUERIES else 0
+        world.guarded(lambda: self._reserve(min(each_rows), longest, sum(each_kept), at_once))
+
+    def _reserve(self, num_rows: int, longest: int, num_gallery: int, at_once: int) -> None:
         """Reserve all buffers, so that memory runs out here if it does; a group has one tile, or `at_once` slots."""
-        self._world, self._part, self._slots = world, part, slots
-        self._counted: list[tuple[slice, _Merged, Tensor]] = []
-        self._device = part.scores.device
-        self._tiles = Tiles(part, longest_run=slots.longest, num_rows=num_rows)
-        self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self._tiles.rows}
+        part, device = self._part, self._world.device
+        self._tiles = Tiles(part, longest_run=longest, num_rows=num_rows)
+        self._num_slots = {rows.start: int(self._total[rows].sum()) for rows in self._tiles.rows}
         numbers = torch.tensor([*self._num_slots.values()], dtype=torch.int64, device="cpu")
         weights, self._sent = numbers + 1, part.scores.sent
         if self._sent is not None:  # no group has much more than a quarter of a block
-            weights.clamp_(min=4 * at_once * min(num_rows, len(slots.total)) // self._sent.num_fitting)
+            weights.clamp_(min=4 * at_once * min(num_rows, len(self._total)) // self._sent.num_fitting)
         cuts = segments.ranges_within(weights, at_once) if at_once else segments.ranges(len(numbers), 1)
         self.groups = [self._tiles.rows[cut] for cut in cuts]
         # Buffers that are summed over the processes, for the largest group; their first entry says whether one failed.
         most = 1 + max((sum(self._sizes(group)) for group in self.groups), default=0)
-        self._scores = torch.empty(most, dtype=part.scores.dtype, device=world.device)
-        self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=world.device)
+        self._scores = torch.empty(most, dtype=part.scores.dtype, device=device)
+        self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
-        self._counts = torch.empty(1 + part.ties.num_counts * (most - 1), dtype=count_dtype, device=world.device)
-        self._table = RankTable(part.ties, slots.total)
-        self._totals = torch.empty(1 + 2 * len(slots.total), dtype=torch.int64, device=world.device)
+        self._counts = torch.empty(1 + part.ties.num_counts * (most - 1), dtype=count_dtype, device=device)
+        self._table = RankTable(part.ties, self._total)
+        self._totals = torch.empty(1 + 2 * len(self._total), dtype=torch.int64, device=device)
 
     def _sizes(self, group: Sequence[slice]) -> list[int]:
         return [self._num_slots[rows.start] for rows in group]
@@ -162,7 +138,7 @@ class _Counting:
 
     def results(self) -> tuple[PositiveRanks, QueryCounts]:
         """The ranks, once all tiles are done."""
-        num_queries, relevance, table = len(self._slots.total), self._part.relevance, self._table
+        num_queries, relevance, table = len(self._total), self._part.relevance, self._table
 
         def fill(out: Tensor) -> None:
             self._store()
@@ -188,15 +164,14 @@ class _Counting:
             self._put(rows, tile, self._part.places[tile.columns], part)
 
     def _put(self, rows: slice, tile: TileRelevance, values: Tensor, out: Tensor) -> None:
-        total = self._slots.total[rows]
-        first = segments.starts(total) + self._slots.before[rows]
+        first = segments.starts(self._total[rows]) + self._before[rows]
         slots = first[:, None] + torch.arange(values.shape[1], device=values.device)
         out.zero_()
         out[slots[tile.listed].to(out.device)] = values[tile.listed].to(out.device)
 
-    def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> _Merged | None:
-        """The positives of all processes, best first; None if there are none."""
-        total = self._slots.total[rows]
+    def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> tuple[Positives, Tensor] | None:
+        """The positives of all processes, best first, and the `cells_of_positives`; None if there are none."""
+        total = self._total[rows]
         # Slots laid end to end become rows [queries, padded]; junk and padding are NaN.
         is_slot = torch.arange(int(total.max()), device=self._device) < total[:, None]
         padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
@@ -210,7 +185,7 @@ class _Counting:
         columns = torch.zeros_like(padded, dtype=torch.int64)
         if self._part.places is not None:
             columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
-        return _Merged(best_first(padded, columns, positive, ties=self._part.ties), cells)
+        return best_first(padded, columns, positive, ties=self._part.ties), cells
 
     def _count(self, group: Sequence[tuple[slice, Tensor, Tensor]], out: Tensor) -> None:
         """Count this part's negatives before the positives of all parts; a tile has as many counts as slots, or fewer.
@@ -222,14 +197,13 @@ class _Counting:
         for (rows, scores, places), tile, part in zip(steps, self._of_tiles, parts, strict=True):
             merged = self._merge(rows, scores, places)
             if merged is not None:
-                counts = part[: num_counts * len(merged.cells)].view(num_counts, -1)
-                counts.copy_(self._tiles.count(rows, tile, merged.positives).flatten(1)[:, merged.cells])
-                self._counted.append((rows, merged, counts))
+                positives, cells = merged
+                counts = part[: num_counts * len(cells)].view(num_counts, -1)
+                counts.copy_(self._tiles.count(rows, tile, positives).flatten(1)[:, cells])
+                self._counted.append((rows, positives, counts, cells))
 
     def _store(self) -> None:
         """Add what was counted and added up to the table of ranks."""
-        for rows, merged, counts in self._counted:
-            number = self._table.num_positives[rows]
-            of_tile = counts.to(self._device, torch.int64)
-            self._table.add(positive_entries(merged.positives, of_tile, number, merged.cells))
+        for rows, positives, counts, cells in self._counted:
+            self._table.add(rows, positives, counts.to(self._device, torch.int64), cells)
         self._counted.clear()

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from .counting import Negatives, Positives, count_negatives, negatives_before
 
-Count: TypeAlias = Callable[[Negatives, Positives], Int[Tensor, "counts queries padded"]]
-"""counts the negatives of a panel that are before each positive"""
 PlaceOrder: TypeAlias = Callable[[Int[Tensor, "*places"]], Int[Tensor, "*places"]]
 """numbers that ascend in the order of items with equal scores, from the places of the items in the gallery"""
 
@@ -30,7 +28,7 @@ class TiePolicy:
     name: str
     sentence: str
     """the rule, for the docs"""
-    count: Count
+    count: Callable[[Negatives, Positives], Int[Tensor, "counts queries padded"]]
     """`num_counts` numbers for each positive: the negatives before it; with `groups` also how many are level with it"""
     by_place: PlaceOrder | None = None
     """order of items with equal scores; None where their places in the gallery do not matter"""
@@ -50,11 +48,6 @@ class TiePolicy:
     def num_counts(self) -> int:
         """Numbers counted for every positive."""
         return 2 if self.groups else 1
-
-    @property
-    def num_entries(self) -> int:
-        """Numbers stored for every positive: its rank, and the fields of `TiedGroups`."""
-        return 4 if self.groups else 1
 
 
 _above = functools.partial(count_negatives, or_tied=(False,))

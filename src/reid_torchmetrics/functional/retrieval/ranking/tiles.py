@@ -15,6 +15,7 @@ One query with its items in the columns 1, 4 and 5 of the gallery, the last of t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,7 +38,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
 )
 
 from .counting import Negatives, Positives, bytes_of_counting, count_true
-from .tie_policies import TiePolicy, best_first
+from .tie_policies import TiePolicy
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 
@@ -61,54 +62,35 @@ class GalleryPart:
 class Tiles:
     """One retrieval problem, cut so that a tile and what it takes to rank it stay within `scores.max_bytes`.
 
-    `rank` ranks a tile. Where the gallery is a part of a larger one, its two halves are used: `read` gives the scores
-    of this part's positives and `count` counts this part's negatives before the positives of all parts.
+    `read` gives the scores of a tile's positives, and `count` counts the negatives before positives: where the gallery
+    is a part of a larger one, this part's negatives before the positives of all parts.
     """
 
     def __init__(self, part: GalleryPart, *, longest_run: int | None = None, num_rows: int | None = None) -> None:
         """Choose the width of the panels, and reserve the scores of one panel.
 
-        `num_rows` is the number of queries a tile, `queries_per_tile` unless given, and `longest_run` the largest
+        `num_rows` is the number of queries a tile, that of `size_of_tiles` unless given, and `longest_run` the largest
         number of gallery items with a query's identity, in all parts of the gallery.
         """
         self._scores, self._relevance, self._ties = part.scores, part.relevance, part.ties
-        fitting, width = _cut(part, longest_run)
+        fitting, width = size_of_tiles(part, longest_run)
         self._walk = Walk(part.scores, num_rows or fitting, width)
         self._filled: slice | None = None  # the queries with scores in the buffer, where one panel is the gallery
         self.rows = self._walk.rows
         """the queries of each tile"""
-
-    def rank(
-        self, rows: slice
-    ) -> tuple[Int[Tensor, "num_entries positives"], Int[Tensor, " queries"], Int[Tensor, " queries"]]:
-        """The `positive_entries` of the queries `rows`, and their numbers of positives and of candidates."""
-        tile = self._relevance.tile(rows)
-        num_positives = tile.positive.sum(1)
-        # A tile in which no query has a positive needs no score.
-        entries = tile.columns.new_empty((self._ties.num_entries, 0))
-        if bool(num_positives.any()):
-            positives = best_first(self.read(rows, tile), tile.columns, tile.positive, ties=self._ties)
-            counts = self.count(rows, tile, positives)
-            cells = cells_of_positives(num_positives, counts.shape[2])
-            entries = positive_entries(positives, counts.flatten(1)[:, cells], num_positives, cells)
-        return entries, num_positives, tile.num_candidates
 
     def read(self, rows: slice, tile: TileRelevance, *, ahead: bool = False) -> Float[Tensor, "queries padded"]:
         """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`, unless `ahead`."""
         if self._scores.at is not None and (ahead or len(self._walk.panels) > 1):
             scores = self._scores.at(rows, tile.columns.where(tile.listed, tile.columns[:, :1]))
         else:
-            scores = self._read_panels(rows, tile)
+            scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
+            # Every positive lies in one panel at least; where two panels overlap, both have the same score of it.
+            for panel, values in self._walk.panels_of(rows):
+                inside, local = self._locate(tile, tile.positive, panel.columns)
+                scores = torch.where(inside, values.gather(1, local), scores)
+            self._filled = rows if len(self._walk.panels) == 1 else None
         _checks.no_nan(self._scores.argument, scores.where(tile.positive, 0))
-        return scores
-
-    def _read_panels(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
-        scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
-        # Every positive lies in one panel at least; where two panels overlap, both have the same score of it.
-        for panel, values in self._walk.panels_of(rows):
-            inside, local = self._locate(tile, tile.positive, panel.columns)
-            scores = torch.where(inside, values.gather(1, local), scores)
-        self._filled = rows if len(self._walk.panels) == 1 else None
         return scores
 
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:
@@ -116,7 +98,7 @@ class Tiles:
 
         Under tie policies with `groups` negatives with the positive's score go first, and are a second count.
         """
-        parts = (self._ties.count(negatives, positives) for _, negatives in self.negatives(rows, tile))
+        parts = (self._ties.count(negatives, positives) for negatives in self.negatives(rows, tile))
         shape = (self._ties.num_counts, *positives.scores.shape)
         first = next(parts, None)
         counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device) if first is None else first
@@ -124,12 +106,26 @@ class Tiles:
             counts += part
         return counts
 
-    def negatives(self, rows: slice, tile: TileRelevance) -> Iterator[tuple[Panel, Negatives]]:
+    def negatives(self, rows: slice, tile: TileRelevance) -> Iterator[Negatives]:
         """The negatives of the queries `rows`, panel by panel."""
-        for panel in self._walk.panels:
-            yield panel, self._negatives(rows, tile, panel)
+        return (self._negatives(rows, tile, panel) for panel in self._walk.panels)
 
-    def removed(self, rows: slice, tile: TileRelevance, panel: Panel) -> Bool[Tensor, "queries columns"]:
+    def _negatives(self, rows: slice, tile: TileRelevance, panel: Panel) -> Negatives:
+        """Take all but the negatives out of a panel, and the columns that the panel before has counted."""
+        by_place, argument, columns = self._ties.by_place is not None, self._scores.argument, panel.columns
+        # With one panel `read` has left its scores in the buffer; counting changes them.
+        is_filled, self._filled = self._filled == rows, None
+        values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
+        mark = functools.partial(self._removed, rows, tile, panel)
+        if not (self._relevance.drops_others or panel.num_seen or by_place):
+            own_run, num_removed = self._own_run(tile, columns)
+            values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below
+            return Negatives(values, num_removed, mark, columns.start, argument)
+        removed = mark()
+        values.masked_fill_(removed, -torch.inf)
+        return Negatives(values, count_true(removed), (lambda: removed) if by_place else mark, columns.start, argument)
+
+    def _removed(self, rows: slice, tile: TileRelevance, panel: Panel) -> Bool[Tensor, "queries columns"]:
         """Mark what is taken out of a panel: all but the negatives, and the columns of the panel before."""
         removed = self._relevance.dropped(rows, panel.columns)
         if removed is None:
@@ -138,20 +134,6 @@ class Tiles:
         removed.view(-1).index_fill_(0, self._own_run(tile, panel.columns)[0], True)  # noqa: FBT003 - the fill value
         removed[:, : panel.num_seen] = True
         return removed
-
-    def _negatives(self, rows: slice, tile: TileRelevance, panel: Panel) -> Negatives:
-        """Take all but the negatives out of a panel, and the columns that the panel before has counted."""
-        by_place, argument, columns = self._ties.by_place is not None, self._scores.argument, panel.columns
-        # With one panel `read` has left its scores in the buffer; counting changes them.
-        is_filled, self._filled = self._filled == rows, None
-        values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
-        if not (self._relevance.drops_others or panel.num_seen or by_place):
-            own_run, num_removed = self._own_run(tile, columns)
-            values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below
-            return Negatives(values, num_removed, None, columns.start, argument)
-        removed = self.removed(rows, tile, panel)
-        values.masked_fill_(removed, -torch.inf)
-        return Negatives(values, count_true(removed), removed if by_place else None, columns.start, argument)
 
     def _own_run(self, tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], Int[Tensor, " queries"]]:
         """Cells of the flat panel with an item that is listed for the query, and their number for each query."""
@@ -170,35 +152,10 @@ class Tiles:
         return inside, (tile.columns - columns.start).clamp_(0, columns.stop - columns.start - 1)
 
 
-def queries_per_tile(part: GalleryPart, longest_run: int | None = None) -> int:
-    """Number of queries that fit `scores.max_bytes` with their scores and up to `longest_run` positives each."""
-    return _cut(part, longest_run)[0]
-
-
 def cells_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
     """Cells of the positives in flat rows of a width, where the positives of a row come first."""
     is_positive = torch.arange(width, device=num_positives.device) < num_positives[:, None]
     return is_positive.view(-1).nonzero()[:, 0]
-
-
-def positive_entries(
-    positives: Positives, counts: Int[Tensor, "counts positives"], num_positives: Tensor, cells: Tensor
-) -> Int[Tensor, "num_entries positives"]:
-    """The rank of every positive, and under tie policies with `groups` its group, from the counts of negatives.
-
-    `cells` are the `cells_of_positives`.
-    """
-    # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
-    width = positives.scores.shape[1]
-    rank = counts[0] + (cells % width + 1)
-    if len(counts) == 1:
-        return rank[None]
-    # The group of a positive: from the first to the last positive of the row with its score.
-    rising = -positives.scores
-    better = torch.searchsorted(rising, rising)
-    # Padding ties with a positive that scores minus infinity.
-    last = torch.minimum(torch.searchsorted(rising, rising, right=True), num_positives[:, None])
-    return torch.stack([rank, better.view(-1)[cells], (last - better).view(-1)[cells], counts[1]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,8 +186,11 @@ class Thresholds:
         return Positives(padded, torch.zeros_like(padded, dtype=torch.int64), lowest), cells, inside
 
 
-def _cut(part: GalleryPart, longest_run: int | None) -> tuple[int, int]:
-    """Queries per tile and gallery columns per panel; `longest_run` is the part's own unless given."""
+def size_of_tiles(part: GalleryPart, longest_run: int | None = None) -> tuple[int, int]:
+    """Queries per tile and gallery columns per panel that fit `scores.max_bytes`.
+
+    `longest_run`, the most positives of a query, is the part's own unless given.
+    """
     scores, beside = part.scores, bytes_of_counting(part.scores, by_place=part.ties.by_place is not None)
     per_row = _BYTES_PER_POSITIVE * (part.relevance.longest_run if longest_run is None else longest_run)
     fewest = FEWEST_ROWS if scores.at is None else shape_on(scores.device).unit  # panels cost no second product

@@ -94,10 +94,13 @@ def _columns_on_any_device(scores: Tensor, k: int, candidate: Tensor | None) -> 
 
 def _in_order(scores: Tensor, columns: Tensor, candidate: Tensor | None) -> tuple[Tensor, Tensor]:
     """The scores in these columns, falling, and the columns; in their order, padding last, a stable sort is enough."""
-    columns, is_padding = _by_column(columns, candidate)
-    best, order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
-    columns = columns if is_padding is None else columns.masked_fill(is_padding, -1)
-    return best, columns.gather(1, order)
+    # Columns of no candidate are moved behind all others, by the width of the row, sorted, and moved back.
+    width = scores.shape[1]
+    if candidate is not None:
+        columns = columns.add(width).where(~candidate.gather(1, columns), columns)
+    columns = columns.sort(dim=1).values
+    best, order = scores.gather(1, columns.remainder(width)).sort(dim=1, descending=True, stable=True)
+    return best, columns.masked_fill(columns >= width, -1).gather(1, order)
 
 
 def _up_to_edge(scores: Tensor, edge: Tensor, k: int, candidate: Tensor | None) -> Bool[Tensor, "rows columns"]:
@@ -115,14 +118,3 @@ def _up_to_edge(scores: Tensor, edge: Tensor, k: int, candidate: Tensor | None) 
 def _first(marked: Bool[Tensor, "rows columns"], number: Int[Tensor, "rows 1"]) -> Bool[Tensor, "rows columns"]:
     """The first `number` of the marked columns of each row."""
     return (marked.cumsum(1, dtype=torch.int32) <= number).logical_and_(marked)
-
-
-def _by_column(columns: Tensor, candidate: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Sort the columns of each row, padding behind the candidates, and mark the padding."""
-    if candidate is None:
-        return columns.sort(dim=1).values, None
-    # Columns of no candidate are moved behind all others, by the width of the row, sorted, and moved back.
-    width = candidate.shape[1]
-    keys = columns.add(width).where(~candidate.gather(1, columns), columns).sort(dim=1).values
-    is_padding = keys >= width
-    return keys.sub(width).where(is_padding, keys), is_padding

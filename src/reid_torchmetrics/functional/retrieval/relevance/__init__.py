@@ -1,7 +1,6 @@
 """Relevance: the positives, negatives and junk of each query."""
 
 from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance, in_one_spelling
-from .from_lists import check_listed_once, find_listed_relevance
 from .labels import (
     CLOTHES_RULES,
     DECIDING,
@@ -14,15 +13,16 @@ from .labels import (
     IntegersOrNames,
     LabelValues,
     SideLabels,
+    StreamLabels,
     at,
     check_needed,
     deciding,
     deciding_of,
     length_of,
+    number_names,
     packed,
     unpacked,
     why_needed,
     width_of,
 )
-from .names import number_names
-from .relevance import JunkPairs, QueryCounts, Relevance, TileRelevance
+from .relevance import JunkPairs, QueryCounts, Relevance, TileRelevance, check_listed_once, find_listed_relevance

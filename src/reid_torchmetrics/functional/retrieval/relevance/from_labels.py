@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
 from collections.abc import Collection, Mapping
-from functools import reduce
+from functools import partial, reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 
 from .labels import (
+    CLOTHES_RULES,
     DECIDING,
     LABEL_RULES,
     LABELS,
@@ -28,10 +30,10 @@ from .labels import (
     at,
     check_needed,
     length_of,
+    number_names,
     packed,
     why_needed,
 )
-from .names import number_names
 from .relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
@@ -98,39 +100,26 @@ def find_relevance(
         ValueError: lengths, devices or options that do not fit, labels on one side only or not whole numbers, names
             that a rule would have to list by number, or a label is missing that a rule needs.
     """
-    named = {
-        "query_identities": query_identities,
-        "gallery_identities": gallery_identities,
-        "query_cameras": query_cameras,
-        "gallery_cameras": gallery_cameras,
-        **labels,
-    }
+    named: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
+    named |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **labels}
     by_number = {"junk_identities": junk_identities, "camera_map": camera_map, "search_cameras": search_cameras}
     named = number_names(named, by_number)
     self_index, *tensors = _arrays.as_tensors(self_index, *named.values())
     named = dict(zip(named, tensors, strict=True))
-    chosen = {"clothes": clothes}
-    check_needed(why_needed(SimpleNamespace(radius=radius, **chosen)), named, "query_", "gallery_")
-    query, gallery = check_labels(named, self_index)
-    _check_rules(same_camera, chosen, junk_identities, camera_map, junk_pairs)
-    # The kept gallery: without junk identities, and without cameras that are not searched.
-    num_gallery = length_of(gallery)
-    is_junk = _of_identities(query, junk_identities if radius is None else ())  # another identity may be near
-    kept = _kept(_of_identities(gallery, junk_identities), _elsewhere(gallery, search_cameras))
+    check_needed(why_needed(SimpleNamespace(radius=radius, clothes=clothes)), named, "query_", "gallery_")
+    query, gallery = _check_labels(named, self_index)
+    _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
+    _checks.one_of("clothes", clothes, CLOTHES_RULES)
+    _checks.integers("junk_identities", junk_identities)
+    check_camera_map(camera_map)
+    if junk_pairs is not None and not callable(junk_pairs):
+        raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
+    num_gallery, is_junk = length_of(gallery), _of_identities(query, junk_identities)
+    kept = _kept(gallery, junk_identities, search_cameras)
     gallery = gallery if kept is None else at(gallery, kept)
     # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
-    run_start, run_length, order = (
-        _runs(query["identities"], gallery["identities"])
-        if radius is None
-        else find_near(query["positions"], gallery["positions"], radius)
-    )
-    # Sequences are dropped like the cameras of "all": for any identity.
-    query_cameras, gallery_cameras = (_mapped(side.get("cameras"), camera_map) for side in (query, gallery))
-    by_label = {"sequences": "all", **chosen}
-    rules = [
-        _rule(query_cameras, gallery_cameras, same_camera),
-        *(_rule(query.get(name), gallery.get(name), rule) for name, rule in by_label.items()),
-    ]
+    label, find = ("identities", _runs) if radius is None else ("positions", partial(find_near, radius=radius))
+    run_start, run_length, order = find(query[label], gallery[label])
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
@@ -138,10 +127,11 @@ def find_relevance(
         order=order,
         run_start=run_start,
         run_length=run_length,
-        is_junk=is_junk,
+        is_junk=is_junk if radius is None else torch.zeros_like(is_junk),  # another identity may be near
         self_index=None if self_index is None else self_index.long(),
         own_column=_own_column(self_index, kept, num_gallery),
-        rules=tuple(rule for rule in rules if rule is not None),
+        # Sequences are dropped like the cameras of "all": for any identity.
+        rules=_rules(query, gallery, {"cameras": same_camera, "sequences": "all", "clothes": clothes}, camera_map),
         junk_pairs=junk_pairs,
         query_identities=query.get("identities"),
         gallery_identities=gallery.get("identities"),
@@ -167,47 +157,38 @@ def in_one_spelling(rules: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_rules(
-    same_camera: str, chosen: Mapping[str, str], junk_identities: object, camera_map: Any, junk_pairs: object
-) -> None:
-    """Raise unless the options are rules, with `chosen` for labels."""
-    _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
-    for name, values in LABEL_RULES.items():
-        _checks.one_of(name, chosen[name], values)
-    _checks.integers("junk_identities", junk_identities)
-    check_camera_map(camera_map)
-    if junk_pairs is not None and not callable(junk_pairs):
-        raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
-
-
-def _kept(is_junk: Bool[Tensor, " gallery"], is_elsewhere: Tensor | None) -> Int[Tensor, " kept"] | None:
-    """Where the kept gallery items are; None for all of them."""
-    is_dropped = is_junk if is_elsewhere is None else is_junk | is_elsewhere
+def _kept(
+    gallery: LabelValues, junk_identities: Collection[int], search_cameras: Collection[int] | None
+) -> Int[Tensor, " kept"] | None:
+    """Where gallery items of no junk identity are, of cameras that are searched; None for all of them."""
+    is_dropped = _of_identities(gallery, junk_identities)
+    if search_cameras is not None:
+        _checks.integers("search_cameras", search_cameras)
+        if "cameras" not in gallery:
+            raise ValueError("`search_cameras` must come with cameras; got no `gallery_cameras`.")
+        is_dropped |= ~_is_one_of(gallery["cameras"], search_cameras)
     return (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
 
 
-def check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def _check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The labels of queries and of gallery items, in the dtypes of the table; raise unless they fit."""
     device = next((value.device for value in given.values() if isinstance(value, Tensor)), None)
-    sides: dict[str, dict[str, Tensor]] = {side: {} for side in SIDES}
-    lengths: dict[str, int] = {}
-    for name in DECIDING:
-        values = {side: given.get(f"{side}_{name}") for side in SIDES}
-        for side, value in values.items():
-            if value is not None:
-                label = LABELS[name].check(f"{side}_{name}", value, lengths.get(side), device)
-                lengths[side], sides[side][name] = len(label), label.to(LABELS[name].dtype)
-    query, gallery = sides.values()
+    query: dict[str, Tensor] = {}
+    gallery: dict[str, Tensor] = {}
+    for name, (side, labels) in itertools.product(DECIDING, zip(SIDES, (query, gallery), strict=True)):
+        if (value := given.get(f"{side}_{name}")) is not None:
+            label = LABELS[name].check(f"{side}_{name}", value, length_of(labels) if labels else None, device)
+            labels[name] = label.to(LABELS[name].dtype)
     for name in query.keys() ^ gallery.keys():
-        has, lacks = sorted(SIDES, key=lambda side: name not in sides[side])
+        has, lacks = SIDES if name in query else reversed(SIDES)
         raise ValueError(
             f"`query_{name}` and `gallery_{name}` must be given together; got `{has}_{name}` without `{lacks}_{name}`."
         )
     if self_index is not None:
-        _checks.integer_labels("self_index", self_index, lengths["query"], device)
-        _checks.in_range("self_index", self_index, -1, lengths["gallery"])
-        for name in query:
-            _check_self(LABELS[name].singular, query[name], gallery[name], self_index.long())
+        _checks.integer_labels("self_index", self_index, length_of(query), device)
+        _checks.in_range("self_index", self_index, -1, length_of(gallery))
+        for name, of_queries in query.items():
+            _check_self(LABELS[name].singular, of_queries, gallery[name], self_index.long())
     return query, gallery
 
 
@@ -235,18 +216,21 @@ def check_camera_map(value: object) -> None:
         raise ValueError(f"`camera_map` must map to cameras that are not mapped themselves; got {both} on both sides.")
 
 
-def _rule(query_labels: Tensor | None, gallery_labels: Tensor | None, rule: str) -> LabelRule | None:
-    """The rule of `SAME_CAMERA_RULES` or `LABEL_RULES` for gallery items with the query's label."""
-    if query_labels is None or gallery_labels is None or rule == "keep":
-        return None
-    num_same = _runs(query_labels, gallery_labels)[1] if rule == "all" else None
-    return LabelRule(query_labels, gallery_labels, num_same, drops_different=rule == "drop_other")
+def _rules(
+    query: LabelValues, gallery: LabelValues, rules: Mapping[str, str], camera_map: Mapping[int, int] | None
+) -> tuple[LabelRule, ...]:
+    """The `rules` of `SAME_CAMERA_RULES` and `LABEL_RULES` for labels that are given."""
+    made = []
+    for name in (name for name, rule in rules.items() if name in query and rule != "keep"):
+        mapping = camera_map if name == "cameras" else None
+        of_query, of_gallery = (_mapped(side[name], mapping or {}) for side in (query, gallery))
+        num_same = _runs(of_query, of_gallery)[1] if rules[name] == "all" else None
+        made.append(LabelRule(of_query, of_gallery, num_same, drops_different=rules[name] == "drop_other"))
+    return tuple(made)
 
 
-def _mapped(labels: Tensor | None, mapping: Mapping[int, int] | None) -> Tensor | None:
-    if labels is None or not mapping:
-        return labels
-    mapped = labels.clone()
+def _mapped(labels: Tensor, mapping: Mapping[int, int]) -> Tensor:
+    mapped = labels.clone() if mapping else labels
     for label, other in mapping.items():
         mapped[labels == label] = other
     return mapped
@@ -326,16 +310,6 @@ def doubt_of(query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "galle
             f" {_LONGITUDE}. Give both in one unit, such as meters of UTM."
         )
     return None
-
-
-def _elsewhere(gallery: LabelValues, search_cameras: Collection[int] | None) -> Tensor | None:
-    """Mark the gallery items of cameras that are not searched; None where all are."""
-    if search_cameras is None:
-        return None
-    _checks.integers("search_cameras", search_cameras)
-    if "cameras" not in gallery:
-        raise ValueError("`search_cameras` must come with cameras; got no `gallery_cameras`.")
-    return ~_is_one_of(gallery["cameras"], search_cameras)
 
 
 def _of_identities(labels: LabelValues, chosen: Collection[int]) -> Bool[Tensor, " samples"]:

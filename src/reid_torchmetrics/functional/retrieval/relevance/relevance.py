@@ -1,5 +1,7 @@
 """Positives, negatives and junk of each query: a retrieval problem without any score.
 
+Relevance comes from labels, or from lists of positives and junk, as the benchmarks of landmarks name them.
+
 Junk is removed before ranking and never occupies a rank. The other items are a query's candidates: its positives and
 its negatives. A few gallery items are listed for each query, by its identity or by the lists of a benchmark. They are
 its positives or junk; everything else is a negative, unless a rule drops it.
@@ -8,21 +10,22 @@ its positives or junk; everything else is a negative, unless a rule drops it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
-from reid_torchmetrics._arrays import place_of_work
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
 """A user's rule: positions of queries [q] and of gallery items [g] to a bool mask [q, g], True for what is dropped."""
+
+Record = TypeVar("Record", "LabelRule", "Relevance")
 
 _PAIRS_AT_A_TIME = 1 << 22  # pairs looked at in one go, to count the pairs that rules drop
 
@@ -58,11 +61,6 @@ class LabelRule:
     """kept items with the query's label; None if the rule drops listed items only"""
     drops_different: bool = False
     """whether the rule drops listed items with another label"""
-
-    def to(self, device: torch.device) -> LabelRule:
-        """The same on a device."""
-        num_same = None if self.num_same is None else self.num_same.to(device)
-        return LabelRule(self.query.to(device), self.gallery.to(device), num_same, self.drops_different)
 
     @property
     def drops_others(self) -> bool:
@@ -148,10 +146,8 @@ class Relevance:
 
     def to(self, device: torch.device | str) -> Relevance:
         """The same on a device, or on the CPU for one without float64; a function `junk_pairs` is left as it is."""
-        device = place_of_work(torch.device(device))
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        tensors: dict[str, Any] = {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
-        return replace(self, **tensors, rules=tuple(rule.to(device) for rule in self.rules))
+        device = _arrays.place_of_work(torch.device(device))
+        return _moved(replace(self, rules=tuple(_moved(rule, device) for rule in self.rules)), device)
 
     def tile(self, rows: slice) -> TileRelevance:
         """Relevance of the queries `rows`."""
@@ -161,12 +157,16 @@ class Relevance:
         listed = place < length
         entries = (start + place).clamp_(max=len(self.order) - 1)
         columns = self.order[entries]
-        dropped = self._dropped_at(rows, columns)
-        marks = [*dropped, *self._junk_at(rows, entries, columns)]
+        # What rules drop of the whole gallery, and other junk, which is always listed.
+        dropped, num_dropped = self._dropped_at(rows, columns)
+        marks = [*dropped, *(rule.at(rows, columns) for rule in self.rules if not rule.drops_others)]
+        if self.listed_junk is not None:
+            marks.append(self.listed_junk[entries])
+        if self.own_column is not None:
+            marks.append(columns == self.own_column[rows, None])
         junk = reduce(operator.or_, marks) & listed if marks else torch.zeros_like(listed)
-        # Items that rules drop are counted over the whole gallery, other junk is always listed.
-        others = junk & ~reduce(operator.or_, dropped) if dropped else junk
-        num_candidates = self.num_kept - self._num_dropped(rows) - others.sum(1)
+        others = junk & ~dropped[0] if dropped else junk
+        num_candidates = self.num_kept - num_dropped - others.sum(1)
         return TileRelevance(columns, listed, listed & ~junk, num_candidates)
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
@@ -221,36 +221,19 @@ class Relevance:
         """`run_length` on the CPU, so that a device is waited for once and not for every tile."""
         return self.run_length.cpu()
 
-    def _junk_at(self, rows: slice, entries: Tensor, columns: Tensor) -> list[Tensor]:
-        """Marks of the listed items that are junk, but not dropped by a rule for all items."""
-        marks = [rule.at(rows, columns) for rule in self.rules if not rule.drops_others]
-        if self.listed_junk is not None:
-            marks.append(self.listed_junk[entries])
-        if self.own_column is not None:
-            marks.append(columns == self.own_column[rows, None])
-        return marks
-
-    def _dropped_at(self, rows: slice, columns: Tensor) -> list[Tensor]:
-        """The marks of `dropped` at each query's own `columns`, rule by rule."""
-        marks = [rule.at(rows, columns) for rule in self.rules if rule.drops_others]
-        if self.junk_pairs is not None:
-            marks.append(torch.cat([mask.gather(1, columns[part]) for part, mask in self._masks(rows)]))
-        return marks
-
-    def _num_dropped(self, rows: slice) -> Int[Tensor, " queries"] | int:
-        """Number of items that `dropped` marks for each query."""
-        counted = [rule.num_same for rule in self.rules if rule.num_same is not None]
-        if self.junk_pairs is None and len(counted) < 2:
-            return counted[0][rows] if counted else 0
-        return torch.cat([mask.sum(1) for _, mask in self._masks(rows)])
-
-    def _masks(self, rows: slice) -> Iterator[tuple[slice, Tensor]]:
-        """`dropped` for the whole gallery, a few queries at a time; these are counted from the first of `rows`."""
-        for part in segments.ranges(rows.stop - rows.start, max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))):
-            some = slice(rows.start + part.start, rows.start + part.stop)
-            mask = self.dropped(some, slice(0, self.num_kept))
-            assert mask is not None  # noqa: S101 - for the type checker
-            yield part, mask
+    def _dropped_at(self, rows: slice, columns: Tensor) -> tuple[list[Tensor], Tensor | int]:
+        """The marks of `dropped` at each query's own `columns`, if a rule drops any, and how many items it marks."""
+        counted = [(rule.at(rows, columns), rule.num_same[rows]) for rule in self.rules if rule.num_same is not None]
+        if self.junk_pairs is not None or len(counted) > 1:
+            counted = []
+            for part in segments.ranges(rows.stop - rows.start, max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))):
+                mask = self.dropped(slice(rows.start + part.start, rows.start + part.stop), slice(0, self.num_kept))
+                assert mask is not None  # noqa: S101 - for the type checker
+                counted.append((mask.gather(1, columns[part]), mask.sum(1)))
+        if not counted:
+            return [], 0
+        at_columns, number = map(torch.cat, zip(*counted, strict=True))
+        return [at_columns], number
 
     def _call_junk_pairs(self, rows: slice, columns: slice) -> Tensor:
         queries = torch.arange(rows.start, rows.stop, device=self.device)
@@ -264,3 +247,103 @@ class Relevance:
                 f" {list(mask.shape)} on {mask.device}."
             )
         return mask.clone()  # masks are combined in place
+
+
+def _moved(record: Record, device: torch.device) -> Record:
+    """A record with its tensors on a device."""
+    values = ((field.name, getattr(record, field.name)) for field in fields(record))
+    tensors: dict[str, Any] = {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
+    return replace(record, **tensors)
+
+
+def find_listed_relevance(
+    positives: Sequence[Integer[Tensor, " _"] | _checks.Integers],
+    junk: Sequence[Integer[Tensor, " _"] | _checks.Integers] | None = None,
+    *,
+    num_gallery: int,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+) -> Relevance:
+    """Prepare lists for ranking: gallery positions of every query's positives and junk.
+
+    Oxford, Paris and their revisited versions define relevance by such lists; all other items are negatives. Lists are
+    checked and sorted on the CPU; the relevance is on their device, and moves by its method `to`.
+
+    Args:
+        positives: for every query gallery positions, possibly none.
+        junk: the same for gallery items that are dropped for the query; None for none.
+        num_gallery: number of gallery items.
+        self_index: for every query its own position in the gallery, or -1: it is dropped, listed or not.
+
+    Raises:
+        TypeError: lists that are not sequences of integer tensors.
+        ValueError: lists of different lengths, positions outside the gallery or listed twice for a query.
+    """
+    _checks.positive_int("num_gallery", num_gallery, least=0)
+    listed = positions_on_cpu("positives", positives, num_gallery)
+    junk = [part[:0] for part in listed] if junk is None else junk
+    dropped = positions_on_cpu("junk", junk, num_gallery, len(listed))
+    if self_index is not None:
+        self_index = _checks.integer_labels("self_index", self_index, len(listed)).cpu()
+        _checks.in_range("self_index", self_index, -1, num_gallery)
+        listed, dropped = _without_self(listed, dropped, self_index)
+    check_listed_once("positives` and `junk", listed, dropped)
+    # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
+    parts = [torch.cat([part.long() for part in pair]) for pair in zip(listed, dropped, strict=True)]
+    sorted_parts = [part.sort() for part in parts]
+    none = torch.empty(0, dtype=torch.int64, device="cpu")
+    run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64, device="cpu")
+    is_junk = [part.indices >= len(each) for part, each in zip(sorted_parts, listed, strict=True)]
+    relevance = Relevance(
+        num_gallery=num_gallery,
+        kept=None,
+        num_kept=num_gallery,
+        order=torch.cat([none, *(part.values for part in sorted_parts)]),
+        run_start=segments.starts(run_length),
+        run_length=run_length,
+        is_junk=torch.zeros(len(parts), dtype=torch.bool, device="cpu"),
+        listed_junk=torch.cat([none.bool(), *is_junk]),
+        self_index=None if self_index is None else self_index.long(),
+    )
+    return relevance.to(getattr(positives[0], "device", "cpu")) if len(positives) else relevance
+
+
+def positions_on_cpu(argument: str, values: object, size: int, length: int | None = None) -> list[Tensor]:
+    """The positions listed for each query, on the CPU.
+
+    Raises:
+        TypeError: no sequence of integer tensors.
+        ValueError: other than `length` tensors if it is given, tensors that are not 1-D and on one device, or positions
+            not below `size`.
+    """
+    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
+        raise TypeError(f"`{argument}` must be a sequence of tensors, one per query; got {type(values).__name__}.")
+    if length not in (None, len(values)):
+        raise ValueError(f"`{argument}` must hold one tensor for each of {length} queries; got {len(values)}.")
+    values = _arrays.as_tensors(*values)
+    for query, value in enumerate(values):
+        _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
+    # All at once: a copy of each list would wait for a GPU.
+    lists = [*torch.cat([*values]).cpu().split([len(value) for value in values])] if values else []
+    for query, positions in enumerate(lists):
+        _checks.in_range(f"{argument}[{query}]", positions, 0, size)
+    return lists
+
+
+def check_listed_once(
+    argument: str, positives: Sequence[Tensor], junk: Sequence[Tensor], *, name: Callable[[int], object] = int
+) -> None:
+    """Raise if a query, by its place or its `name`, lists a position twice, in one list or in both."""
+    for query, both in enumerate(zip(positives, junk, strict=True)):
+        items = torch.cat(both).sort().values
+        repeated = items[1:][items[1:] == items[:-1]]
+        if len(repeated):
+            came = f"item {int(repeated[0])} twice for query {name(query)}"
+            raise ValueError(f"`{argument}` must list a gallery item once for a query; got {came}.")
+
+
+def _without_self(positives: list[Tensor], junk: list[Tensor], self_index: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Make each query's own position junk."""
+    items = self_index.long().split(1)  # -1 is in no list
+    positives = [part[part != item] for part, item in zip(positives, items, strict=True)]
+    junk = [torch.cat([part[part != item].long(), item[item >= 0]]) for part, item in zip(junk, items, strict=True)]
+    return positives, junk

@@ -43,8 +43,6 @@ Zhong et al., AGW and TransReID take the square, as does torchreid's function of
 and cluster-contrast pass squares to a function that squares, which gives the fourth power; so does layumi's function,
 of normalized embeddings.
 """
-PairDistance = Callable[[Tensor, Tensor], Tensor]
-"""Positions of some items, and of as many others, to the distances between them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,14 +84,17 @@ class KReciprocal:
         return workers.run(lambda: self._of_items(scored, max_bytes), query.device)
 
     def _of_items(self, items: ItemSet, max_bytes: int) -> RerankedScores:
-        embeddings = _prepared(items.rows, normalize=self.normalize)
+        embeddings = items.rows.read(slice(0, items.rows.size), score_dtype("euclidean", items.rows))  # a copy
+        if self.normalize:
+            norm = torch.linalg.vector_norm(embeddings, dim=1, keepdim=True)
+            embeddings.div_(norm.masked_fill_(norm == 0, 1))
         # The nearest of every item, [items, k], are all that the encoding needs of the original distance.
         every = Rows([embeddings])
         scores = _euclidean_scores(embeddings, every, every, max_bytes)
         nearest = find_neighbors(scores, max(self.k1 + 1, self.k2), of_items=True)
         original = NormalizedDistance(embeddings, nearest, power=ORIGINAL_DISTANCES[self.distance])
         # V, sparse [items, items], then its local mean.
-        encoding = encode(ReciprocalSets(nearest.positions, self.k1), original.of_pairs, max_bytes=max_bytes)
+        encoding = encode(ReciprocalSets(nearest.positions, self.k1), original, max_bytes=max_bytes)
         encoding = average_over(nearest.positions[:, : self.k2], encoding, max_bytes=max_bytes)
         return RerankedScores(original, encoding, items, weight=self.weight, max_bytes=max_bytes)
 
@@ -140,15 +141,6 @@ def rerank_k_reciprocal(
     """
     options = KReciprocal(k1=k1, k2=k2, weight=weight, distance=distance, normalize=normalize)
     return options.rerank(query, gallery, kept=kept, self_index=self_index, max_bytes=max_bytes)
-
-
-def _prepared(rows: Rows, *, normalize: bool) -> Float[Tensor, "items dim"]:
-    """A copy of all embeddings, in the dtype of distances."""
-    embeddings = rows.read(slice(0, rows.size), score_dtype("euclidean", rows))
-    if normalize:
-        norm = torch.linalg.vector_norm(embeddings, dim=1, keepdim=True)
-        embeddings.div_(norm.masked_fill_(norm == 0, 1))
-    return embeddings
 
 
 def _euclidean_scores(embeddings: Tensor, query: Rows, gallery: Rows, max_bytes: int) -> EmbeddingScores:
@@ -238,14 +230,14 @@ class SparseRows(NamedTuple):
         return SparseRows(length, self.columns[entries], self.values[entries])
 
 
-def encode(sets: ReciprocalSets, distance: PairDistance, *, max_bytes: int) -> SparseRows:
+def encode(sets: ReciprocalSets, distance: NormalizedDistance, *, max_bytes: int) -> SparseRows:
     """The weights exp(-d(p, q)) of the q in R*(p, k), divided by their sum, for every item p."""
     step = max(1, _entries_within(max_bytes) // max(1, sets.num_considered))
 
     def encode_some(items: slice) -> SparseRows:
         length, columns = sets.members(items)
         row = segments.numbers(length)
-        weights = torch.exp(-distance(row + items.start, columns))
+        weights = torch.exp(-distance.of_pairs(row + items.start, columns))
         total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
         total.index_add_(0, row, weights.double())
         return SparseRows(length, columns, (weights / total[row]).to(weights.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
-from reid_torchmetrics.functional.retrieval.scores import Rows, Scores, SharedWalk, Walk, bytes_of_sort, cut_in_panels
+from reid_torchmetrics.functional.retrieval.scores import Rows, Scores, Walk, bytes_of_sort, cut_in_panels, share_tiles
 
 
 class Neighbors(NamedTuple):
@@ -31,24 +32,27 @@ def find_neighbors(scores: Scores, k: int, *, of_items: bool = False) -> Neighbo
     `of_items` says that row i is item i. An item is its own first neighbor, however its score is rounded.
     """
     k = min(k, scores.num_gallery)
-    tiles = SharedWalk(scores, *cut_in_panels(scores, bytes_of_sort(scores)))
     none = torch.empty(0, dtype=scores.dtype, device=scores.device)
     parts = [Neighbors(none.long().view(0, k), none.view(0, k), none, none)]
-    shared = tiles.share(lambda walk, rows: _nearest_of(walk, rows, k, of_items=of_items), "Neighbors")
-    parts += [part for _, part in shared]
+    size, find = cut_in_panels(scores, bytes_of_sort(scores)), functools.partial(_nearest_of, k=k, of_items=of_items)
+    parts += [part for _, part in share_tiles(scores, size, find, "Neighbors")]
     neighbors = Neighbors(*map(torch.cat, zip(*parts, strict=True)))
     _checks.no_nan(scores.argument, neighbors.lowest)
     return neighbors
 
 
-def _nearest_of(walk: Walk, rows: slice, k: int, *, of_items: bool) -> Neighbors:
+def _nearest_of(walk: Walk, rows: slice, *, k: int, of_items: bool) -> Neighbors:
     """Neighbors of the rows `rows`: the best of every panel, and of these the best."""
     of_panels = []
     for panel, scores in walk.panels_of(rows):
         first, fresh = panel.columns.start + panel.num_seen, scores[:, panel.num_seen :]
         lowest, with_itself = fresh.amin(1), torch.zeros_like(fresh[:, 0])
         if of_items:
-            _take_diagonal(fresh, with_itself, rows.start - first)
+            # The scores of rows with themselves, where these columns have them: infinity goes in their place.
+            offset = rows.start - first
+            diagonal, start = fresh.diagonal(offset), max(0, -offset)
+            with_itself[start : start + len(diagonal)] = diagonal
+            diagonal.fill_(torch.inf)
         best, columns = stable_top_k(fresh, min(k, fresh.shape[1]))
         of_panels.append(Neighbors(columns + first, best, lowest, with_itself))
     # Panels are in the order of positions, so that equal scores of two panels are, too: [rows, panels * k].
@@ -56,14 +60,6 @@ def _nearest_of(walk: Walk, rows: slice, k: int, *, of_items: bool) -> Neighbors
     best, columns = stable_top_k(torch.cat(candidates, dim=1), k)
     nearest = torch.cat(positions, dim=1).gather(1, columns)
     return Neighbors(nearest, best, torch.stack(lowest_of).amin(0), torch.stack(with_itself_in).sum(0))
-
-
-def _take_diagonal(scores: Tensor, with_itself: Tensor, offset: int) -> None:
-    """Read the scores of rows with themselves, where these columns have them, and put infinity in their place."""
-    diagonal = scores.diagonal(offset)
-    start = max(0, -offset)
-    with_itself[start : start + len(diagonal)] = diagonal
-    diagonal.fill_(torch.inf)
 
 
 class ItemSet(NamedTuple):

@@ -16,4 +16,4 @@ from .scores import (
     score_rows,
 )
 from .similarity import SIMILARITIES, CustomSimilarity, check_similarity, gallery_statistics, score_dtype
-from .walk import FEWEST_ROWS, Panel, SharedWalk, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery
+from .walk import FEWEST_ROWS, Panel, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery, share_tiles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from threading import Lock, local
 from typing import Any, NamedTuple
 
@@ -100,9 +100,11 @@ class _Blocks:
         if num_items < self._width:
             gallery = functional.pad(gallery, (0, 0, 0, self._width - num_items))
         self._gallery = gallery
-        # Queries [rows, depth] by blocks of rows, each in pieces of the depth.
+        # Queries [rows, depth] by blocks of rows, each in pieces of the depth; all blocks but the last need no filling.
         self._depth = shape.bytes_added // self._dtype.itemsize
-        self._rows = _row_ranges(len(query), shape)
+        num_whole = len(query) - len(query) % shape.unit
+        rest = [slice(num_whole, len(query))] if len(query) > num_whole else []
+        self._rows = [*segments.ranges(num_whole, shape.rows), *rest]
         self._queries = [self._cut(_filled_up(query[rows].to(self._dtype), shape)) for rows in self._rows]
 
     def fill(self, columns: slice) -> None:
@@ -150,13 +152,6 @@ class _Blocks:
         return scores[:size].view(shape)
 
 
-def _row_ranges(num_rows: int, shape: BlockShape) -> list[slice]:
-    """Blocks of rows; all but the last are a multiple of the unit, and need no filling."""
-    num_whole = num_rows - num_rows % shape.unit
-    rest = [slice(num_whole, num_rows)] if num_rows > num_whole else []
-    return [*segments.ranges(num_whole, shape.rows), *rest]
-
-
 def _filled_up(rows: Tensor, shape: BlockShape) -> Tensor:
     """Rows, and rows of zeros to fill all kernels."""
     missing = shape.few - len(rows) if len(rows) <= shape.few else -len(rows) % shape.unit
@@ -178,12 +173,9 @@ def full_precision(device: torch.device, *, foreign: bool) -> Iterator[None]:
     Autocast is a setting of the thread. The precision of products is one of the process: products of this module do not
     depend on it on the CPU, so there it is set for `foreign` products only, of a user's function; elsewhere for all.
     """
-    with torch.autocast(device.type, enabled=False):
-        if device.type == "cpu" and not foreign:
-            yield
-            return
-        with _precision.full():
-            yield
+    full = nullcontext() if device.type == "cpu" and not foreign else _precision.full()
+    with torch.autocast(device.type, enabled=False), full:
+        yield
 
 
 class _SharedPrecision:
@@ -197,17 +189,19 @@ class _SharedPrecision:
     @contextmanager
     def full(self) -> Iterator[None]:
         """Set full precision, unless another thread has; the last thread restores the user's."""
-        with self._lock:
-            if not self._users:
-                self._setting.enter_context(_set_full_precision())
-            self._users += 1
+        self._count(1)
         try:
             yield
         finally:
-            with self._lock:
-                self._users -= 1
-                if not self._users:
-                    self._setting.close()
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            if not self._users:
+                self._setting.enter_context(_set_full_precision())
+            self._users += change
+            if not self._users:
+                self._setting.close()
 
 
 _precision = _SharedPrecision()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property, reduce
 from itertools import accumulate, pairwise
 from math import isfinite
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -19,6 +19,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 
 Result = TypeVar("Result")
+Thing = TypeVar("Thing")
 
 WALK_BYTES = 16 << 20  # rows are read in pieces of this size
 _PIECES_AT_A_TIME = 4  # by several threads
@@ -103,11 +104,12 @@ class Rows:
         pieces = self._pieces(dtype)
         if len(pieces) == 1:  # of few rows the rest would cost more than the work
             return [work(self.read(pieces[0], dtype).contiguous(), pieces[0])]
-        rooms = Rooms(self, dtype, pieces[0].stop if pieces else 0)
+        shape = pieces[0].stop if pieces else 0, self.dimension
+        rooms = Spares(lambda: torch.empty(shape, dtype=dtype, device=self.device))
 
         def do(rows: slice) -> Result:
-            with rooms.read(rows) as (piece, _):
-                return work(piece.contiguous(), rows)
+            with rooms.one() as room:
+                return work(self.read(rows, dtype, room).contiguous(), rows)
 
         return workers.share(do, pieces, most=_PIECES_AT_A_TIME)
 
@@ -160,24 +162,24 @@ class Rows:
                 yield block[positions[low:high] - start]
 
 
-class Rooms:
-    """Memory that ranges of rows are read into; new memory for each would leave holes between what is kept of them."""
+class Spares(Generic[Thing]):
+    """Things, such as memory, that threads use again and again: new ones would leave holes between what is kept."""
 
-    def __init__(self, rows: Rows, dtype: torch.dtype, most: int) -> None:
-        """Take the rows, and the most that are read at a time."""
-        self._rows, self._dtype, self._shape, self._free = rows, dtype, (most, rows.dimension), deque[Tensor]()
+    def __init__(self, new: Callable[[], Thing]) -> None:
+        """Take what makes a new one."""
+        self._new, self._free = new, deque[Thing]()
 
     @contextmanager
-    def read(self, rows: slice) -> Iterator[tuple[Float[Tensor, "rows dim"], Float[Tensor, "rows dim"]]]:
-        """A range of rows, and the memory where they are if they are a copy; several threads may read at a time."""
+    def one(self) -> Iterator[Thing]:
+        """One for this thread alone; a new one if none is free."""
         try:
-            room = self._free.pop()
+            thing = self._free.pop()
         except IndexError:
-            room = torch.empty(self._shape, dtype=self._dtype, device=self._rows.device)
+            thing = self._new()
         try:
-            yield self._rows.read(rows, self._dtype, room), room[: rows.stop - rows.start]
+            yield thing
         finally:
-            self._free.append(room)
+            self._free.append(thing)
 
 
 def _joined(parts: Iterable[Tensor], room: Tensor) -> Tensor:

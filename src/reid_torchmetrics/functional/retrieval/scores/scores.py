@@ -6,8 +6,7 @@ Scores of one process's part of a gallery are comparable with the scores of othe
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -20,9 +19,9 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
 from .products import full_precision, shape_on
-from .rows import WALK_BYTES, Rooms, Rows, checked_rows, promoted
+from .rows import WALK_BYTES, Rows, Spares, checked_rows, promoted
 from .rows_in_blocks import RowsInBlocks
-from .similarity import CustomSimilarity, gallery_statistics, prepare, score_dtype
+from .similarity import SIMILARITIES, Custom, CustomSimilarity, Similarity, gallery_statistics, score_dtype
 
 DEFAULT_MAX_BYTES = 256 << 20
 _SHARE_OF_FREE = 8
@@ -101,26 +100,40 @@ class EmbeddingScores:
         self._panel_rows = min(max(1, max_bytes // 4 // row_bytes), blocks)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
         # Rows prepared anew for every tile need large tiles; otherwise a quarter is as fast as more.
-        is_whole = self._is_whole()
+        is_cut = self._similarity.copies_gallery or self._similarity.bounds_blocks
+        self._is_whole = not is_cut and gallery.whole(self.dtype) is not None  # used as it is, all at once
         self.max_bytes, self.num_tiles = max_bytes // 2, 1
-        if self._keeps_prepared or is_whole:
-            self.max_bytes, self.num_tiles = max_bytes // 4, 4 if is_whole else 2
+        if self._keeps_prepared or self._is_whole:
+            self.max_bytes, self.num_tiles = max_bytes // 4, 4 if self._is_whole else 2
         self._prepared: dict[tuple[int, int], Tensor] = {}
-        self._rooms = Rooms(gallery, self.dtype, min(self._panel_rows, gallery.size))
+        shape = min(self._panel_rows, gallery.size), gallery.dimension
+        self._rooms = Spares(lambda: torch.empty(shape, dtype=self.dtype, device=self.device))
 
     def _prepare(self, similarity: str | CustomSimilarity, dtype: torch.dtype | None, sums: Tensor | None) -> None:
         self.dtype = dtype or score_dtype(similarity, self._query.local, self._gallery)
         sums = gallery_statistics(similarity, self._gallery, self.dtype) if sums is None else sums
-        self._similarity = prepare(similarity, self._gallery, self.dtype, sums)
+        self._similarity: Similarity = (
+            Custom(similarity) if callable(similarity) else SIMILARITIES[similarity](self._gallery, self.dtype, sums)
+        )
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
         with full_precision(self.device, foreign=self.keeps_thread):
             query = self._similarity.query(self._query.read(rows, self.dtype))
-            for panel in [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows):
-                part = out[:, panel.start - columns.start : panel.stop - columns.start]
-                with self._panel(panel) as items:
-                    self._similarity.score(query, items, panel, part)
+            for panel in [columns] if self._is_whole else segments.equal_ranges(columns, self._panel_rows):
+                self._fill(out[:, panel.start - columns.start : panel.stop - columns.start], query, panel)
+
+    def _fill(self, out: Tensor, query: Tensor, panel: slice) -> None:
+        """Write the scores of prepared queries against a panel, prepared anew or kept from before."""
+        similarity, key = self._similarity, (panel.start, panel.stop)
+        if not self._keeps_prepared:
+            with self._rooms.one() as room:
+                items = self._gallery.read(panel, self.dtype, room)
+                similarity.score(query, similarity.gallery(items, room[: len(items)]), panel, out)
+            return
+        if key not in self._prepared:
+            self._prepared[key] = similarity.gallery(self._gallery.read(panel, self.dtype))
+        similarity.score(query, self._prepared[key], panel, out)
 
     @property
     def at(self) -> ScoresAt | None:
@@ -134,12 +147,15 @@ class EmbeddingScores:
             query = self._similarity.query(self._query.read(rows, self.dtype))
             for some in columns[:, :1].sum(1).argsort().split(shape_on(self.device).unit):
                 items, place = columns[some].unique(return_inverse=True)
-                scores = torch.empty((len(some), len(items)), dtype=self.dtype, device=self.device)
-                for part in segments.ranges(len(items), self._panel_rows):
-                    gallery = self._gallery.select(items[part]).read(slice(0, len(items[part])), self.dtype)
-                    self._similarity.score(query[some], self._similarity.gallery(gallery), items[part], scores[:, part])
-                out[some] = scores.gather(1, place)
+                out[some] = self._of_items(query[some], items).gather(1, place)
         return out
+
+    def _of_items(self, query: Tensor, items: Int[Tensor, " items"]) -> Float[Tensor, "queries items"]:
+        scores = torch.empty((len(query), len(items)), dtype=self.dtype, device=self.device)
+        for part in segments.ranges(len(items), self._panel_rows):
+            gallery = self._gallery.select(items[part]).read(slice(0, len(items[part])), self.dtype)
+            self._similarity.score(query, self._similarity.gallery(gallery), items[part], scores[:, part])
+        return scores
 
     def all(self) -> Float[Tensor, "queries gallery"]:
         """All scores at once, of few embeddings."""
@@ -150,22 +166,6 @@ class EmbeddingScores:
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """As the similarity does."""
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
-
-    def _is_whole(self) -> bool:
-        """Whether the gallery can be used as it is, all at once."""
-        is_cut = self._similarity.copies_gallery or self._similarity.bounds_blocks
-        return not is_cut and self._gallery.whole(self.dtype) is not None
-
-    @contextmanager
-    def _panel(self, panel: slice) -> Iterator[Tensor]:
-        if not self._keeps_prepared:
-            with self._rooms.read(panel) as (block, room):
-                yield self._similarity.gallery(block, room)
-            return
-        key = (panel.start, panel.stop)
-        if key not in self._prepared:
-            self._prepared[key] = self._similarity.gallery(self._gallery.read(panel, self.dtype))
-        yield self._prepared[key]
 
 
 class GivenScores:

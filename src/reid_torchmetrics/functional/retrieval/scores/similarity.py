@@ -95,16 +95,17 @@ class Cosine(Similarity):
         """Measure every gallery item's norm."""
         self.copies_gallery = dtype == torch.float64 and is_extreme(gallery, dtype)
         if self.copies_gallery:
-            self._inverse_norm = gallery.measure(lambda block: _inverse_norm(self.gallery(block)), dtype, of=dtype)
+            norms = gallery.measure(lambda block: torch.linalg.vector_norm(self.gallery(block), dim=1), dtype, of=dtype)
         else:
-            self._inverse_norm = _inverse(gallery.norms(dtype))
+            norms = gallery.norms(dtype)
+        self._inverse_norm = _inverse(norms)
 
     def query(self, block: Tensor) -> Tensor:
         """Queries of norm 1."""
         block = block.contiguous()
         if block.dtype == torch.float64:
             block = _over_power_of_two(block, _exponent(block))
-        return block * _inverse_norm(block)[:, None]
+        return block * _inverse(torch.linalg.vector_norm(block, dim=1, keepdim=True))
 
     def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
         """Gallery items, divided by powers of two if some are extreme."""
@@ -216,17 +217,10 @@ def check_similarity(similarity: object) -> None:
 
 
 def gallery_statistics(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
-    """Statistics of a whole gallery for `prepare`, as sums: the sums of the parts of a gallery add up."""
+    """Statistics of a whole gallery for `Similarity`, as sums: the sums of the parts of a gallery add up."""
     check_similarity(similarity)
     kind = Custom if callable(similarity) else SIMILARITIES[similarity]
     return kind.gallery_statistics(gallery, dtype)
-
-
-def prepare(
-    similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]
-) -> Similarity:
-    """Prepare a similarity for a gallery, or a part of it, by the statistics of the whole gallery."""
-    return Custom(similarity) if callable(similarity) else SIMILARITIES[similarity](gallery, dtype, statistics)
 
 
 def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
@@ -263,12 +257,8 @@ def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.pos
     return norm
 
 
-def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
-    """1 / |x| per row, 0 for a zero vector."""
-    return _inverse(torch.linalg.vector_norm(block, dim=1))
-
-
-def _inverse(norm: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+def _inverse(norm: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
+    """1 / |x|, 0 for a zero vector."""
     return norm.reciprocal().masked_fill_(norm == 0, 0)
 
 

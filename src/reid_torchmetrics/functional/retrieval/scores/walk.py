@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator
 from math import isqrt
 from typing import NamedTuple, TypeVar
@@ -22,6 +21,7 @@ from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
 
 from .products import BLOCK, LANES, shape_on
+from .rows import Spares
 from .scores import Scores
 
 Result = TypeVar("Result")
@@ -45,10 +45,9 @@ class Panel(NamedTuple):
 class Walk:
     """Scores of one tile and panel at a time; `rows` are the queries of each tile."""
 
-    def __init__(self, scores: Scores, num_rows: int, width: int, *, comparable: bool = False) -> None:
+    def __init__(self, scores: Scores, num_rows: int, width: int) -> None:
         """Reserve the scores of at most `num_rows` queries and `width` gallery items."""
         self.scores = scores
-        self._comparable = comparable
         num_rows = max(1, min(num_rows, scores.num_queries))
         self._buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
         self.rows = segments.ranges(scores.num_queries, num_rows)
@@ -65,8 +64,6 @@ class Walk:
         """The scores of queries and gallery items; they overwrite the scores of the last call."""
         scores = self.view(rows, columns)
         self.scores.fill(scores, rows, columns)
-        if self._comparable:
-            self.scores.to_comparable(scores, rows)
         return scores
 
     def view(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
@@ -75,42 +72,31 @@ class Walk:
         return self._buffer[: shape[0] * shape[1]].view(shape)
 
 
-class SharedWalk:
-    """Work on tiles in any order, a few of them at a time."""
+def share_tiles(
+    scores: Scores,
+    size: tuple[int, int],
+    work: Callable[[Walk, slice], Result],
+    what: str,
+    *,
+    keeps_thread: bool = False,
+) -> Iterator[tuple[slice, Result]]:
+    """Work on tiles in any order, a few of them at a time: the rows of each tile and the result, in order.
 
-    def __init__(
-        self, scores: Scores, num_rows: int, width: int, *, comparable: bool = False, keeps_thread: bool = False
-    ) -> None:
-        """As for `Walk`; with `keeps_thread`, of the walk or of the scores, the calling thread does all work."""
-        self._keeps_thread = keeps_thread or scores.keeps_thread
-        self._new_walk = functools.partial(Walk, scores, num_rows, width, comparable=comparable)
-        self._most = min(scores.num_tiles, _MOST_TILES)
-        walk = self._new_walk()
-        self._scores, self._rows, self._free = scores, walk.rows, deque([walk])
+    A walk has the `size` of its tiles and panels, and does one piece of work at a time. With `keeps_thread`, of the
+    work or of the scores, the calling thread does all. `what` names the work where its progress is shown.
+    """
+    keeps_thread, most = keeps_thread or scores.keeps_thread, min(scores.num_tiles, _MOST_TILES)
+    walks = Spares(lambda: Walk(scores, *size))
+    with walks.one() as walk:
+        rows = walk.rows
 
-    def share(self, work: Callable[[Walk, slice], Result], what: str) -> Iterator[tuple[slice, Result]]:
-        """The rows of each tile and the result of the work on it, in order; each piece of work has its own walk.
+    def do(tile: slice) -> Result:
+        with walks.one() as walk:
+            return work(walk, tile)
 
-        `what` names the work where its progress is shown.
-        """
-        at_a_time = max(1, 2 * self._most)
-        for first in _progress.steps(range(0, len(self._rows), at_a_time), what):
-            some = self._rows[first : first + at_a_time]
-            yield from zip(some, self._shared(functools.partial(self._do, work), some), strict=True)
-
-    def _shared(self, work: Callable[[slice], Result], some: list[slice]) -> list[Result]:
-        share = functools.partial(workers.share, work, some, most=1 if self._keeps_thread else self._most)
-        return workers.run(share, self._scores.device, inside=self._keeps_thread)
-
-    def _do(self, work: Callable[[Walk, slice], Result], rows: slice) -> Result:
-        try:
-            walk = self._free.pop()
-        except IndexError:
-            walk = self._new_walk()
-        try:
-            return work(walk, rows)
-        finally:
-            self._free.append(walk)
+    for part in _progress.steps(segments.ranges(len(rows), 2 * most), what):
+        share = functools.partial(workers.share, do, rows[part], most=1 if keeps_thread else most)
+        yield from zip(rows[part], workers.run(share, scores.device, inside=keeps_thread), strict=True)
 
 
 def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: int = FEWEST_ROWS) -> int:

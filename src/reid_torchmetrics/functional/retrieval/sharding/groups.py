@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
@@ -39,8 +38,13 @@ def gather_groups(
 
     def look() -> tuple[Tensor, list[int]]:
         has_group = labels["groups"] != NO_GROUP
-        leaves = has_group & ~_are_of(world, labels["groups"])
+        leaves = has_group & (owners(world, labels["groups"]) != world.process)
         return leaves, [int(mask.sum()) for mask in (has_group, ~has_group, leaves)]
+
+    def belonging(buffers: list[Tensor]) -> tuple[Tensor, ...]:
+        """What belongs to this process of embeddings and labels that were sent."""
+        is_own = owners(world, buffers[1][:, 0]) == world.process
+        return tuple(buffer[is_own].to(leaves.device) for buffer in buffers)
 
     leaves, table = world.guarded_all_gather(look)
     num_with, num_without, num_leaving = map(sum, zip(*table, strict=True))
@@ -62,8 +66,7 @@ def gather_groups(
             part = leaving[piece] if source == world.process else leaving[:0]
             rows = SentRows(functools.partial(embeddings.select(part).walk, dtype), (embeddings.dimension,), dtype)
             columns = SentRows(lambda part=part: [packed(labels, part)], (width,))  # type: ignore[misc]
-            buffers = exchange_rows(world, sizes, rows, columns)
-            received.append(world.guarded(functools.partial(_own, world, buffers, leaves.device)))
+            received.append(world.guarded(functools.partial(belonging, exchange_rows(world, sizes, rows, columns))))
 
     def join() -> tuple[Rows, dict[str, Tensor]]:
         blocks, columns = (torch.cat(parts) for parts in zip(*received, strict=True))
@@ -73,14 +76,3 @@ def gather_groups(
         return embeddings.select(staying).beside(blocks).select(order), at(joined, order)
 
     return world.guarded(join)
-
-
-def _are_of(world: World, groups: Int[Tensor, " items"]) -> Bool[Tensor, " items"]:
-    """Whether groups belong to this process."""
-    return owners(world, groups) == world.process
-
-
-def _own(world: World, buffers: list[Tensor], device: torch.device) -> tuple[Tensor, ...]:
-    """What belongs to this process of embeddings and labels that were sent."""
-    is_own = _are_of(world, buffers[1][:, 0])
-    return tuple(buffer[is_own].to(device) for buffer in buffers)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -23,8 +23,7 @@ from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, Labe
 from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, bytes_within, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
-from .repetitions import Numbered, changed, lowest_of_each
-from .same_samples import NUM_SIGNS, SameSamples
+from .repetitions import NUM_SIGNS, Numbered, SameSamples, changed, lowest_of_each
 from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
 
 _NUM_STATUS = 4  # numbers of a `_ShardStatus`
@@ -47,22 +46,19 @@ class _ShardStatus(NamedTuple):
     widths: tuple[int, ...]
     """number of columns of each of `LABELS`; 0 for one that is not given"""
 
-    @classmethod
-    def of(cls, samples: Samples) -> _ShardStatus:
-        dtype = DTYPES.index(promoted([block.dtype for block in samples.embeddings]))
+    @staticmethod
+    def numbers(samples: Samples) -> list[int]:
+        """The numbers of a shard, as `read` takes them."""
         dimension = samples.embeddings[0].shape[1] if samples.embeddings else 0
+        dtype = DTYPES.index(promoted([block.dtype for block in samples.embeddings]))
         given = samples.labels
-        widths = tuple(width_of(given[name]) if name in given else 0 for name in LABELS)
-        return cls(len(samples), dimension, dtype, widths)
+        widths = (width_of(given[name]) << _BITS * place for place, name in enumerate(LABELS) if name in given)
+        return [len(samples), dimension, dtype, sum(widths)]
 
     @classmethod
     def read(cls, row: Sequence[int]) -> _ShardStatus:
         widths = (row[3] >> _BITS * place & (1 << _BITS) - 1 for place in range(len(LABELS)))
         return cls(row[0], row[1], row[2], tuple(widths))
-
-    @property
-    def numbers(self) -> list[int]:
-        return [*self[:3], sum(width << _BITS * place for place, width in enumerate(self.widths))]
 
     def use(self, label: int) -> str:
         """Whether a label is given, in words."""
@@ -113,7 +109,7 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool, max_
         same = SameSamples.of(samples) if world.size > 1 and samples.index is None else None
         numbered = Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)
         signs = [0] * NUM_SIGNS if same is None else same.signs()
-        return (numbered, same), [*_ShardStatus.of(samples).numbers, *signs]
+        return (numbered, same), [*_ShardStatus.numbers(samples), *signs]
 
     # First message: what is given, and signs of samples that several processes hold.
     (numbered, same), table = world.guarded_all_gather(look)
@@ -162,12 +158,8 @@ def _completed(samples: Samples, dimension: int, dtype: torch.dtype, widths: Seq
         return samples
     # Empty labels stand for "given": all processes then take the same way.
     embeddings = samples.embeddings or [torch.empty((0, dimension), dtype=dtype, device=samples.device)]
-    labels = {
-        label.name: kept[label.name]
-        if label.name in kept
-        else label.empty(width, length=len(samples), device=samples.device)
-        for label, width in given.items()
-    }
+    shape: dict[str, Any] = {"length": len(samples), "device": samples.device}
+    labels = {label.name: kept.get(label.name, label.empty(width, **shape)) for label, width in given.items()}
     return replace(samples, embeddings=embeddings, labels=labels)
 
 
@@ -250,15 +242,12 @@ def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) 
         # In the order of the data set results do not depend on how samples are sharded.
         order = None if everyone.index is None else everyone.index.argsort()
         place = slice(None) if order is None else order
-        rows = _in_blocks(world, shard, place) if shard.sends_blocks else Rows(everyone.blocks, order)
+        rows: Rows | RowsInBlocks = Rows(everyone.blocks, order)
+        if shard.sends_blocks:
+            sizes = torch.tensor(shard.num_queries, device=query.device)
+            process = torch.arange(world.size, device=sizes.device).repeat_interleave(sizes)[place]
+            local = samples.rows(samples.in_order(query))
+            rows = RowsInBlocks(world, local, process, dtype=shard.dtype, max_bytes=shard.max_bytes)
         return Queries(rows, at(everyone.labels, place), None if self_index is None else self_index[place])
 
     return world.guarded(put_in_order)
-
-
-def _in_blocks(world: World, shard: Shard, place: Tensor | slice) -> RowsInBlocks:
-    """The queries at some places, process by process, to be sent block by block."""
-    samples, sizes = shard.samples, torch.tensor(shard.num_queries, device=shard.query.device)
-    process = torch.arange(world.size, device=sizes.device).repeat_interleave(sizes)[place]
-    local = samples.rows(samples.in_order(shard.query))
-    return RowsInBlocks(world, local, process, dtype=shard.dtype, max_bytes=shard.max_bytes)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -25,12 +25,12 @@ from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import (
     Scores,
-    SharedWalk,
     Walk,
     bytes_of_sort,
     check_fit,
     cut_in_panels,
     shape_on,
+    share_tiles,
 )
 
 Result = TypeVar("Result")
@@ -42,20 +42,11 @@ _MOST_GAPS = 1 << 20  # of all ranks: with more ranks there are fewer for each, 
 _INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
-class PairTile(NamedTuple):
-    """Some queries against some of the gallery; every pair is in one tile."""
+PairTile = tuple[Tensor, Tensor, Tensor]
+"""Comparable scores of some queries against some of the gallery, and bool masks of genuine pairs and of impostors.
 
-    scores: Float[Tensor, "queries columns"]
-    """comparable between queries; overwritten by the next tile"""
-    genuine: Bool[Tensor, "queries columns"]
-    impostor: Bool[Tensor, "queries columns"]
-
-
-class ImpostorCounts(NamedTuple):
-    """Impostors that score at least, and more than, each of some thresholds."""
-
-    at: Int[Tensor, " thresholds"]
-    above: Int[Tensor, " thresholds"]
+The next tile overwrites the scores; every pair is in one tile.
+"""
 
 
 class ScoredPairs:
@@ -66,11 +57,15 @@ class ScoredPairs:
         check_fit(scores, relevance)
         self.dtype, self.device = scores.dtype, scores.device
         self._scores, self._relevance = scores, relevance
-        self._num_rows, self._width = _cut(scores, relevance.longest_run)
+        shape = shape_on(scores.device)
+        most_pairs = max(_MOST_PAIRS, shape.rows * shape.columns)
+        most_rows = max(shape.few, most_pairs // max(1, scores.num_gallery))
+        bytes_of = _BYTES_PER_MASK + bytes_of_sort(scores), _BYTES_PER_POSITIVE * max(1, relevance.longest_run)
+        self._size = cut_in_panels(scores, *bytes_of, most_rows=most_rows, most_scores=most_pairs)
 
     def num_impostors(self) -> int:
         """Number of impostor pairs; looks at no score."""
-        tiles = map(self._relevance.tile, segments.ranges(self._scores.num_queries, self._num_rows))
+        tiles = map(self._relevance.tile, segments.ranges(self._scores.num_queries, self._size[0]))
         return sum(int(tile.num_candidates.sum()) - int(tile.positive.sum()) for tile in tiles)
 
     def genuine_scores(self) -> Float[Tensor, " genuine"]:
@@ -81,10 +76,10 @@ class ScoredPairs:
         """
         none = torch.empty(0, dtype=self.dtype, device=self.device)
 
-        def genuine(tiles: Iterator[PairTile]) -> Float[Tensor, " genuine"]:
-            return torch.cat([none, *(tile.scores[tile.genuine] for tile in tiles)])
+        def look(tiles: Iterator[PairTile]) -> Float[Tensor, " genuine"]:
+            return torch.cat([none, *(scores[genuine] for scores, genuine, _ in tiles)])
 
-        scores = torch.cat([none, *self._each(genuine)]).sort().values
+        scores = torch.cat([none, *self._each(look)]).sort().values
         _checks.no_nan(self._scores.argument, scores[-1:])  # NaN sorts to the end
         return scores
 
@@ -109,8 +104,8 @@ class ScoredPairs:
         _checks.no_nan(self._scores.argument, above)  # NaN is above all
         return -float(below), float(above)
 
-    def count_impostors(self, thresholds: Float[Tensor, " thresholds"]) -> ImpostorCounts:
-        """Count the impostors at and above each threshold, in one pass over all pairs.
+    def count_impostors(self, thresholds: Float[Tensor, " thresholds"]) -> Int[Tensor, "2 thresholds"]:
+        """Count the impostors that score at least, and more than, each threshold, in one pass over all pairs.
 
         Sorting a tile and looking the thresholds up is 15 times as fast as looking every score up among thresholds.
 
@@ -131,44 +126,41 @@ class ScoredPairs:
 
         for of_rows in self._each(count):
             counts += of_rows
-        return ImpostorCounts(*counts)
+        return counts
 
     def _each(self, look: Callable[[Iterator[PairTile]], Result]) -> Iterator[Result]:
         """What comes of looking at the tiles of some queries; several threads do so."""
+
+        def work(walk: Walk, rows: slice) -> Result:
+            return look(self._tiles(walk, rows))
+
         keeps_thread = self._relevance.junk_pairs is not None
-        walk = SharedWalk(self._scores, self._num_rows, self._width, comparable=True, keeps_thread=keeps_thread)
-        for _, result in walk.share(lambda walk, rows: look(self._tiles(walk, rows)), "Pairs"):
-            yield result
+        shared = share_tiles(self._scores, self._size, work, "Pairs", keeps_thread=keeps_thread)
+        return (result for _, result in shared)
 
     def _tiles(self, walk: Walk, rows: slice) -> Iterator[PairTile]:
         listed = self._relevance.tile(rows)
         for panel, scores in walk.panels_of(rows):
+            self._scores.to_comparable(scores, rows)
             genuine, impostor = self._relevance.pairs(rows, panel.columns, listed)
             genuine[:, : panel.num_seen] = False
             impostor[:, : panel.num_seen] = False
-            yield PairTile(scores, genuine, impostor)
-
-
-def _cut(scores: Scores, longest_run: int) -> tuple[int, int]:
-    """Queries and gallery items per tile."""
-    shape = shape_on(scores.device)
-    most_pairs = max(_MOST_PAIRS, shape.rows * shape.columns)
-    most_rows = max(shape.few, most_pairs // max(1, scores.num_gallery))
-    per_row, beside = _BYTES_PER_POSITIVE * max(1, longest_run), _BYTES_PER_MASK + bytes_of_sort(scores)
-    return cut_in_panels(scores, beside, per_row, most_rows=most_rows, most_scores=most_pairs)
+            yield scores, genuine, impostor
 
 
 def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor, " ranks"]:
     """The scores of the impostors at 1-based `ranks` from the highest score down; every rank exists."""
     wanted, of_rank = torch.tensor(ranks, dtype=torch.int64, device=pairs.device).unique(return_inverse=True)
     num_ranks, wanted = len(wanted), wanted[:, None]
-    limits = torch.tensor([-torch.inf, torch.inf], dtype=pairs.dtype, device=pairs.device)
-    # At or above `low` there are at least as many impostors as the rank says; above `high` there are fewer.
-    low, high = _codes(limits)[:, None, None].expand(2, num_ranks, 1).unbind()
+    # Floats in their order are integers in order: their bits, turned over for negative numbers. From infinity's down to
+    # minus infinity's: at or above `low` there are at least as many impostors as the rank says; above `high` are fewer.
+    infinity = torch.full((num_ranks, 1), torch.inf, dtype=pairs.dtype, device=pairs.device)
+    high = infinity.view(_INTEGERS[pairs.dtype]).long()
+    low = -1 - high
     while bool((low < high).any()):  # every pass leaves one gap between two edges
         edges = _gap_edges(low, high)  # [ranks, gaps]
         distinct, of_edge = edges.unique(return_inverse=True)
-        num_at = pairs.count_impostors(_floats(distinct, pairs.dtype)).at[of_edge]
+        num_at = pairs.count_impostors(_floats(distinct, pairs.dtype))[0][of_edge]
         num_reached = (num_at >= wanted).sum(1, keepdim=True)  # they come first, for counts fall as edges rise
         low = torch.cat([low, edges], 1).gather(1, num_reached)
         high = torch.cat([edges - 1, high], 1).gather(1, num_reached)
@@ -205,13 +197,6 @@ def _gap_edges(low: Int[Tensor, "ranks 1"], high: Int[Tensor, "ranks 1"]) -> Int
     step = high // gaps - low // gaps + (high % gaps > low % gaps)
     steps = torch.arange(1 - half, half + 1, device=low.device)
     return torch.minimum(low + step * half + step * steps, high)
-
-
-def _codes(values: Float[Tensor, " values"]) -> Int[Tensor, " values"]:
-    """Integers in the order of the floats: their bits, turned over for negative numbers."""
-    integer = _INTEGERS[values.dtype]
-    bits = values.view(integer)
-    return torch.where(bits < 0, bits ^ torch.iinfo(integer).max, bits).long()
 
 
 def _floats(codes: Int[Tensor, " values"], dtype: torch.dtype) -> Float[Tensor, " values"]:
@@ -262,11 +247,15 @@ def score_histogram(
     pairs = ScoredPairs(scores, relevance)
     genuine = pairs.genuine_scores()
     low, high = _range(pairs, genuine, scores.argument) if limits is None else (float(limits[0]), float(limits[1]))
-    edges = _edges(low, high, bins, pairs.device)
-    # What scores at least an inner edge, in the dtype of the scores.
-    least = _rounded_up(edges[1:-1], pairs.dtype)
+    # Equidistant; both ends are hit exactly.
+    share = torch.arange(bins + 1, dtype=torch.float64, device=pairs.device) / bins
+    edges = (low + (high - low) * share).clamp(max=high)
+    edges[-1] = high
+    # What scores at least an inner edge: the lowest values of the scores' dtype that are not below.
+    least = edges[1:-1].to(pairs.dtype)
+    least = torch.where(least.double() < edges[1:-1], least.nextafter(torch.full_like(least, torch.inf)), least)
     num_genuine_at = len(genuine) - torch.searchsorted(genuine, least)
-    num_impostors_at = pairs.count_impostors(least).at
+    num_impostors_at, _ = pairs.count_impostors(least)
     num_impostors = _between(num_impostors_at, pairs.num_impostors())
     return ScoreHistogram(edges, _between(num_genuine_at, len(genuine)), num_impostors)
 
@@ -293,20 +282,6 @@ def _range(pairs: ScoredPairs, genuine: Float[Tensor, " genuine"], argument: str
         raise ValueError(f"`{argument}` must give finite scores unless there are `limits`; got {came}.")
     half = max(1.0, abs(lowest)) / 2 if lowest == highest else 0.0
     return lowest - half, highest + half
-
-
-def _edges(low: float, high: float, bins: int, device: torch.device) -> Float[Tensor, " edges"]:
-    """Equidistant from `low` to `high`; both are hit exactly."""
-    share = torch.arange(bins + 1, dtype=torch.float64, device=device) / bins
-    edges = (low + (high - low) * share).clamp(max=high)
-    edges[-1] = high
-    return edges
-
-
-def _rounded_up(edges: Float[Tensor, " edges"], dtype: torch.dtype) -> Float[Tensor, " edges"]:
-    """The lowest values of a dtype that are not below the edges: scores reach either or neither."""
-    nearest = edges.to(dtype)
-    return torch.where(nearest.double() < edges, nearest.nextafter(torch.full_like(nearest, torch.inf)), nearest)
 
 
 def _between(num_at: Int[Tensor, " inner"], total: int) -> Int[Tensor, " bins"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -237,15 +237,12 @@ class Verification:
         # Two corners for each threshold, just above it and at it, between the corners of nothing and of everything.
         impostors = torch.stack([self.num_impostors_above, self.num_impostors_at], 1).flatten()
         genuine = torch.stack([genuine_above, self.num_genuine_at], 1).flatten()
-        return (
-            functional.pad(functional.pad(impostors, (1, 0)), (0, 1), value=self.num_impostors),
-            functional.pad(functional.pad(genuine, (1, 0)), (0, 1), value=self.num_genuine),
-        )
+        return _between(0, impostors, self.num_impostors), _between(0, genuine, self.num_genuine)
 
     def _corner_thresholds(self) -> Float[Tensor, " corners"]:
         just_above = self.thresholds.nextafter(torch.full_like(self.thresholds, torch.inf))
         inner = torch.stack([just_above, self.thresholds], 1).flatten().double()
-        return functional.pad(functional.pad(inner, (1, 0), value=torch.inf), (0, 1), value=-torch.inf)
+        return _between(torch.inf, inner, -torch.inf)
 
     def _places_at_far(self, far: Sequence[float]) -> Int[Tensor, " rates"]:
         """How many of the thresholds keep FAR within each of `far`."""
@@ -256,6 +253,10 @@ class Verification:
 
     def _where_defined(self, values: Float[Tensor, "*rates"]) -> Float[Tensor, "*rates"]:
         return values if self.num_genuine and self.num_impostors else torch.full_like(values, torch.nan)
+
+
+def _between(first: Any, inner: Tensor, last: Any) -> Tensor:
+    return torch.cat([inner.new_tensor([first]), inner, inner.new_tensor([last])])
 
 
 @torch.no_grad()
@@ -272,8 +273,8 @@ def verify(scores: Scores, relevance: Relevance) -> Verification:
     pairs = ScoredPairs(scores, relevance)
     genuine = pairs.genuine_scores()
     thresholds, num_genuine_at = count_genuine(genuine)
-    impostors = pairs.count_impostors(thresholds)
-    return Verification(thresholds, num_genuine_at, *impostors, len(genuine), pairs.num_impostors())
+    at, above = pairs.count_impostors(thresholds)
+    return Verification(thresholds, num_genuine_at, at, above, len(genuine), pairs.num_impostors())
 
 
 def count_genuine(
