@@ -71,7 +71,7 @@ def text_of_warning(num_dropped: int, num_invalid: int, what: str) -> str:
 
 
 def without_unsound_objects(
-    preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], *, box_format: str, has_boxes: bool
+    preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], box_format: str, *, has_boxes: bool
 ) -> tuple[Dicts, Dicts, int]:
     """A batch without objects of an invalid score, area, box or shape, and the number of objects dropped.
 

@@ -16,7 +16,7 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -31,18 +31,23 @@ class CountedMasks(ABC):
     """Masks of one image in a form for counting pixels fast; made by `count_masks`."""
 
     size: tuple[int, int]
+    counts: Any
+    """numbers of pixels, ints [masks]"""
+    corners: Any
+    """the first column and row with a pixel, and the column and row behind the last, ints [masks, 4]; 0 without any"""
 
     @abstractmethod
     def __len__(self) -> int:
         """Number of masks."""
 
-    @abstractmethod
     def areas(self) -> Float[Tensor, " masks"]:
         """Numbers of pixels, float64."""
+        return torch.as_tensor(self.counts).double()
 
-    @abstractmethod
     def boxes(self) -> Float[Tensor, "masks 4"]:
         """Bounding boxes [x, y, width, height] of the pixels, float64; all 0 for an empty mask."""
+        near, behind = torch.as_tensor(self.corners).split(2, 1)
+        return torch.cat([near, behind - near], 1).double()
 
     @abstractmethod
     def intersections(self, others: Any) -> Float[Tensor, "masks others"]:
@@ -84,9 +89,9 @@ class BitMasks(CountedMasks):
         return len(self.words)
 
     @cached_property
-    def _lines(self) -> Ints:
-        """The first line with a pixel, and the line behind the last; [masks, 2]."""
-        return _ends(torch.from_numpy(self.words.view(np.int64)).any(2).numpy())  # half of NumPy's time for a few words
+    def _lines(self) -> Int[Tensor, "masks 2"]:
+        """The first line with a pixel, and the line behind the last."""
+        return ends(torch.from_numpy(self.words.view(np.int64)).any(2))
 
     @cached_property
     def _across(self) -> Words:
@@ -104,21 +109,18 @@ class BitMasks(CountedMasks):
     @cached_property
     def _extents(self) -> Ints:
         """The first line and the line behind the last, and the same of words; [masks, 4]."""
-        return np.concatenate([self._lines, _ends(self._across != 0)], 1)
+        return torch.cat([self._lines, ends(torch.from_numpy(self._across != 0))], 1).numpy()
 
     @cached_property
-    def _areas(self) -> Float[Tensor, " masks"]:
-        return torch.from_numpy(_num_bits(self.words)).double()
-
-    def areas(self) -> Float[Tensor, " masks"]:
+    def counts(self) -> Ints:  # type: ignore[override]
         """See `CountedMasks`."""
-        return self._areas
+        return _num_bits(self.words)
 
-    def boxes(self) -> Float[Tensor, "masks 4"]:
+    @cached_property
+    def corners(self) -> Int[Tensor, "masks 4"]:  # type: ignore[override]
         """See `CountedMasks`."""
-        horizontal, vertical = _ends(unpacked(self._across, self.words.shape[2] * WORD) != 0), self._lines
-        first, behind = (np.stack([horizontal[:, end], vertical[:, end]], 1) for end in (0, 1))
-        return torch.from_numpy(np.concatenate([first, behind - first], 1)).double()
+        columns = torch.from_numpy(unpacked(self._across, self.words.shape[2] * WORD) != 0)
+        return torch.stack([ends(columns), self._lines], 2).flatten(1)
 
     def intersections(self, others: BitMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`; both by rows or both by columns."""
@@ -139,13 +141,13 @@ class BitMasks(CountedMasks):
         return torch.from_numpy(unpacked(self.words, self.size[1])).bool()
 
 
-def _ends(flags: NDArray[np.bool_]) -> Ints:
+def ends(flags: Bool[Tensor, "masks places"]) -> Int[Tensor, "masks 2"]:
     """The first place of each row with a flag, and the place behind the last; 0 and 0 without any."""
     num_places = flags.shape[1]
     if not num_places:
-        return np.zeros((len(flags), 2), dtype=np.int64)
-    first, behind = flags.argmax(1), num_places - flags[:, ::-1].argmax(1)
-    return np.stack([first, behind * flags.any(1)], 1)
+        return flags.new_zeros((len(flags), 2), dtype=torch.int64)
+    first, behind = flags.byte().argmax(1), num_places - flags.flip(1).byte().argmax(1)
+    return torch.stack([first, behind * flags.any(1)], 1)
 
 
 def _num_bits(words: Words) -> Ints:
@@ -204,14 +206,15 @@ class RunMasks(CountedMasks):
         return self.size[0] * self.size[1] + 1
 
     @cached_property
-    def _areas(self) -> Ints:
+    def counts(self) -> Ints:  # type: ignore[override]
+        """See `CountedMasks`."""
         return np.diff(_sums(self.runs[:, 1] - self.runs[:, 0])[self.first])
 
     @cached_property
-    def _corners(self) -> Ints:
-        """The first column and row with a pixel, and the column and row behind the last; [masks, 4]."""
+    def corners(self) -> Ints:  # type: ignore[override]
+        """See `CountedMasks`."""
         corners = np.zeros((len(self), 4), dtype=np.int64)
-        has_any = self._areas > 0
+        has_any = self.counts > 0
         if has_any.any():
             first, height = self.first[:-1][has_any], self.size[0]
             begin, last = self.runs[:, 0], self.runs[:, 1] - 1
@@ -226,15 +229,6 @@ class RunMasks(CountedMasks):
             corners[has_any, 3] = np.maximum.reduceat(rows[1], first) + 1
         return corners
 
-    def areas(self) -> Float[Tensor, " masks"]:
-        """See `CountedMasks`."""
-        return torch.from_numpy(self._areas).double()
-
-    def boxes(self) -> Float[Tensor, "masks 4"]:
-        """See `CountedMasks`."""
-        corner, behind = self._corners[:, :2], self._corners[:, 2:]
-        return torch.from_numpy(np.concatenate([corner, behind - corner], 1)).double()
-
     def intersections(self, others: RunMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`."""
         mask, other, start, stop = self._pairs(others)
@@ -248,8 +242,8 @@ class RunMasks(CountedMasks):
 
     def _pairs(self, others: RunMasks) -> tuple[Ints, Ints, Ints, Ints]:
         """Pairs of masks with boxes that meet, and the ends of runs of the first from begin to end of the second."""
-        left, top, right, bottom = (each[:, None] for each in self._corners.T)
-        begin, highest, end, lowest = others._corners.T
+        left, top, right, bottom = (each[:, None] for each in self.corners.T)
+        begin, highest, end, lowest = others.corners.T
         mask, other = np.nonzero((left < end) & (right > begin) & (top < lowest) & (bottom > highest))
         if not len(mask):
             return mask, other, mask, mask
@@ -277,7 +271,7 @@ class RunMasks(CountedMasks):
         # Runs that are open at the first or the last place have only one end there.
         is_open = stop & 1
         common += sums[2 * others.first[other]] * (is_open - (start & 1))
-        common += others._areas[other] * is_open
+        common += others.counts[other] * is_open
         return common
 
 

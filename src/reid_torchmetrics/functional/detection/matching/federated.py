@@ -96,13 +96,9 @@ def _exclude_beyond(detections: Detections, most: int, counts: Bool[Tensor, " ro
         return counts
     rows = is_full.nonzero()[:, 0]
     order, image = order_by_class_and_score(detections.images[rows].int(), detections.scores[rows])
-    beyond = rows[order[_ranks(image.long()) >= most]]
+    ranks = segments.runs(0, image.long().bincount())[1]
+    beyond = rows[order[ranks >= most]]
     return counts.index_fill(0, beyond, value=False)
-
-
-def _ranks(groups: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-    """The place of each row in its group; groups ascend."""
-    return segments.runs(0, groups.bincount())[1]
 
 
 class _Pairs(NamedTuple):
