@@ -236,21 +236,17 @@ def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Ten
         keys.append(objects.is_ignored[ground_truth].to(torch.int8))
     # First of all the detection with the highest score, or pairs of one class.
     if rule.by_score:
-        keys.append(_rank_by_score(objects, by_class=rule.by_class)[detection])
+        # The rank of each detection, equal scores as they come or by class.
+        rows = torch.arange(len(objects.labels), device=places.device)
+        ranked = objects.labels.argsort(stable=True) if rule.by_class else rows
+        ranked = ranked[objects.scores[ranked].argsort(descending=True, stable=True)]
+        keys.append(torch.empty_like(rows).scatter_(0, ranked, rows)[detection])
     else:
         keys.append((objects.labels[detection] != objects.true_labels[ground_truth]).to(torch.int8))
     order = torch.arange(len(places), device=places.device)
     for key in keys:
         order = order[key[order].argsort(stable=True)]
     return order
-
-
-def _rank_by_score(objects: ObjectPairs, *, by_class: bool) -> Int[Tensor, " detections"]:
-    """The rank of each detection by descending score, equal scores as they come or by class."""
-    labels = objects.labels
-    order = labels.argsort(stable=True) if by_class else torch.arange(len(labels), device=labels.device)
-    order = order[objects.scores[order].argsort(descending=True, stable=True)]
-    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
 
 def match_in_order(
