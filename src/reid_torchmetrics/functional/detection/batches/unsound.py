@@ -94,12 +94,12 @@ def without_unsound_objects(
 
 
 def _without_unsound(items: Dicts, rules: Mapping[str, IsSound]) -> tuple[Dicts, int]:
-    kept, num_dropped = [], 0
-    for item in items:
-        is_sound = _are_sound(item, rules)
-        num_dropped += 0 if is_sound is None else int((~is_sound).sum())
-        kept.append(item if is_sound is None else _rows(item, {*_OF_EACH, *rules}, is_sound))
-    return kept, num_dropped
+    masks = [_are_sound(item, rules) for item in items]
+    kept = [
+        item if is_sound is None else _rows(item, {*_OF_EACH, *rules}, is_sound)
+        for item, is_sound in zip(items, masks, strict=True)
+    ]
+    return kept, sum(int((~is_sound).sum()) for is_sound in masks if is_sound is not None)
 
 
 def _are_sound(item: Mapping[str, Any], rules: Mapping[str, IsSound]) -> Tensor | None:

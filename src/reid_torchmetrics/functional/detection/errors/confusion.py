@@ -71,10 +71,9 @@ class ConfusionMatrix:
         """The same for the most confused classes, see `confusion_matrix`; shares of rows stay as they are."""
         if num_classes >= len(self.classes):
             return self
-        row, column = self.counts.nonzero(as_tuple=True)
-        kept, counts, totals = _most_confused_part(
-            row * len(self.counts) + column, self.counts[row, column], len(self.counts), num_classes
-        )
+        cells, size = self.counts.flatten(), len(self.counts)
+        places = cells.nonzero()[:, 0]
+        kept, counts, totals = _most_confused_part(places, cells[places], size, num_classes)
         left_out = self.num_left_out + len(self.classes) - len(kept)
         return replace(self, classes=self.classes[kept], counts=counts, num_left_out=left_out, totals=totals)
 
@@ -137,7 +136,11 @@ def confusion_matrix(
     options, classes = CONFUSION_RULES[rule], objects.classes
     is_used = _is_used(objects, classes, confidence, options)
     is_left_out = objects.is_ignored if options.has_ignored else objects.is_crowd
-    match = _match(objects, is_used, iou_threshold, options)
+    least = min(iou_threshold, LARGEST_THRESHOLD) if options.has_ignored else iou_threshold
+    is_candidate = is_used[objects.detection] & (objects.iou > least if options.is_strict else objects.iou >= least)
+    if not options.has_ignored:
+        is_candidate &= ~objects.is_crowd[objects.ground_truth]
+    match = match_candidates(objects, is_candidate, options)
 
     # Detections: row of the matched class or, behind the last class, of background.
     column, true_row = (place_of_labels(labels, classes).long() for labels in (objects.labels, objects.true_labels))
@@ -202,16 +205,6 @@ def _is_used(
         _checks.number("confidence", confidence)
         least = torch.full_like(objects.scores, confidence)
     return objects.scores > least if rule.is_strict_confidence else objects.scores >= least
-
-
-def _match(objects: ObjectPairs, is_used: Tensor, threshold: float, rule: ConfusionRule) -> Int[Tensor, " detections"]:
-    """The ground truth that each detection is matched to, -1 for none."""
-    least = min(threshold, LARGEST_THRESHOLD) if rule.has_ignored else threshold
-    is_candidate = objects.iou > least if rule.is_strict else objects.iou >= least
-    is_candidate &= is_used[objects.detection]
-    if not rule.has_ignored:
-        is_candidate &= ~objects.is_crowd[objects.ground_truth]
-    return match_candidates(objects, is_candidate, rule)
 
 
 def match_candidates(

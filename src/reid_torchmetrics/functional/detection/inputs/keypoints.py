@@ -155,10 +155,6 @@ class KeypointType(ShapeType):
         """See `ShapeType`: areas of the boxes."""
         return box_areas(self.boxes(shapes))
 
-    def default_areas(self, ground_truths: Tensor, boxes: Tensor) -> Tensor:
-        """See `ShapeType`: areas of the boxes."""
-        return box_areas(boxes)
-
     def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`: COCO treats crowds like any other object here."""
         return similarity(detections, ground_truths, columns.areas, columns.boxes.double(), self.sigmas)

@@ -253,7 +253,7 @@ class ShapeType(ABC):
 
     key: ClassVar[str]
     keeps_boxes: ClassVar[bool] = False
-    """whether boxes given for ground truths are used"""
+    """whether boxes given for ground truths are used, and give the areas of those without one"""
     count_key: ClassVar[str | None] = None
     """optional key of ground truths; an object with a 0 there counts in no area range"""
 
@@ -284,7 +284,7 @@ class ShapeType(ABC):
 
     def default_areas(self, ground_truths: Any, boxes: Tensor) -> Tensor:
         """Areas of ground truths that were given none; `boxes` are of the batch."""
-        return self.areas(ground_truths)
+        return box_areas(boxes) if self.keeps_boxes else self.areas(ground_truths)
 
     def areas_in_ranges(self, ground_truths: Any, areas: Tensor, counts: Tensor | None) -> Tensor:
         """Areas for the area ranges; -1 for a ground truth that counts in none, see `count_key`."""
