@@ -318,8 +318,10 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     crowds = batch["ground_truth_crowds"]
     values = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
     # What must not be above 0, whether a crowd is neither 0 nor 1; what must not be negative, widths and heights.
-    is_other = crowds != crowds.bool() if crowds.is_floating_point() else crowds >> 1
-    flags = [] if crowds.dtype == torch.bool else [is_other.any().float()]
+    flags = []
+    if crowds.dtype != torch.bool:
+        is_other = crowds != crowds.bool() if crowds.is_floating_point() else crowds >> 1
+        flags.append(is_other.any().float())
     sides = [end for boxes in values if boxes.ndim > 1 for end in sides_of(boxes, box_format).aminmax()]
     ends = [*flags, *sides, *(end for column in values for end in column.aminmax())]
     if not ends:

@@ -19,7 +19,7 @@ from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 
 from .boxes import iou_of_areas
-from .counted_masks import BitMasks, CountedMasks, RunMasks, ends
+from .counted_masks import BitMasks, CountedMasks, RunMasks
 from .run_lengths import RunLengths
 from .shapes import ObjectColumns, ShapeType
 
@@ -58,7 +58,7 @@ class PixelMasks(CountedMasks):
     @property
     def corners(self) -> Int[Tensor, "masks 4"]:
         """See `CountedMasks`."""
-        return torch.stack([ends(self.pixels.any(axis)) for axis in (1, 2)], 2).flatten(1)
+        return torch.stack([_ends(self.pixels.any(axis)) for axis in (1, 2)], 2).flatten(1)
 
     def intersections(self, others: PixelMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`."""
@@ -132,6 +132,14 @@ def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMask
 
 def _by(size: tuple[int, int]) -> str:
     return " x ".join(map(str, size))
+
+
+def _ends(flags: Bool[Tensor, "masks places"]) -> Int[Tensor, "masks 2"]:
+    """The first place of each row with a flag, and the place behind the last; 0 and 0 without any."""
+    if not flags.numel():
+        return flags.new_zeros((len(flags), 2), dtype=torch.int64)
+    first, behind = flags.byte().argmax(1), flags.shape[1] - flags.flip(1).byte().argmax(1)
+    return torch.stack([first, behind * flags.any(1)], 1)
 
 
 @final

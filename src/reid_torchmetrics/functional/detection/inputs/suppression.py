@@ -108,6 +108,7 @@ class _Suppression:
         left, top, right, bottom = corners.unbind(1)
         self._columns = [each.contiguous() for each in (left, top, right, bottom, (right - left) * (bottom - top))]
         self._groups = groups
+        self._widths = groups.new_tensor(_FRONTS[:-1])
         # In the boxes' dtype: the largest number that is not above the threshold.
         nearest = torch.tensor(iou_threshold, dtype=corners.dtype, device="cpu")
         lower = nearest.nextafter(torch.full_like(nearest, -torch.inf))
@@ -123,7 +124,7 @@ class _Suppression:
             sizes = self._groups.index_select(0, left).unique_consecutive(return_counts=True)[1]
             starts, rest = segments.starts(sizes), [left[:0]]
             # Small groups have small fronts; the widest are for all that are larger.
-            kind = torch.bucketize(sizes, sizes.new_tensor(_FRONTS[:-1]))
+            kind = torch.bucketize(sizes, self._widths)
             fronts = [
                 (groups, width)
                 for number, width in enumerate(_FRONTS)
