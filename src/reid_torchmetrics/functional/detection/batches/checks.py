@@ -116,7 +116,7 @@ def check_dense(name: str, value: Any) -> None:
         raise TypeError(f"`{name}` must be a dense tensor; got a {kind} one.")
 
 
-def check_held(name: str, value: Tensor) -> None:
+def check_has_values(name: str, value: Tensor) -> None:
     """Raise unless a tensor is dense and has values."""
     check_dense(name, value)
     if value.is_meta:
@@ -152,7 +152,7 @@ def image_id(position: int, value: object) -> int | Tensor | str:
         return value
     name = f"target[{position}]['image_id']"
     if isinstance(value, Tensor):
-        check_held(name, value)
+        check_has_values(name, value)
         if value.numel() != 1:
             raise ValueError(f"`{name}` must be one int; got {list(value.shape)}.")
         if value.dtype not in LABEL_DTYPES:
@@ -282,7 +282,7 @@ def _check_device(name: str, value: Tensor, device: torch.device | None) -> torc
         return device
     if device not in (None, value.device):
         raise ValueError(f"`{name}` must be on the device of the other tensors, {device}; got {value.device}.")
-    check_held(name, value)
+    check_has_values(name, value)
     return value.device
 
 

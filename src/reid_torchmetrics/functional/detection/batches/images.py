@@ -221,8 +221,6 @@ class ImageNumbering:
         Raises:
             ValueError: images with different ground truths have the same id, on any processes.
         """
-        if self.ids is None and len(self.sizes) == 1:
-            return NumberedImages(images, torch.arange(len(images), dtype=torch.int32, device=images.device))
         if self.ids is None:
             sizes = torch.tensor(self.sizes, device=images.device)
             return NumberedImages(images, interleaved_numbers(sizes, process))
@@ -261,15 +259,13 @@ class NumberedImages:
         """All boxes or other shapes, packed for the evaluation; with `one_class` all labels are 0."""
         images, table = self.images, self.images.tables.get(iou_type)
         counts = images.detection_counts, images.ground_truth_counts
-        found = BoxShapes(images.detection_boxes, box_format=images.detection_format)
-        boxes: tuple[Any, Any] = found, images.ground_truth_boxes
+        detected = BoxShapes(images.detection_boxes, box_format=images.detection_format)
+        boxes: tuple[Any, Any] = (detected, images.ground_truth_boxes) if table is None else table.shapes(*counts)
         labels = [images.detection_labels, images.ground_truth_labels]
         sides = zip(counts, labels, strict=True)
         numbers = [self.numbers.repeat_interleave(each, output_size=len(label)) for each, label in sides]
         if one_class:
             labels = [torch.zeros_like(each) for each in labels]
-        if table is not None:
-            boxes = table.shapes(*counts)
         detections = Detections.unchecked(
             boxes=boxes[0], scores=images.detection_scores, labels=labels[0], images=numbers[0]
         )

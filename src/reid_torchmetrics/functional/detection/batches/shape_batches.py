@@ -178,7 +178,7 @@ def _read(argument: str, items: Dicts, kind: ShapeType, *, any_values: bool = Fa
         for key in (kind.key, "labels"):
             # Before anything computes with them.
             if isinstance(item[key], Tensor):
-                batch_checks.check_held(f"{argument}[{position}]['{key}']", item[key])
+                batch_checks.check_has_values(f"{argument}[{position}]['{key}']", item[key])
         name = f"{argument}[{position}]['{kind.key}']"
         shapes = kind.read(name, item[kind.key], is_true=argument == "target", any_values=any_values)
         labels = item["labels"]

@@ -105,7 +105,7 @@ def _without_unsound(items: Dicts, rules: Mapping[str, IsSound]) -> tuple[Dicts,
 def _are_sound(item: Mapping[str, Any], rules: Mapping[str, IsSound]) -> Tensor | None:
     """Whether each object of an image can be evaluated, on the CPU; None if all can, or if labels are malformed."""
     labels = item.get("labels") if isinstance(item, Mapping) else None
-    if not isinstance(labels, Tensor) or not _is_held(labels):
+    if not isinstance(labels, Tensor) or not _has_values(labels):
         return None
     is_sound = torch.ones(labels.numel(), dtype=torch.bool, device="cpu")
     for key, rule in rules.items():
@@ -117,10 +117,10 @@ def _are_sound(item: Mapping[str, Any], rules: Mapping[str, IsSound]) -> Tensor 
 
 # One value for each object, in a form that rows can be taken of.
 def _is_of_each(value: Tensor, num_objects: int) -> bool:
-    return _is_held(value) and value.ndim > 0 and len(value) == num_objects
+    return _has_values(value) and value.ndim > 0 and len(value) == num_objects
 
 
-def _is_held(value: Tensor) -> bool:
+def _has_values(value: Tensor) -> bool:
     return not value.is_nested and value.layout == torch.strided and not value.is_meta
 
 

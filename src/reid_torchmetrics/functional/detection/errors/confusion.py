@@ -212,9 +212,7 @@ def match_candidates(
 ) -> Int[Tensor, " detections"]:
     """The ground truth that each detection takes among some pairs, -1 for none."""
     places = is_candidate.nonzero()[:, 0]
-    order = places[_order(objects, places, rule)]
-    detection, ground_truth = objects.detection[order], objects.ground_truth[order]
-    return match_in_order(detection, ground_truth, num_detections=len(objects.labels), is_shared=objects.is_crowd)
+    return match_in_order(objects, places[_order(objects, places, rule)])
 
 
 def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Tensor, " pairs"]:
@@ -242,25 +240,15 @@ def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Ten
     return order
 
 
-def match_in_order(
-    detection: Int[Tensor, " pairs"],
-    ground_truth: Int[Tensor, " pairs"],
-    *,
-    num_detections: int,
-    is_shared: Bool[Tensor, " ground_truths"],
-) -> Int[Tensor, " detections"]:
-    """Match the pairs in order, each if both of its ends are free; the ground truth of each detection, -1 for none.
+def match_in_order(objects: ObjectPairs, order: Int[Tensor, " pairs"]) -> Int[Tensor, " detections"]:
+    """Match some pairs in order, each if both of its ends are free; the ground truth of each detection, -1 for none.
 
     A pair that comes before all others of both its ends is a match whatever becomes of the others. So each round
     accepts all such pairs at once, and drops the pairs that share an end with one. There are fewer rounds than the
-    largest number of matches in an image.
-
-    Args:
-        detection: of each pair.
-        ground_truth: of each pair.
-        num_detections: number of detections.
-        is_shared: ground truths that any number of detections may be matched to.
+    largest number of matches in an image. A crowd may be matched to any number of detections.
     """
+    detection, ground_truth = objects.detection[order], objects.ground_truth[order]
+    num_detections, is_shared = len(objects.labels), objects.is_crowd
     match = detection.new_full((num_detections,), -1)
     is_closed = torch.zeros_like(is_shared)
     # Room for one number of each end, written anew in each round.

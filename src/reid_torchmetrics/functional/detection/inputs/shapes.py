@@ -195,12 +195,7 @@ class TableShapes(Shapes):
 
     @classmethod
     def of_images(
-        cls,
-        table: Float[Tensor, " entries"],
-        areas: Float[Tensor, " detections"],
-        true_areas: Float[Tensor, " ground_truths"],
-        counts: Int[Tensor, " images"],
-        true_counts: Int[Tensor, " images"],
+        cls, table: Tensor, areas: Tensor, true_areas: Tensor, counts: Tensor, true_counts: Tensor
     ) -> tuple[TableShapes, TableShapes]:
         """The detections and the ground truths of images, in the order of the images; counts are per image."""
         # A pair is at the sum of a place for its detection, the row in its image's table, and one for the column.

@@ -111,5 +111,5 @@ class _Pairs(NamedTuple):
             return torch.zeros_like(labels, dtype=torch.bool)
         place = torch.searchsorted(self.classes, labels).clamp_(max=len(self.classes) - 1)
         key = (images.long() * len(self.classes)).add_(place)
-        found = torch.searchsorted(self.keys, key).clamp_(max=len(self.keys) - 1)
-        return (self.keys.index_select(0, found) == key) & (self.classes.index_select(0, place) == labels)
+        nearest = torch.searchsorted(self.keys, key).clamp_(max=len(self.keys) - 1)
+        return (self.keys.index_select(0, nearest) == key) & (self.classes.index_select(0, place) == labels)
