@@ -35,7 +35,7 @@ _COLUMNS: dict[str, dict[str, tuple[Sequence[torch.dtype], str]]] = {
     "preds": {"labels": _LABELS, "scores": (SCORE_DTYPES, "a floating point dtype of 16 to 64 bits")},
     "target": {"labels": _LABELS, **dict.fromkeys(("iscrowd", "area"), (FLAG_DTYPES, "a real dtype"))},
 }
-"""beside the boxes of each argument, the columns with their dtypes; those that are not required may be None"""
+"""beside the boxes of each argument, the columns with their dtypes; columns that are not required may be None"""
 _SHAPES = ("masks", "keypoints", "rotated_boxes")
 _FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
 _KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "difficult", "num_keypoints", "image_id")

@@ -144,7 +144,7 @@ class ShapeBatch:
             overlaps = torch.cat([part.to(device).flatten() for part in parts])
             # Areas for the area ranges, -1 for an object that counts in none.
             counts: Sequence[Tensor | None] = [None] * len(self.target)
-            if kind.count_key is not None:
+            if kind.count_key:
                 counts = batch_checks.checked_flags(kind.count_key, self.target, device)
             ranged = map(kind.areas_in_ranges, ground_truths, areas.split(sizes), counts)
             added[f"{name}_overlaps"] = overlaps.nan_to_num_(0.0) if self.num_invalid else overlaps

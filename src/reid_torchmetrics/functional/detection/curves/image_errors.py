@@ -49,7 +49,8 @@ class ImageErrors(ImageRows):
         order = order[self.num_errors[order].argsort(descending=True, stable=True)]
         worst = order[self.num_errors[order] > 0][:n]
         columns = (self.image, self.num_true_positives, self.num_false_positives, self.num_misses)
-        return ImageErrors(*(column[worst] for column in columns), self.image_names)
+        image, right, wrong, missed = (column[worst] for column in columns)
+        return ImageErrors(image, right, wrong, missed, self.image_names)
 
 
 def image_errors(

@@ -117,12 +117,12 @@ class BitMasks(CountedMasks):
         return np.concatenate([self._lines, _ends(self._across != 0)], 1)
 
     @cached_property
-    def counts(self) -> Ints:  # type: ignore[override]
+    def counts(self) -> Ints:
         """See `CountedMasks`."""
         return _num_bits(self.words)
 
     @cached_property
-    def corners(self) -> Ints:  # type: ignore[override]
+    def corners(self) -> Ints:
         """See `CountedMasks`."""
         columns = _ends(unpacked(self._across, self.words.shape[2] * WORD) != 0)
         return np.concatenate([columns, self._lines], 1)[:, [0, 2, 1, 3]]
@@ -211,12 +211,12 @@ class RunMasks(CountedMasks):
         return self.size[0] * self.size[1] + 1
 
     @cached_property
-    def counts(self) -> Ints:  # type: ignore[override]
+    def counts(self) -> Ints:
         """See `CountedMasks`."""
         return np.diff(_sums(self.runs[:, 1] - self.runs[:, 0])[self.first])
 
     @cached_property
-    def corners(self) -> Ints:  # type: ignore[override]
+    def corners(self) -> Ints:
         """See `CountedMasks`."""
         corners = np.zeros((len(self), 4), dtype=np.int64)
         has_any = self.counts > 0

@@ -134,7 +134,7 @@ class KeypointType(ShapeType):
 
     key: ClassVar[str] = "keypoints"
     keeps_boxes: ClassVar[bool] = True
-    count_key: ClassVar[str | None] = "num_keypoints"
+    count_key: ClassVar[str] = "num_keypoints"
     sigmas: tuple[float, ...]
 
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Tensor:

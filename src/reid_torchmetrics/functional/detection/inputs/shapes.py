@@ -248,9 +248,9 @@ class ShapeType(ABC):
 
     key: ClassVar[str]
     keeps_boxes: ClassVar[bool] = False
-    """whether boxes given for ground truths are used, and give the areas of those without one"""
-    count_key: ClassVar[str | None] = None
-    """optional key of ground truths; an object with a 0 there counts in no area range"""
+    """whether boxes given for ground truths are used, and give areas where none is given"""
+    count_key: ClassVar[str] = ""
+    """optional key of ground truths; an object with a 0 there counts in no area range; "" for no such key"""
 
     @abstractmethod
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Any:

@@ -211,8 +211,8 @@ def _order_rows(
     """Some rows in order, and the places of the detections among these rows."""
     # Without their shapes, which are read some at a time.
     sides = zip(problem[:2], rows, strict=True)
-    columns = [each if some is None else each.at(some, has_shapes=False) for each, some in sides]
-    ordered, true_ordered = order_boxes(*columns, classes, max(problem.grid.max_detections))
+    boxes: Any = [each if some is None else each.at(some, has_shapes=False) for each, some in sides]
+    ordered, true_ordered = order_boxes(boxes[0], boxes[1], classes, max(problem.grid.max_detections))
     places = ordered.rows
     if rows[0] is not None:
         ordered = ordered._replace(rows=rows[0].index_select(0, places))

@@ -45,7 +45,7 @@ _NOTHING = 2.0**-500  # less than the distance of any two different positions
 
 
 Block: TypeAlias = "Callable[[], OverlappingPairs]"
-"""lists the candidate pairs of a block, and returns those that overlap enough"""
+"""gives the pairs of a block of candidates that overlap enough"""
 
 
 class OverlappingPairs(NamedTuple):
