@@ -115,25 +115,29 @@ class _SingleMatches:
         views = (memoryview(tensor.numpy()) for tensor in tensors)
         match, best, ground_truth, passed, following, first_ignored = views
         num_pairs, num_detections = len(ground_truth), len(match) * self._num_ground_truths // len(best)
-        left = [*zip(*(column.tolist() for column in proposals), strict=True)]
-        while left:
-            # The better detection is kept, the other one is rejected.
-            threshold, detection, place = left.pop()
-            match[threshold * num_detections + detection] = place
-            item = threshold * self._num_ground_truths + ground_truth[place]
-            before = best[item]
-            if detection < before:
-                best[item], detection = detection, before
-            if detection == _FREE:
-                continue
-            # It goes on behind the place where it was, in phase 1, then in phase 2.
-            item = threshold * num_detections + detection
-            rejected_at, match[item] = match[item], num_pairs
-            place = following[rejected_at]
-            if passed[place] <= threshold:
-                place = first_ignored[rejected_at]
-            if passed[place] > threshold:
-                left.append((threshold, detection, place))
+
+        def propose(threshold: int, detection: int, place: int) -> None:
+            first_match, first_best = threshold * num_detections, threshold * self._num_ground_truths
+            while place < num_pairs:
+                # The better detection is kept, the other one is rejected.
+                match[first_match + detection] = place
+                item = first_best + ground_truth[place]
+                before = best[item]
+                if detection < before:
+                    best[item], detection = detection, before
+                if detection == _FREE:
+                    break
+                # It goes on behind the place where it was, in phase 1, then in phase 2.
+                left = match[first_match + detection]
+                match[first_match + detection] = num_pairs
+                place = following[left]
+                if passed[place] <= threshold:
+                    place = first_ignored[left]
+                if passed[place] <= threshold:
+                    break
+
+        for proposal in zip(*(column.tolist() for column in proposals), strict=True):
+            propose(*proposal)
 
 
 class _SeveralMatches:

@@ -130,7 +130,7 @@ def overlapping_pairs(
         for pairs in workers.share(lambda block: block(), some):
             grown = grown or [pairs]  # a single block is not copied
             num_pairs = _append(grown[0], num_pairs, pairs)
-    pairs = select(grown[0], slice(num_pairs))
+    pairs = grown[0] if len(grown[0].iou) == num_pairs else select(grown[0], slice(num_pairs))
     if not torch.equal(left, ground_truths.sizes):  # crowded groups came first, and their detections by position
         key = (pairs.ground_truth * len(detections.rows)).add_(pairs.detection)
         pairs = select(pairs, key.sort().indices)
