@@ -26,7 +26,7 @@ from reid_torchmetrics.functional.detection import (
     evaluate_boxes,
     match_images,
 )
-from reid_torchmetrics.functional.detection.matching import assignment
+from reid_torchmetrics.functional.detection.matching import acceptance
 from tests.pycocotools_peer import PeerEvaluation, run_pycocotools
 from tests.reference.detection import (
     IOU_THRESHOLDS,
@@ -158,9 +158,9 @@ def taken_of(matches: Matches, setting: Setting) -> Taken:
     return found
 
 
-def as_many_pairs() -> AbstractContextManager[object]:
-    """Match all pairs at once, however few they are."""
-    return mock.patch.object(assignment, "_FEW_STEPS", -1)
+def as_many_proposals() -> AbstractContextManager[object]:
+    """Make all proposals of a round at once, however few they are."""
+    return mock.patch.object(acceptance, "_FEW", -1)
 
 
 def _boxes(rows: list[Detection] | list[GroundTruth], dtype: torch.dtype) -> Tensor:

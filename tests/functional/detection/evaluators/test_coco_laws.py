@@ -167,12 +167,10 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert same_matches(problem.matched(max_bytes=max_bytes), problem.matched())
 
 
-MANY_PAIRS = {(assignment, "_FEW_STEPS"): -1}
 INTERNAL_SIZES = {
-    "pairs": MANY_PAIRS,
     "blocks of areas": {(matching, "_AREA_BLOCK"): 2},
     "blocks of pairs": {(pairs, "_CACHED_PAIRS"): 2},
-    "blocks of contested pairs": MANY_PAIRS | {(assignment, "_CACHED_CONTESTED_PAIRS"): 2},
+    "blocks of contested pairs": {(assignment, "_CACHED_CONTESTED_PAIRS"): 2},
     "only near detections": {
         (pairs, "_CACHED_PAIRS"): 2,
         (pairs, "_LEAST_DETECTIONS"): 1,
@@ -180,7 +178,7 @@ INTERNAL_SIZES = {
         (pairs, "_LEAST_CROWDED_PAIRS"): 1,
         (pairs, "_MOST_NEARBY"): 1.0,
     },
-    "only rounds of proposals": MANY_PAIRS | {(acceptance, "_FEW"): -1},
+    "only rounds of proposals": {(acceptance, "_FEW"): -1},
     "one area range at a time": {(coco, "_CACHED_CELLS"): 0},
     "many curves": {(precision_recall, "_MOST_CURVES"): 2},
     "long curves": {(precision_recall, "_MOST_COUNTED"): 2},

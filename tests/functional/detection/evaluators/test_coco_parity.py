@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.detection.curves.precision_recall import first_reaching
-from tests.detection_strategies import Problem, as_many_pairs, problems, taken_of
+from tests.detection_strategies import Problem, as_many_proposals, problems, taken_of
 from tests.executed_shapes import checked_for_one_in_eight
 from tests.golden.coco_cases import val2014
 from tests.pycocotools_peer import PeerEvaluation
@@ -38,7 +38,7 @@ def test_matches_arrays_and_numbers_are_those_of_pycocotools(problem):
         matches = problem.matched()
         assert taken_of(matches, problem.setting) == theirs.taken
         assert_agreement(problem.evaluated(), theirs)
-        with as_many_pairs():
+        with as_many_proposals():
             assert problem.taken() == theirs.taken
 
 

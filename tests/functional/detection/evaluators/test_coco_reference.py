@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.detection_strategies import Problem, as_many_pairs, problems
+from tests.detection_strategies import Problem, as_many_proposals, problems
 from tests.golden import coco_cases
 from tests.reference.detection import IOU_THRESHOLDS, Detection, Evaluation, GroundTruth, Setting, evaluate, iou
 
@@ -92,7 +92,7 @@ def case(found: list[Detection], truths: list[GroundTruth], **options: object) -
 def taken(problem: Problem, area: str = "all", *, image: int = 0, label: int = 1) -> list[dict[int, int]]:
     """What each detection took, for each threshold; the same from all three."""
     everyone = [problem.taken(), problem.reference().taken, problem.pycocotools().taken]
-    with as_many_pairs():
+    with as_many_proposals():
         everyone.append(problem.taken())
     num_thresholds = len(problem.setting.iou_thresholds)
     found = [[each.get((image, label, area, t), {}) for t in range(num_thresholds)] for each in everyone]

@@ -13,7 +13,7 @@ import torch
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, match_best_of_all, match_greedily
 from reid_torchmetrics.functional.detection.inputs import BoxShapes
 from reid_torchmetrics.functional.detection.matching import find_pairs
-from tests.detection_strategies import Problem, as_many_pairs, draw_problem
+from tests.detection_strategies import Problem, as_many_proposals, draw_problem
 from tests.executed_shapes import checked_for_one_in_eight
 from tests.reference.detection import Box, Detection, GroundTruth, Setting
 
@@ -66,7 +66,7 @@ def test_boxes_that_are_inverted_empty_or_infinite_count_as_in_pycocotools_to_th
         with checked_for_one_in_eight(seed):
             ours = problem.evaluated().coco
             assert problem.taken() == theirs.taken, seed
-            with as_many_pairs():
+            with as_many_proposals():
                 assert problem.taken() == theirs.taken, seed
         for name in ARRAYS:
             np.testing.assert_array_equal(getattr(ours, name).numpy(), getattr(theirs, name), str(seed))

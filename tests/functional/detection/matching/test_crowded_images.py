@@ -12,9 +12,9 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, match_images
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, OrderedGroundTruths
-from reid_torchmetrics.functional.detection.matching import assignment, find_pairs
+from reid_torchmetrics.functional.detection.matching import find_pairs
 from reid_torchmetrics.functional.detection.matching.duplicates import merge_duplicates
-from tests.detection_strategies import as_many_pairs, problems
+from tests.detection_strategies import as_many_proposals, problems
 from tests.reference.detection import iou
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
@@ -34,7 +34,7 @@ def taken(detections: list[tuple], ground_truths: list[tuple], crowds: list[bool
     is_crowd = None if crowds is None else torch.tensor(crowds)
     boxes = Detections(found, scores, zeros[0], zeros[0]), GroundTruths(true, zeros[1], zeros[1], is_crowd)
     all_taken = _taken(match_images(*boxes, keep_ground_truths=True, **options), len(found))
-    with as_many_pairs():
+    with as_many_proposals():
         assert torch.equal(_taken(match_images(*boxes, keep_ground_truths=True, **options), len(found)), all_taken)
     return all_taken
 
@@ -70,23 +70,6 @@ def test_only_neighbors_of_one_class_and_area_range_are_merged_into_one_with_a_c
     assert rows.tolist() == [1, 0, 3, 3, 1]
 
 
-@pytest.mark.parametrize(("others", "is_in_turn"), [((), False), ((0.0,), True)])
-def test_few_pairs_are_matched_in_turn_only_where_a_detection_has_a_choice(others, is_in_turn, monkeypatch):
-    apart = [(100.0 * place, 0.0, 10.0, 10.0) for place in range(20)]
-    calls, match_in_turn = [], assignment._match_in_turn
-    monkeypatch.setattr(
-        assignment, "_match_in_turn", lambda *args, **options: calls.append(args) or match_in_turn(*args, **options)
-    )
-    found = torch.tensor(apart, dtype=torch.float64)
-    true = torch.cat([found, torch.tensor([(left, 0.0, 10.0, 9.0) for left in others]).double().reshape(-1, 4)])
-    zeros = [torch.zeros(len(each), dtype=torch.int64) for each in (found, true)]
-    matches = match_images(
-        Detections(found, torch.linspace(1, 0, 20), zeros[0], zeros[0]), GroundTruths(true, zeros[1], zeros[1])
-    )
-    assert bool(matches.true_positive[0].all())
-    assert bool(calls) == is_in_turn
-
-
 def test_of_equal_crowds_the_last_takes_all_that_equal_ground_truths_leave():
     found = taken([SQUARE] * 4, [SQUARE] * 4, [False, False, True, True], iou_thresholds=(0.5, 0.9))
     assert found[0].tolist() == [[1, 0, 3, 3]] * 2
@@ -116,7 +99,7 @@ def test_ground_truths_that_come_several_times_are_matched_as_by_the_definition(
     problem = replace(problem, ground_truths=several)
     expected = problem.reference().taken
     assert problem.taken() == expected
-    with as_many_pairs():
+    with as_many_proposals():
         assert problem.taken() == expected
 
 

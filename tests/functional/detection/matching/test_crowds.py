@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, match_images
-from reid_torchmetrics.functional.detection.matching.deferred_acceptance import merge_thresholds
+from reid_torchmetrics.functional.detection.matching.deferred_acceptance import _merge_thresholds
 from tests.detection_strategies import problems
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
@@ -72,9 +72,9 @@ def test_problems_with_many_crowds_are_matched_as_by_the_definition(problem, pat
 
 def test_thresholds_with_no_overlap_between_them_are_one_run():
     # Of ten thresholds the pairs of a first group pass 2, 5 and 5, and that of a second one all.
-    runs = merge_thresholds(torch.tensor([2, 5, 5, 10]), torch.tensor([0, 0, 0, 1]), 10)
-    assert runs.passed.tolist() == [1, 2, 2, 1]
-    assert runs.starts[:, :3].tolist() == [[0, 2, 5], [0, 10, 10]]
+    passed, starts = _merge_thresholds(torch.tensor([2, 5, 5, 10]), torch.tensor([0, 0, 0, 1]), 10)
+    assert passed.tolist() == [1, 2, 2, 1]
+    assert starts[:, :3].tolist() == [[0, 2, 5], [0, 10, 10]]
 
 
 @pytest.mark.parametrize("keep_ground_truths", [False, True])

@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from itertools import product
 from typing import Any
 
 import torch
@@ -29,6 +30,12 @@ LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 """keys of the lists of classes of an image: of absent ones, and of partly annotated ones"""
 _ALMOST = 0.87  # similarity of a misspelt key: `category_ids` is another
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
+_LABELS = (LABEL_DTYPES, "an integer dtype")
+_COLUMNS: dict[str, dict[str, tuple[Sequence[torch.dtype], str]]] = {
+    "preds": {"labels": _LABELS, "scores": (SCORE_DTYPES, "a floating point dtype of 16 to 64 bits")},
+    "target": {"labels": _LABELS, **dict.fromkeys(("iscrowd", "area"), (FLAG_DTYPES, "a real dtype"))},
+}
+"""beside the boxes of each argument, the columns with their dtypes; columns that are not required may be None"""
 _SHAPES = ("masks", "keypoints", "rotated_boxes")
 _FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
 _KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "difficult", "num_keypoints", "image_id")
@@ -58,27 +65,22 @@ def check_lengths(preds: object, target: object) -> None:
 
 
 def check_each_image(
-    preds: Sequence[Mapping[str, object]],
-    target: Sequence[Mapping[str, object]],
-    box_format: str,
-    *,
-    any_detected: bool = False,
+    preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]], box_format: str, *, any_detected: bool
 ) -> None:
     """Raise for the first image with a missing key or tensor, else for the first with another fault.
 
     With `any_detected` boxes of `preds` may hold any values.
     """
     # In TorchMetrics' order: keys of both arguments, then types, then all else.
-    for argument, items in (("preds", preds), ("target", target)):
+    arguments = {"preds": preds, "target": target}
+    for argument, items in arguments.items():
         check_keys(argument, items, _REQUIRED[argument])
-    for argument, items in (("preds", preds), ("target", target)):
+    for argument, items in arguments.items():
         _check_tensors(argument, items)
     device: torch.device | None = None
-    for position, items in enumerate(zip(preds, target, strict=True)):
-        for name, item in zip((f"preds[{position}]", f"target[{position}]"), items, strict=True):
-            is_detected = name.startswith("preds")
-            checked_format = None if any_detected and is_detected else box_format
-            device = _check_image(name, item, checked_format, device, has_scores=is_detected)
+    formats = {"preds": None if any_detected else box_format, "target": box_format}
+    for position, (argument, items) in product(range(len(target)), arguments.items()):
+        device = _check_image(argument, position, items[position], formats[argument], device)
     for position, item in enumerate(target):
         if item.get("image_id") is not None:
             image_id(position, plain_id(item["image_id"]))
@@ -89,24 +91,22 @@ def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Seque
     for position, item in enumerate(items):
         if not isinstance(item, Mapping):
             raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {type(item).__name__}.")
-    for key in keys:
-        for position, item in enumerate(items):
-            if key not in item:
-                raise ValueError(
-                    f"Expected all dicts in `{argument}` to contain the `{key}` key;"
-                    f" got `{argument}[{position}]` with the keys {', '.join(map(str, item)) or 'of an empty dict'}."
-                )
+    for key, (position, item) in product(keys, enumerate(items)):
+        if key not in item:
+            raise ValueError(
+                f"Expected all dicts in `{argument}` to contain the `{key}` key;"
+                f" got `{argument}[{position}]` with the keys {', '.join(map(str, item)) or 'of an empty dict'}."
+            )
 
 
 def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None:
-    for key in _REQUIRED[argument]:
-        for position, item in enumerate(items):
-            if not isinstance(item[key], Tensor):
-                raise ValueError(  # noqa: TRY004 - as in TorchMetrics
-                    f"Expected all {key} in `{argument}` to be of type Tensor;"
-                    f" got {type(item[key]).__name__} in `{argument}[{position}]['{key}']`."
-                )
-            check_dense(f"{argument}[{position}]['{key}']", item[key])
+    for key, (position, item) in product(_REQUIRED[argument], enumerate(items)):
+        name = f"{argument}[{position}]['{key}']"
+        if not isinstance(item[key], Tensor):
+            raise ValueError(  # noqa: TRY004 - as in TorchMetrics
+                f"Expected all {key} in `{argument}` to be of type Tensor; got {type(item[key]).__name__} in `{name}`."
+            )
+        check_dense(name, item[key])
 
 
 def check_dense(name: str, value: Any) -> None:
@@ -116,7 +116,7 @@ def check_dense(name: str, value: Any) -> None:
         raise TypeError(f"`{name}` must be a dense tensor; got a {kind} one.")
 
 
-def check_held(name: str, value: Tensor) -> None:
+def check_has_values(name: str, value: Tensor) -> None:
     """Raise unless a tensor is dense and has values."""
     check_dense(name, value)
     if value.is_meta:
@@ -152,7 +152,7 @@ def image_id(position: int, value: object) -> int | Tensor | str:
         return value
     name = f"target[{position}]['image_id']"
     if isinstance(value, Tensor):
-        check_held(name, value)
+        check_has_values(name, value)
         if value.numel() != 1:
             raise ValueError(f"`{name}` must be one int; got {list(value.shape)}.")
         if value.dtype not in LABEL_DTYPES:
@@ -184,16 +184,17 @@ def checked_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.d
 
 def check_keys_of_lists(preds: Sequence[Any], target: Sequence[Any]) -> None:
     """Raise if `preds` has lists of classes, or `target` a key that is almost the one of a list."""
-    for position, item in enumerate(preds):
-        for key in LISTS:
-            if isinstance(item, Mapping) and key in item:
-                raise ValueError(f"`preds[{position}]` must not have `{key}`, a key of `target`; got {item[key]!r}.")
-    for position, item in enumerate(target):
-        for key in {*item} - {*_KEYS, *LISTS} if isinstance(item, Mapping) else ():
-            if isinstance(key, str) and (likely := get_close_matches(key, LISTS, n=1, cutoff=_ALMOST)):
-                raise ValueError(
-                    f"`target[{position}]` must have keys that are known; got `{key}`, which may be `{likely[0]}`."
-                )
+    for (position, item), key in product(enumerate(preds), LISTS):
+        if isinstance(item, Mapping) and key in item:
+            raise ValueError(f"`preds[{position}]` must not have `{key}`, a key of `target`; got {item[key]!r}.")
+    keys = [(position, key) for position, item in enumerate(target) if isinstance(item, Mapping) for key in item]
+    for position, key in keys:
+        if not isinstance(key, str) or key in (*_KEYS, *LISTS):
+            continue
+        if likely := get_close_matches(key, LISTS, n=1, cutoff=_ALMOST):
+            raise ValueError(
+                f"`target[{position}]` must have keys that are known; got `{key}`, which may be `{likely[0]}`."
+            )
 
 
 def checked_lists(target: Sequence[Mapping[str, Any]]) -> list[list[int]]:
@@ -204,54 +205,50 @@ def checked_lists(target: Sequence[Mapping[str, Any]]) -> list[list[int]]:
         ValueError: a label that does not fit int64.
     """
     lists = []
-    for position, item in enumerate(target):
-        for key in LISTS:
-            value = item.get(key, ())
-            try:
-                values = value.tolist() if isinstance(value, Tensor) else value
-                labels = [operator.index(None if isinstance(each, bool) else each) for each in values]  # type: ignore[arg-type]
-            except TypeError:
-                raise TypeError(f"`target[{position}]['{key}']` must hold ints; got {value!r}.") from None
-            if labels and not -(2**63) <= min(labels) <= max(labels) < 2**63:
-                raise ValueError(f"`target[{position}]['{key}']` must fit int64; got {labels!r}.")
-            lists.append(labels)
+    for (position, item), key in product(enumerate(target), LISTS):
+        name, value = f"target[{position}]['{key}']", item.get(key, ())
+        try:
+            values = value.tolist() if isinstance(value, Tensor) else value
+            labels = [operator.index(None if isinstance(label, bool) else label) for label in values]  # type: ignore[arg-type]
+        except TypeError:
+            raise TypeError(f"`{name}` must hold ints; got {value!r}.") from None
+        if labels and not -(2**63) <= min(labels) <= max(labels) < 2**63:
+            raise ValueError(f"`{name}` must fit int64; got {labels!r}.")
+        lists.append(labels)
     return lists
 
 
 def check_crowds(target: Sequence[Mapping[str, Any]]) -> None:
     """Raise unless the crowds of all images are 0 or 1; all else about them was checked."""
     for position, item in enumerate(target):
-        if item.get("iscrowd") is not None:
-            name, value = f"target[{position}]['iscrowd']", item["iscrowd"]
-            _check_finite(name, value)
-            if (row := _first((value != 0) & (value != 1))) is not None:
-                raise ValueError(f"`{name}` must be 0 or 1; got {value[row].item()} in row {row}.")
+        name, value = f"target[{position}]['iscrowd']", item.get("iscrowd")
+        if value is None:
+            continue
+        _check_finite(name, value)
+        if (row := _first((value != 0) & (value != 1))) is not None:
+            raise ValueError(f"`{name}` must be 0 or 1; got {value[row].item()} in row {row}.")
 
 
 def _check_image(
-    name: str, item: Mapping[str, Any], box_format: str | None, device: torch.device | None, *, has_scores: bool
+    argument: str, position: int, item: Mapping[str, Any], box_format: str | None, device: torch.device | None
 ) -> torch.device | None:
     """Check one dict, and return the device of the first tensor of all dicts that is not empty.
 
     Without a format, the values of boxes are not checked.
     """
-    boxes = _check_boxes(f"{name}['boxes']", item["boxes"])
-    columns: dict[str, tuple[Sequence[torch.dtype], str]] = {"labels": (LABEL_DTYPES, "an integer dtype")}
-    if has_scores:
-        columns["scores"] = (SCORE_DTYPES, "a floating point dtype of 16 to 64 bits")
-    else:
-        columns |= {key: (FLAG_DTYPES, "a real dtype") for key in ("iscrowd", "area") if item.get(key) is not None}
+    columns = {key: rule for key, rule in _COLUMNS[argument].items() if item.get(key) is not None}
+    names = {key: f"{argument}[{position}]['{key}']" for key in ("boxes", *columns)}
+    boxes = _check_boxes(names["boxes"], item["boxes"])
     # Shapes and dtypes of all first, then devices, then values: the first two need no synchronization.
-    for key, (dtypes, wanted) in columns.items():
-        _check_column(f"{name}['{key}']", item[key], boxes, dtypes, wanted)
-    for key in ("boxes", *columns):
-        device = _check_device(f"{name}['{key}']", item[key], device)
+    for key, rule in columns.items():
+        _check_column(names[key], item[key], boxes, *rule)
+    for key, name in names.items():
+        device = _check_device(name, item[key], device)
     if box_format is not None:
-        _check_finite(f"{name}['boxes']", boxes)
-        _check_sizes(f"{name}['boxes']", sides_of(boxes, box_format))
-    for key in ("scores", "area"):
-        if key in columns:
-            _check_finite(f"{name}['{key}']", item[key])
+        _check_finite(names["boxes"], boxes)
+        _check_sizes(names["boxes"], sides_of(boxes, box_format))
+    for key in columns.keys() & {"scores", "area"}:
+        _check_finite(names[key], item[key])
     return device
 
 
@@ -285,7 +282,7 @@ def _check_device(name: str, value: Tensor, device: torch.device | None) -> torc
         return device
     if device not in (None, value.device):
         raise ValueError(f"`{name}` must be on the device of the other tensors, {device}; got {value.device}.")
-    check_held(name, value)
+    check_has_values(name, value)
     return value.device
 
 
@@ -304,8 +301,7 @@ def _check_sizes(name: str, sides: Tensor) -> None:
 
 
 def _first(is_wrong: Tensor) -> int | None:
-    rows = is_wrong.nonzero()[:1, 0].tolist()
-    return rows[0] if rows else None
+    return next(iter(is_wrong.nonzero()[:1, 0].tolist()), None)
 
 
 def sides_of(boxes: Tensor, box_format: str) -> Tensor:
@@ -320,26 +316,18 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     values is both extremes.
     """
     crowds = batch["ground_truth_crowds"]
-    # What must not be above 0: whether a crowd is neither 0 nor 1.
-    ends = [] if crowds.dtype == torch.bool else [_neither_0_nor_1(crowds).any().float()]
-    num_flags = len(ends)
-    # What must not be negative: widths and heights.
-    others = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
-    for boxes in others:
-        if boxes.ndim > 1:
-            ends += sides_of(boxes, box_format).aminmax()
-    num_sides = len(ends)
-    for values in others:
-        ends += values.aminmax()
+    values = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
+    # What must not be above 0, whether a crowd is neither 0 nor 1; what must not be negative, widths and heights.
+    flags = []
+    if crowds.dtype != torch.bool:
+        is_other = crowds != crowds.bool() if crowds.is_floating_point() else crowds >> 1
+        flags.append(is_other.any().float())
+    sides = [end for boxes in values if boxes.ndim > 1 for end in sides_of(boxes, box_format).aminmax()]
+    ends = [*flags, *sides, *(end for column in values for end in column.aminmax())]
     if not ends:
         return True
     if ends[0].dtype not in (torch.float32, torch.float64):
         ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
     extremes = torch.stack(ends).tolist()
-    flags, sides = extremes[:num_flags], extremes[num_flags:num_sides]
-    return all(map(math.isfinite, extremes)) and not any(flags) and min(sides, default=0) >= 0
-
-
-def _neither_0_nor_1(crowds: Tensor) -> Tensor:
-    """Other than 0 where a number is neither 0 nor 1."""
-    return crowds != crowds.bool() if crowds.is_floating_point() else crowds >> 1
+    is_finite, least = all(map(math.isfinite, extremes)), min(extremes[len(flags) :][: len(sides)], default=0)
+    return is_finite and not any(extremes[: len(flags)]) and least >= 0

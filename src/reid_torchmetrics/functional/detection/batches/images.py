@@ -216,8 +216,6 @@ class ImageNumbering:
         Raises:
             ValueError: images with different ground truths have the same id, on any processes.
         """
-        if self.ids is None and len(self.sizes) == 1:
-            return NumberedImages(images, torch.arange(len(images), dtype=torch.int32, device=images.device))
         if self.ids is None:
             sizes = torch.tensor(self.sizes, device=images.device)
             return NumberedImages(images, interleaved_numbers(sizes, process))
@@ -226,7 +224,8 @@ class ImageNumbering:
         is_first = first == torch.arange(len(first), device=first.device)
         if bool(is_first.all()):
             return NumberedImages(images, numbers.split(self.sizes)[process])
-        changed = changed_repetitions(self.ids, self.fingerprints()).tolist()
+        prints = self.fingerprints()
+        changed: list[Any] = self.ids[prints != prints[first.to(prints.device)]].unique().tolist()
         if changed:
             raise _same_id_of_others(changed if self.names is None else [self.names[place] for place in changed])
         if warned is not None:
@@ -255,13 +254,11 @@ class NumberedImages:
         """All boxes or other shapes, packed for the evaluation."""
         images, table = self.images, self.images.tables.get(iou_type)
         counts = images.detection_counts, images.ground_truth_counts
-        found = BoxShapes(images.detection_boxes, box_format=images.detection_format)
-        boxes: tuple[Any, Any] = found, images.ground_truth_boxes
+        detected = BoxShapes(images.detection_boxes, box_format=images.detection_format)
+        boxes: tuple[Any, Any] = (detected, images.ground_truth_boxes) if table is None else table.shapes(*counts)
         labels = images.detection_labels, images.ground_truth_labels
         sides = zip(counts, labels, strict=True)
         numbers = [self.numbers.repeat_interleave(each, output_size=len(label)) for each, label in sides]
-        if table is not None:
-            boxes = table.shapes(*counts)
         detections = Detections.unchecked(
             boxes=boxes[0], scores=images.detection_scores, labels=labels[0], images=numbers[0]
         )
@@ -273,16 +270,26 @@ class NumberedImages:
 
 
 def _warn_of_other_detections(world: World, images: Images, ids: Tensor) -> None:
-    """Warn if images of this process came again with other detections: no sampler does that."""
+    """Warn if images of this process came again with other detections: no sampler does that.
+
+    Detections differ if their scores or boxes have another sum: rounding may lose a single one. If most repetitions
+    have the detections of the first image of their id, none is counted.
+    """
     boxes = to_xywh(images.detection_boxes, images.detection_format)
-    number = num_with_other_detections(ids.to(images.device), images.detection_counts, images.detection_scores, boxes)
+    columns = torch.stack([images.detection_scores.double(), boxes.double().abs().sum(1)], dim=1)
+    sums = segments.reduce(columns, "sum", lengths=images.detection_counts)
+    # Each repetition beside the first image of its id.
+    first = number_ids(ids.to(images.device))[1]
+    again = (first != torch.arange(len(first), device=first.device)).nonzero()[:, 0]
+    sums, of_first = sums[again], sums[first[again]]
+    number = int(((sums - of_first).abs() > _CLOSE * of_first).any(1).sum())
     warn_once(
         world,
         "other detections",
         f"{number} images came again on their process with other detections, and do not count: of images with the"
         " same `image_id` the first counts. Was `reset` forgotten after the last evaluation, or does `image_id`"
         " begin anew in each batch? It must be the image's number or name in its data set.",
-        lambda: bool(number),
+        lambda: 2 * number > len(again),
     )
 
 
@@ -312,27 +319,6 @@ def fingerprints(states: Mapping[str, list[Tensor]], device: torch.device) -> Te
         of_box = mixed(of_box, (column + 0.0).view(torch.int64))  # -0.0 is 0.0
     image = segments.numbers(counts, len(of_box))
     return torch.zeros_like(counts).index_add_(0, image, of_box)  # modulo 2^64, so in any order
-
-
-def changed_repetitions(ids: Tensor, prints: Tensor) -> Tensor:
-    """The ids shared by images with different ground truths, ascending."""
-    changed: Tensor = ids[prints != prints[number_ids(ids)[1]]].unique()
-    return changed
-
-
-def num_with_other_detections(ids: Tensor, counts: Tensor, scores: Tensor, boxes: Tensor) -> int:
-    """Number of repetitions with other detections than the first image of their id; 0 if most have the same.
-
-    Detections differ if their scores or boxes have another sum: rounding may lose a single one.
-    """
-    columns = torch.stack([scores.double(), boxes.double().abs().sum(1)], dim=1)
-    sums = segments.reduce(columns, "sum", lengths=counts)
-    # Each repetition beside the first image of its id.
-    first = number_ids(ids)[1]
-    again = (first != torch.arange(len(ids), device=ids.device)).nonzero()[:, 0]
-    sums, of_first = sums[again], sums[first[again]]
-    num_others = int(((sums - of_first).abs() > _CLOSE * of_first).any(1).sum())
-    return num_others if 2 * num_others > len(again) else 0
 
 
 def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:

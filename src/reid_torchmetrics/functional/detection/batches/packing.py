@@ -33,7 +33,6 @@ _VALUES_OF_ONE_THREAD = 1 << 14  # torch joins up to twice as many with one thre
 _MANY_LABELS = 1 << 17  # of one batch; from here on half of their memory is worth a look at them
 _MANY_IMAGES = 1 << 8  # enough for several threads to join the columns
 
-Note = Callable[[ShapeBatch, Mapping[str, Tensor]], None]
 Share = Callable[..., Iterable[Any]]
 """`map`, or `workers.share` by several threads"""
 
@@ -79,8 +78,6 @@ def pack(
         ValueError: keys, shapes, devices or values that do not fit.
     """
     packed, problem, is_sound = Batch({}, 0), None, False
-    if not len(preds):
-        return packed
 
     # All images at once: whatever fails here, the checks of each image say it better.
     def work(share: Share) -> tuple[Batch, bool]:
@@ -96,17 +93,18 @@ def pack(
             packed, is_sound = work(map)
     except Exception as error:  # noqa: BLE001 - see above
         problem = error
-    # Arrays and lists fail there: they are looked for in no batch of tensors.
-    preds, target, is_new = (preds, target, False) if problem is None else batch_checks.with_tensors(preds, target)
-    if is_new:
-        del problem
-        return pack(preds, target, box_format, device, invalid=invalid, extras=extras)
     if problem is None:
         joined = packed.states["ground_truth_labels"].device
-        packed.states.update(_extra_states(extras, target, joined))
+        for extra in extras:
+            packed.states.update(_PACKED[extra](target, joined))
         if not is_sound:
             batch_checks.check_crowds(target)  # an invalid crowd is an error always
             packed, is_sound = _with_invalid(packed, box_format, invalid)
+    else:  # arrays and lists fail there: they are looked for in no batch of tensors
+        preds, target, is_new = batch_checks.with_tensors(preds, target)
+        if is_new:
+            del problem
+            return pack(preds, target, box_format, device, invalid=invalid, extras=extras)
     # Image by image, or the error itself if these checks pass.
     try:
         if not is_sound:
@@ -153,10 +151,6 @@ def _pack_lists(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     return {"listed_labels": labels.to(device), "listed_counts": counts.to(device)}
 
 
-def _extra_states(extras: Sequence[str], target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    return {name: values for key in extras for name, values in _PACKED[key](target, device).items()}
-
-
 _PACKED: dict[str, Callable[[Dicts, torch.device], dict[str, Tensor]]] = {
     "difficult": _pack_difficult,
     "lists": _pack_lists,
@@ -165,22 +159,14 @@ _PACKED: dict[str, Callable[[Dicts, torch.device], dict[str, Tensor]]] = {
 
 
 def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:
-    labels = {"detection": [item["labels"] for item in preds], "ground_truth": [item["labels"] for item in target]}
-    counts = {side: [each.numel() for each in of_side] for side, of_side in labels.items()}
-    num_detections, num_ground_truths = counts.values()
-    # One tensor for each column, [objects, ...]; None without objects or values.
-    joins: dict[str, Callable[[], Tensor | None]] = {
-        "detection_boxes": lambda: _boxes([item["boxes"] for item in preds], num_detections),
-        "detection_labels": lambda: _narrow(_join(labels["detection"], num_detections, batch_checks.LABEL_DTYPES)),
-        "detection_scores": lambda: _join(
-            [item["scores"] for item in preds], num_detections, batch_checks.SCORE_DTYPES
-        ),
-        "ground_truth_boxes": lambda: _boxes([item["boxes"] for item in target], num_ground_truths),
-        "ground_truth_labels": lambda: _join(labels["ground_truth"], num_ground_truths, batch_checks.LABEL_DTYPES),
-        "ground_truth_crowds": lambda: _optional([item.get("iscrowd") for item in target], num_ground_truths),
-        "ground_truth_areas": lambda: _optional([item.get("area") for item in target], num_ground_truths),
-    }
-    columns = dict(zip(joins, share(lambda join: join(), [*joins.values()]), strict=True))
+    sides = {"detection": preds, "ground_truth": target}
+    counts = {side: [item["labels"].numel() for item in items] for side, items in sides.items()}
+
+    def join(name: str) -> Tensor | None:
+        side, (key, join) = name.rpartition("_")[0], _COLUMNS[name]
+        return join([item.get(key) for item in sides[side]], counts[side])
+
+    columns = dict(zip(_COLUMNS, share(join, [*_COLUMNS]), strict=True))
     (device,) = {column.device for column in columns.values() if column is not None} or {device}
     check_same_ids(preds, target)
     batch = _image_ids(target, device)
@@ -192,20 +178,6 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     for side, of_side in counts.items():
         batch[f"{side}_counts"] = torch.tensor(of_side, device="cpu").to(device, non_blocking=True)
     return Batch(batch, max(counts["detection"]))
-
-
-def _narrow(labels: Tensor | None) -> Tensor | None:
-    """Many labels in half the memory if they fit; few are not worth a look at their ends."""
-    if labels is None or labels.dtype != torch.int64 or len(labels) < _MANY_LABELS or labels.device.type != "cpu":
-        return labels
-    least, most = (int(end) for end in labels.aminmax())
-    ends = torch.iinfo(torch.int32)
-    return labels.int() if ends.min <= least and most <= ends.max else labels
-
-
-def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
-    boxes = _join(parts, counts, batch_checks.BOX_DTYPES, 4)
-    return boxes if boxes is None or boxes.is_floating_point() else boxes.double()
 
 
 def _optional(parts: Sequence[Tensor | None], counts: list[int]) -> Tensor | None:
@@ -254,6 +226,34 @@ def _cat(parts: list[Tensor], num_values: int) -> Tensor:
     return torch.cat([torch.cat(parts[first : first + size]) for first in range(0, len(parts), size)])
 
 
+def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
+    boxes = _join(parts, counts, batch_checks.BOX_DTYPES, 4)
+    return boxes if boxes is None or boxes.is_floating_point() else boxes.double()
+
+
+def _narrow_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None:
+    """Many labels in half the memory if they fit; few are not worth a look at their ends."""
+    labels = _join(parts, counts, batch_checks.LABEL_DTYPES)
+    if labels is None or labels.dtype != torch.int64 or len(labels) < _MANY_LABELS or labels.device.type != "cpu":
+        return labels
+    least, most = (int(end) for end in labels.aminmax())
+    ends = torch.iinfo(torch.int32)
+    return labels.int() if ends.min <= least and most <= ends.max else labels
+
+
+_COLUMNS: dict[str, tuple[str, Callable[[list[Any], list[int]], Tensor | None]]] = {
+    "detection_boxes": ("boxes", _boxes),
+    "detection_labels": ("labels", _narrow_labels),
+    "detection_scores": ("scores", partial(_join, dtypes=batch_checks.SCORE_DTYPES)),
+    "ground_truth_boxes": ("boxes", _boxes),
+    "ground_truth_labels": ("labels", partial(_join, dtypes=batch_checks.LABEL_DTYPES)),
+    "ground_truth_crowds": ("iscrowd", _optional),
+    "ground_truth_areas": ("area", _optional),
+}
+"""states with a value for each object: the key, and what joins its values in all images, by the numbers of objects, to
+one tensor [objects, ...]; None without objects or values"""
+
+
 def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     given = [item.get("image_id") is not None for item in target]
     if not any(given):
@@ -287,7 +287,7 @@ def pack_images(
     has_boxes: bool,
     invalid: str,
     extras: Sequence[str] = (),
-    note: Note | None = None,
+    note: Callable[[ShapeBatch, Mapping[str, Tensor]], None],
     keeps: bool = False,
 ) -> Batch:
     """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
@@ -307,25 +307,25 @@ def pack_images(
     batch_checks.check_lengths(preds, target)
     if "lists" in extras:
         batch_checks.check_keys_of_lists(preds, target)
+    if not len(preds):
+        return Batch({}, 0)
     if not types:
         return pack(preds, target, box_format, device, invalid=invalid, extras=extras)
     preds, target, _ = batch_checks.with_tensors(preds, target)
-    num_dropped, left = 0, "raise" if invalid == "drop" else invalid
+    num_dropped = 0
     if invalid == "drop":
-        preds, target, num_dropped = without_unsound_objects(
-            preds, target, types, box_format=box_format, has_boxes=has_boxes
-        )
+        preds, target, num_dropped = without_unsound_objects(preds, target, types, box_format, has_boxes=has_boxes)
     # The shapes, with boxes around them if the input has no boxes to evaluate.
     shapes = ShapeBatch.read(preds, target, types, box_format, any_detected=invalid == "count")
     if not has_boxes:
         shapes = shapes.with_boxes()
+    left = "raise" if invalid == "drop" else invalid
     batch = pack(shapes.preds, shapes.target, box_format, device, invalid=left, extras=extras)
-    if note is not None:
-        note(shapes, batch.states)
+    note(shapes, batch.states)
     # Boxes around invalid shapes are invalid, too: they count once.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
-    given = batch.states
-    if "lists" in extras and given:  # crowds are plain objects that are ignored
-        given = given | {"ground_truth_crowds": torch.zeros_like(given["ground_truth_crowds"])}
+    given = dict(batch.states)
+    if "lists" in extras:  # crowds are plain objects that are ignored
+        given["ground_truth_crowds"] = torch.zeros_like(given["ground_truth_crowds"])
     states = batch.states | shapes.states(given, keeps=keeps)
     return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)

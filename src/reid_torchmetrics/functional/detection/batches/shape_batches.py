@@ -88,41 +88,33 @@ class ShapeBatch:
             TypeError: shapes of the wrong type or dtype.
             ValueError: dicts without shapes, or shapes that do not fit.
         """
-        shapes, num_invalid = {}, 0
-        for name, kind in types.items():
-            for argument, items in (("preds", preds), ("target", target)):
-                batch_checks.check_keys(argument, items, (kind.key, "labels"))
-            detections = _read("preds", preds, kind, any_values=any_detected)
-            ground_truths = _read("target", target, kind)
-            num_invalid += _num_invalid(preds, kind) if any_detected else 0
-            for position, pair in enumerate(zip(detections, ground_truths, strict=True)):
-                if all(map(len, pair)):
-                    kind.check_pair(f"target[{position}]['{kind.key}']", *pair)
-            shapes[name] = detections, ground_truths
+        shapes = {name: _read_pairs(kind, preds, target, any_detected=any_detected) for name, kind in types.items()}
+        num_invalid = 0
+        if any_detected:
+            values = [(kind, item[kind.key]) for kind in types.values() for item in preds]
+            sound = [kind.are_sound(value) for kind, value in values if isinstance(value, Tensor) and value.numel()]
+            num_invalid = sum(int((~each).sum()) for each in sound)
         return cls(preds, target, shapes, types, box_format, num_invalid)
 
     def with_boxes(self) -> ShapeBatch:
         """The same with boxes around the shapes of the first type."""
         (detections, ground_truths), *_ = self.shapes.values()
         kind, *_ = self.types.values()
-        return replace(
-            self,
-            preds=[self._boxed(item, kind.boxes(each)) for item, each in zip(self.preds, detections, strict=True)],
-            target=[
-                item if kind.keeps_boxes and "boxes" in item else self._boxed(item, kind.boxes(each))
-                for item, each in zip(self.target, ground_truths, strict=True)
-            ],
-        )
+        boxed = [self._boxed(item, kind.boxes(each)) for item, each in zip(self.preds, detections, strict=True)]
+        target = [
+            item if kind.keeps_boxes and "boxes" in item else self._boxed(item, kind.boxes(each))
+            for item, each in zip(self.target, ground_truths, strict=True)
+        ]
+        return replace(self, preds=boxed, target=target)
 
     def _texts(self) -> list[str]:
         """The rows of each image for COCO's files, of detections and of ground truths, as JSON."""
         (name, kind), *_ = self.types.items()
         listed = [[*map(kind.rows, pair)] for pair in zip(*self.shapes[name], strict=True)]
-        key = kind.count_key
         for item, (_, rows) in zip(self.target, listed, strict=True):
-            if key is not None and key in item:
-                for row, count in zip(rows, item[key].view(-1).tolist(), strict=True):
-                    row[key] = int(count)
+            counts = item.get(kind.count_key)
+            for row, count in zip(rows, [] if counts is None else counts.view(-1).tolist(), strict=False):
+                row[kind.count_key] = int(count)
         return [*map(json.dumps, listed)]
 
     def _boxed(self, item: Mapping[str, Any], boxes: Tensor) -> dict[str, Any]:
@@ -136,8 +128,6 @@ class ShapeBatch:
 
         If it `keeps` the shapes, also rows for `KEPT_STATES`.
         """
-        if not len(self.preds):
-            return {}
         added: dict[str, Tensor] = {}
         given = states["ground_truth_areas"].double()
         device = given.device
@@ -146,25 +136,20 @@ class ShapeBatch:
             kind, sizes = self.types[name], [len(each) for each in ground_truths]
             # Areas of ground truths: as given, else of the shapes.
             pairs = zip(ground_truths, boxes.split(sizes), strict=True)
-            defaults = torch.cat([kind.default_areas(*each).to(device) for each in pairs])
-            areas = torch.where(given > 0, given, defaults)
+            areas = torch.where(given > 0, given, torch.cat([kind.default_areas(*each).to(device) for each in pairs]))
             # Overlaps, image by image.
-            columns = (boxes, areas, states["ground_truth_crowds"])
-            objects = [ObjectColumns(*each) for each in zip(*(column.split(sizes) for column in columns), strict=True)]
-            parts = _each_image(
-                partial(_overlaps, kind), [*zip(detections, ground_truths, objects, strict=True)], device
-            )
+            columns = [column.split(sizes) for column in (boxes, areas, states["ground_truth_crowds"])]
+            images = [*zip(detections, ground_truths, map(ObjectColumns, *columns), strict=True)]
+            parts = _each_image(partial(_overlaps, kind), images, device)
             overlaps = torch.cat([part.to(device).flatten() for part in parts])
             # Areas for the area ranges, -1 for an object that counts in none.
             counts: Sequence[Tensor | None] = [None] * len(self.target)
-            if kind.count_key is not None:
+            if kind.count_key:
                 counts = batch_checks.checked_flags(kind.count_key, self.target, device)
-            ranged = [
-                kind.areas_in_ranges(*each) for each in zip(ground_truths, areas.split(sizes), counts, strict=True)
-            ]
+            ranged = map(kind.areas_in_ranges, ground_truths, areas.split(sizes), counts)
             added[f"{name}_overlaps"] = overlaps.nan_to_num_(0.0) if self.num_invalid else overlaps
             added[f"{name}_detection_areas"] = torch.cat([kind.areas(each).to(device) for each in detections])
-            added[f"{name}_ground_truth_areas"] = torch.cat(ranged)
+            added[f"{name}_ground_truth_areas"] = torch.cat([*ranged])
             added["ground_truth_areas"] = areas
         return added | dict(zip(KEPT_STATES, pack_names(self._texts()), strict=True)) if keeps else added
 
@@ -176,10 +161,15 @@ def _overlaps(kind: ShapeType, image: tuple[Any, Any, ObjectColumns]) -> Tensor:
     return columns.areas.new_zeros((len(detections), len(ground_truths)))
 
 
-def _num_invalid(items: Dicts, kind: ShapeType) -> int:
-    values = [item[kind.key] for item in items]
-    sound = [kind.are_sound(value) for value in values if isinstance(value, Tensor) and value.numel()]
-    return int((~torch.cat(sound)).sum()) if sound else 0
+def _read_pairs(kind: ShapeType, preds: Dicts, target: Dicts, *, any_detected: bool) -> tuple[list[Any], list[Any]]:
+    """Check and read the shapes of one type: detections and ground truths, image by image."""
+    for argument, items in (("preds", preds), ("target", target)):
+        batch_checks.check_keys(argument, items, (kind.key, "labels"))
+    detections, ground_truths = _read("preds", preds, kind, any_values=any_detected), _read("target", target, kind)
+    for position, pair in enumerate(zip(detections, ground_truths, strict=True)):
+        if all(map(len, pair)):
+            kind.check_pair(f"target[{position}]['{kind.key}']", *pair)
+    return detections, ground_truths
 
 
 def _read(argument: str, items: Dicts, kind: ShapeType, *, any_values: bool = False) -> list[Any]:
@@ -188,7 +178,7 @@ def _read(argument: str, items: Dicts, kind: ShapeType, *, any_values: bool = Fa
         for key in (kind.key, "labels"):
             # Before anything computes with them.
             if isinstance(item[key], Tensor):
-                batch_checks.check_held(f"{argument}[{position}]['{key}']", item[key])
+                batch_checks.check_has_values(f"{argument}[{position}]['{key}']", item[key])
         name = f"{argument}[{position}]['{kind.key}']"
         shapes = kind.read(name, item[kind.key], is_true=argument == "target", any_values=any_values)
         labels = item["labels"]

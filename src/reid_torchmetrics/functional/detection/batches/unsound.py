@@ -71,7 +71,7 @@ def text_of_warning(num_dropped: int, num_invalid: int, what: str) -> str:
 
 
 def without_unsound_objects(
-    preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], *, box_format: str, has_boxes: bool
+    preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], box_format: str, *, has_boxes: bool
 ) -> tuple[Dicts, Dicts, int]:
     """A batch without objects of an invalid score, area, box or shape, and the number of objects dropped.
 
@@ -94,18 +94,18 @@ def without_unsound_objects(
 
 
 def _without_unsound(items: Dicts, rules: Mapping[str, IsSound]) -> tuple[Dicts, int]:
-    kept, num_dropped = [], 0
-    for item in items:
-        is_sound = _are_sound(item, rules)
-        num_dropped += 0 if is_sound is None else int((~is_sound).sum())
-        kept.append(item if is_sound is None else _rows(item, {*_OF_EACH, *rules}, is_sound))
-    return kept, num_dropped
+    masks = [_are_sound(item, rules) for item in items]
+    kept = [
+        item if is_sound is None else _rows(item, {*_OF_EACH, *rules}, is_sound)
+        for item, is_sound in zip(items, masks, strict=True)
+    ]
+    return kept, sum(int((~is_sound).sum()) for is_sound in masks if is_sound is not None)
 
 
 def _are_sound(item: Mapping[str, Any], rules: Mapping[str, IsSound]) -> Tensor | None:
     """Whether each object of an image can be evaluated, on the CPU; None if all can, or if labels are malformed."""
     labels = item.get("labels") if isinstance(item, Mapping) else None
-    if not isinstance(labels, Tensor) or not _is_held(labels):
+    if not isinstance(labels, Tensor) or not _has_values(labels):
         return None
     is_sound = torch.ones(labels.numel(), dtype=torch.bool, device="cpu")
     for key, rule in rules.items():
@@ -117,10 +117,10 @@ def _are_sound(item: Mapping[str, Any], rules: Mapping[str, IsSound]) -> Tensor 
 
 # One value for each object, in a form that rows can be taken of.
 def _is_of_each(value: Tensor, num_objects: int) -> bool:
-    return _is_held(value) and value.ndim > 0 and len(value) == num_objects
+    return _has_values(value) and value.ndim > 0 and len(value) == num_objects
 
 
-def _is_held(value: Tensor) -> bool:
+def _has_values(value: Tensor) -> bool:
     return not value.is_nested and value.layout == torch.strided and not value.is_meta
 
 

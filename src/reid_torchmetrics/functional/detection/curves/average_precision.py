@@ -40,7 +40,7 @@ class Rule:
 
     def recalls(self, device: torch.device) -> Float[Tensor, " recalls"]:
         """The recalls to read an envelope at."""
-        return recalls_on(device, tuple(np.linspace(0, 1, self.num_recalls or 0).tolist()))
+        return evenly_spaced(self.num_recalls or 0, device)
 
 
 def average_precision(
@@ -87,7 +87,9 @@ def mean_at_recalls(
     num_true_positives = curves.num_true_positives.flatten()
     rows = num_true_positives.nonzero()[:, 0]  # of many classes most have no true positive in a small area range
     needed, slot = _needed(curves.num_positives.reshape(-1).index_select(0, rows), recalls)
-    padded = _with_zeros(curves, envelope)
+    # The envelopes with a 0 behind each, for recalls that are not reached.
+    padded = envelope.new_zeros(len(envelope) + len(num_true_positives))
+    padded.index_copy_(0, torch.arange(len(envelope), device=envelope.device).add_(curves.curve), envelope)
     # Points are counted from 1 in each curve: offsets to their places, and the number of the 0 behind the last.
     before = curves.starts.flatten().index_select(0, rows) + rows - 1
     behind = num_true_positives.index_select(0, rows) + 1
@@ -103,15 +105,7 @@ def mean_at_recalls(
     return envelope.new_zeros(len(num_true_positives)).index_copy_(0, rows, means)
 
 
-def _with_zeros(curves: Curves, envelope: Float[Tensor, " points"]) -> Float[Tensor, " points_and_curves"]:
-    """The envelopes with a 0 behind each, for recalls that are not reached."""
-    padded = envelope.new_zeros(len(envelope) + curves.num_true_positives.numel())
-    return padded.index_copy_(0, torch.arange(len(envelope), device=envelope.device).add_(curves.curve), envelope)
-
-
-def _needed(
-    num_positives: Int[Tensor, " curves"], recalls: Tensor
-) -> tuple[Int[Tensor, "numbers recalls"], Int[Tensor, " curves"]]:
+def _needed(num_positives: Int[Tensor, " curves"], recalls: Tensor) -> tuple[Tensor, Int[Tensor, " curves"]]:
     """A table of `first_reaching` by distinct numbers of ground truths, and the row of each curve."""
     most = int(num_positives.max()) if len(num_positives) else 0
     if most < _FEW_POSITIVES:
@@ -133,6 +127,11 @@ def _needed_of_few(recalls: Tensor) -> Tensor:
 def recalls_on(device: torch.device, recalls: tuple[float, ...]) -> Float[Tensor, " recalls"]:
     """Recalls as a tensor, the same one for the same recalls: read only."""
     return torch.tensor(recalls, dtype=torch.float64, device=device)
+
+
+def evenly_spaced(num_recalls: int, device: torch.device) -> Float[Tensor, " recalls"]:
+    """The recalls i / (number - 1): read only."""
+    return recalls_on(device, tuple(np.linspace(0, 1, num_recalls).tolist()))
 
 
 def mean_over_positives(

@@ -21,8 +21,8 @@ from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional.detection.inputs import ImageRows, nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .average_precision import AP_RULES
-from .precision_recall import Curves
+from .average_precision import AP_RULES, evenly_spaced
+from .precision_recall import Curves, number_of_class
 
 Values = Float[Tensor, " points"]
 _IMAGE_WIDTH = 6  # letters, at least
@@ -74,13 +74,8 @@ def envelope_of(precision: Values) -> Values:
     return precision.flip(0).cummax(0).values.flip(0)
 
 
-def evenly_spaced(num_recalls: int) -> Float[Tensor, " recalls"]:
-    """The recalls i / (number - 1)."""
-    return torch.from_numpy(np.linspace(0, 1, num_recalls))
-
-
 def _mean_at_recalls(recall: Values, precision: Values, *, num_recalls: int) -> Float[Tensor, ""]:
-    return envelope_at(recall, precision, evenly_spaced(num_recalls).to(recall.device)).mean()
+    return envelope_at(recall, precision, evenly_spaced(num_recalls, recall.device)).mean()
 
 
 def _steps(recall: Values, precision: Values) -> Float[Tensor, ""]:
@@ -96,7 +91,7 @@ def _trapezoids(recall: Values, precision: Values, *, first: float, tail: float)
     # As in `numpy.interp`: among points with the same recall the last one counts.
     points = torch.cat([recall.new_zeros(1), recall, end, recall.new_ones(1)])
     heights = envelope_of(torch.cat([precision.new_full((1,), first), precision, precision.new_zeros(2)]))
-    recalls = evenly_spaced(101).to(recall.device)
+    recalls = evenly_spaced(101, recall.device)
     left = (torch.searchsorted(points, recalls, right=True) - 1).clamp(max=len(points) - 2)
     run, rise = points[left + 1] - points[left], heights[left + 1] - heights[left]
     share = torch.where(run > 0, (recalls - points[left]) / run, 1.0)
@@ -174,7 +169,7 @@ class DetectionCurve(ImageRows):
         """
         _checks.positive_int("num_recalls", num_recalls, 2)
         counts = ~self.is_ignored
-        recalls = evenly_spaced(num_recalls).to(self.score.device)
+        recalls = evenly_spaced(num_recalls, self.score.device).clone()
         return recalls, envelope_at(self.recall[counts], self.precision[counts], recalls)
 
     def __str__(self) -> str:
@@ -227,13 +222,10 @@ class RankedDetections(ImageRows):
             ValueError: a `label` of no class, or an `iou_threshold` that is not one of the evaluation's.
         """
         threshold = 0 if iou_threshold is None else nearest_threshold(self.iou_thresholds, iou_threshold)
-        _checks.integer("label", label)
-        number = (self.classes == label).nonzero()[:, 0].tolist()
-        if not number:
-            raise ValueError(f"`label` must be the label of a class that occurs; got {label}.")
-        places = (self.class_index == number[0]).nonzero()[:, 0]
+        number = number_of_class(self.classes, label)
+        places = (self.class_index == number).nonzero()[:, 0]
         return DetectionCurve(
-            num_positives=int(self.num_positives[number[0]]),
+            num_positives=int(self.num_positives[number]),
             row=self.row[places],
             image=self.image[places],
             score=self.score[places],

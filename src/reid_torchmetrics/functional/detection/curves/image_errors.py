@@ -48,13 +48,9 @@ class ImageErrors(ImageRows):
         order = self.num_misses.argsort(descending=True, stable=True)
         order = order[self.num_errors[order].argsort(descending=True, stable=True)]
         worst = order[self.num_errors[order] > 0][:n]
-        return ImageErrors(
-            self.image[worst],
-            self.num_true_positives[worst],
-            self.num_false_positives[worst],
-            self.num_misses[worst],
-            self.image_names,
-        )
+        columns = (self.image, self.num_true_positives, self.num_false_positives, self.num_misses)
+        image, right, wrong, missed = (column[worst] for column in columns)
+        return ImageErrors(image, right, wrong, missed, self.image_names)
 
 
 def image_errors(

@@ -7,7 +7,7 @@ score is matched first, and never loses its ground truth to a lower one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -17,6 +17,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
+
+from .precision_recall import number_of_class, running_counts
 
 _ROUNDING = 1e-12  # of a running sum of F1: closer values are equal
 
@@ -36,11 +38,6 @@ class Tally:
     """sum of corrections before each of the columns, and before the end"""
     true_positives: Int[Tensor, "thresholds columns"]
     """number before each of the columns, and before the end"""
-
-    def under(self, threshold: int) -> Tally:
-        """The counts of one IoU threshold."""
-        rows = slice(threshold, threshold + 1)
-        return replace(self, corrections=self.corrections[rows], true_positives=self.true_positives[rows])
 
     def starts_of(self, classes: Int[Tensor, " _"]) -> Int[Tensor, " _"]:
         """The place of each class's first detection."""
@@ -64,25 +61,12 @@ class Tally:
         return num_true_positives, self.inside[ends] - self.inside[starts] + corrections
 
 
-def tally_matches(matches: Matches) -> Tally:
-    """Count the matches in the first area range."""
-    inside = (matches.area_bits & 1).to(torch.int8)
-    matched, true_positive = matches.matched[0].to(torch.int8), matches.true_positive[0].to(torch.int8)
-    corrections = true_positive - matched * inside[matches.columns]
-    return Tally(matches, _before(inside[None])[0], _before(corrections), _before(true_positive))
-
-
-def check_occurs(matches: Matches, label: int) -> None:
-    """Raise unless `label` is that of a class of the matches."""
-    _checks.integer("label", label)
-    if not bool((matches.classes == label).any()):
-        raise ValueError(f"`label` must be the label of a class that occurs; got {label}.")
-
-
-def _before(values: Int[Tensor, "rows places"]) -> Int[Tensor, "rows places+1"]:
-    """Running sums of each row, exclusive, with the total behind them."""
-    zero = torch.zeros((len(values), 1), dtype=torch.int64, device=values.device)
-    return torch.cat([zero, values.cumsum(1)], 1)
+def tally_matches(matches: Matches, thresholds: slice = slice(None)) -> Tally:
+    """Count the matches in the first area range, under some thresholds."""
+    inside = matches.area_bits & 1
+    matched, true_positive = (each[0, thresholds].to(torch.int8) for each in (matches.matched, matches.true_positive))
+    corrections = true_positive - matched * inside[matches.columns].to(torch.int8)
+    return Tally(matches, *(running_counts(values).long() for values in (inside, corrections, true_positive)))
 
 
 @dataclass(frozen=True)
@@ -191,9 +175,8 @@ def precision_recall_curve(matches: Matches, label: int, *, threshold: int = 0) 
         ValueError: a `label` that is not among the classes, or a `threshold` that does not exist.
     """
     _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
-    check_occurs(matches, label)
-    tally = tally_matches(matches).under(threshold)
-    number = torch.searchsorted(matches.classes, label)
+    number = torch.tensor(number_of_class(matches.classes, label), device=matches.classes.device)
+    tally = tally_matches(matches, slice(threshold, threshold + 1))
     first, last = tally.starts_of(torch.stack([number, number + 1])).tolist()
     places = torch.arange(first, last, device=matches.classes.device)
     # One point for each distinct score, unless all detections with it are ignored.
@@ -243,11 +226,12 @@ def confidence_curve(matches: Matches, label: int | None = None, *, threshold: i
         ValueError: a `label` that is not among the classes, or a `threshold` that does not exist.
     """
     _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
-    tally = tally_matches(matches).under(threshold)
+    tally = tally_matches(matches, slice(threshold, threshold + 1))
     num_positives = matches.num_positives[0]
+    is_included = num_positives > 0
     if label is not None:
-        check_occurs(matches, label)
-    is_included = num_positives > 0 if label is None else matches.classes == label
+        is_included = torch.zeros_like(is_included)
+        is_included[number_of_class(matches.classes, label)] = True
     places = is_included[tally.matches.class_index].nonzero()[:, 0]
     counts, changes = _changes(tally, places, num_positives)
     by_score, order = tally.matches.scores[places][counts].sort(descending=True, stable=True)

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -86,10 +87,10 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
     # columns + 1]: 1 for a true positive outside, -1 for a match inside with an ignored ground truth.
     numbers = torch.arange(len(matches.matched), dtype=matches.area_bits.dtype, device=matches.columns.device)[areas]
     bits = (matches.area_bits >> numbers[:, None]).bitwise_and_(1)
-    in_range = _before_or_at(bits)
+    in_range = running_counts(bits)
     inside = bits.index_select(1, matches.columns).bool()
     changes = true_positive.view(torch.int8) - (matched & inside[:, None]).view(torch.int8)
-    corrections = _before_or_at(changes)
+    corrections = running_counts(changes)
 
     # Both together, at the start of each class and up to each column.
     at_start = corrections.index_select(2, column_starts).add_(in_range.index_select(1, class_starts)[:, None])
@@ -112,11 +113,25 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
     return curves
 
 
-def _before_or_at(values: Integer[Tensor, "*rows columns"]) -> Int[Tensor, "*rows columns+1"]:
+def running_counts(values: Integer[Tensor, "*rows columns"]) -> Int[Tensor, "*rows columns+1"]:
     """Running sums of each row, int32, with a 0 in front."""
     sums = values.new_zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=torch.int32)
     torch.cumsum(values, -1, dtype=torch.int32, out=sums[..., 1:])
     return sums
+
+
+def number_of_class(classes: Int[Tensor, " classes"], label: int) -> int:
+    """The place of a label among the classes.
+
+    Raises:
+        TypeError: it is not an int.
+        ValueError: it is not among them.
+    """
+    _checks.integer("label", label)
+    number = (classes == label).nonzero()[:, 0].tolist()
+    if not number:
+        raise ValueError(f"`label` must be the label of a class that occurs; got {label}.")
+    return int(number[0])
 
 
 def precision_at_points(curves: Curves, *, epsilon: float = 0.0) -> Float[Tensor, " points"]:

@@ -71,10 +71,9 @@ class ConfusionMatrix:
         """The same for the most confused classes, see `confusion_matrix`; shares of rows stay as they are."""
         if num_classes >= len(self.classes):
             return self
-        row, column = self.counts.nonzero(as_tuple=True)
-        kept, counts, totals = _most_confused_part(
-            row * len(self.counts) + column, self.counts[row, column], len(self.counts), num_classes
-        )
+        cells, size = self.counts.flatten(), len(self.counts)
+        places = cells.nonzero()[:, 0]
+        kept, counts, totals = _most_confused_part(places, cells[places], size, num_classes)
         left_out = self.num_left_out + len(self.classes) - len(kept)
         return replace(self, classes=self.classes[kept], counts=counts, num_left_out=left_out, totals=totals)
 
@@ -137,7 +136,11 @@ def confusion_matrix(
     options, classes = CONFUSION_RULES[rule], objects.classes
     is_used = _is_used(objects, classes, confidence, options)
     is_left_out = objects.is_ignored if options.has_ignored else objects.is_crowd
-    match = _match(objects, is_used, iou_threshold, options)
+    least = min(iou_threshold, LARGEST_THRESHOLD) if options.has_ignored else iou_threshold
+    is_candidate = is_used[objects.detection] & (objects.iou > least if options.is_strict else objects.iou >= least)
+    if not options.has_ignored:
+        is_candidate &= ~objects.is_crowd[objects.ground_truth]
+    match = match_candidates(objects, is_candidate, options)
 
     # Detections: row of the matched class or, behind the last class, of background.
     column, true_row = (place_of_labels(labels, classes).long() for labels in (objects.labels, objects.true_labels))
@@ -204,24 +207,12 @@ def _is_used(
     return objects.scores > least if rule.is_strict_confidence else objects.scores >= least
 
 
-def _match(objects: ObjectPairs, is_used: Tensor, threshold: float, rule: ConfusionRule) -> Int[Tensor, " detections"]:
-    """The ground truth that each detection is matched to, -1 for none."""
-    least = min(threshold, LARGEST_THRESHOLD) if rule.has_ignored else threshold
-    is_candidate = objects.iou > least if rule.is_strict else objects.iou >= least
-    is_candidate &= is_used[objects.detection]
-    if not rule.has_ignored:
-        is_candidate &= ~objects.is_crowd[objects.ground_truth]
-    return match_candidates(objects, is_candidate, rule)
-
-
 def match_candidates(
     objects: ObjectPairs, is_candidate: Bool[Tensor, " pairs"], rule: ConfusionRule
 ) -> Int[Tensor, " detections"]:
     """The ground truth that each detection takes among some pairs, -1 for none."""
     places = is_candidate.nonzero()[:, 0]
-    order = places[_order(objects, places, rule)]
-    detection, ground_truth = objects.detection[order], objects.ground_truth[order]
-    return match_in_order(detection, ground_truth, num_detections=len(objects.labels), is_shared=objects.is_crowd)
+    return match_in_order(objects, places[_order(objects, places, rule)])
 
 
 def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Tensor, " pairs"]:
@@ -236,7 +227,11 @@ def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Ten
         keys.append(objects.is_ignored[ground_truth].to(torch.int8))
     # First of all the detection with the highest score, or pairs of one class.
     if rule.by_score:
-        keys.append(_rank_by_score(objects, by_class=rule.by_class)[detection])
+        # The rank of each detection, equal scores as they come or by class.
+        rows = torch.arange(len(objects.labels), device=places.device)
+        ranked = objects.labels.argsort(stable=True) if rule.by_class else rows
+        ranked = ranked[objects.scores[ranked].argsort(descending=True, stable=True)]
+        keys.append(torch.empty_like(rows).scatter_(0, ranked, rows)[detection])
     else:
         keys.append((objects.labels[detection] != objects.true_labels[ground_truth]).to(torch.int8))
     order = torch.arange(len(places), device=places.device)
@@ -245,33 +240,15 @@ def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Ten
     return order
 
 
-def _rank_by_score(objects: ObjectPairs, *, by_class: bool) -> Int[Tensor, " detections"]:
-    """The rank of each detection by descending score, equal scores as they come or by class."""
-    labels = objects.labels
-    order = labels.argsort(stable=True) if by_class else torch.arange(len(labels), device=labels.device)
-    order = order[objects.scores[order].argsort(descending=True, stable=True)]
-    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-
-
-def match_in_order(
-    detection: Int[Tensor, " pairs"],
-    ground_truth: Int[Tensor, " pairs"],
-    *,
-    num_detections: int,
-    is_shared: Bool[Tensor, " ground_truths"],
-) -> Int[Tensor, " detections"]:
-    """Match the pairs in order, each if both of its ends are free; the ground truth of each detection, -1 for none.
+def match_in_order(objects: ObjectPairs, order: Int[Tensor, " pairs"]) -> Int[Tensor, " detections"]:
+    """Match some pairs in order, each if both of its ends are free; the ground truth of each detection, -1 for none.
 
     A pair that comes before all others of both its ends is a match whatever becomes of the others. So each round
     accepts all such pairs at once, and drops the pairs that share an end with one. There are fewer rounds than the
-    largest number of matches in an image.
-
-    Args:
-        detection: of each pair.
-        ground_truth: of each pair.
-        num_detections: number of detections.
-        is_shared: ground truths that any number of detections may be matched to.
+    largest number of matches in an image. A crowd may be matched to any number of detections.
     """
+    detection, ground_truth = objects.detection[order], objects.ground_truth[order]
+    num_detections, is_shared = len(objects.labels), objects.is_crowd
     match = detection.new_full((num_detections,), -1)
     is_closed = torch.zeros_like(is_shared)
     # Room for one number of each end, written anew in each round.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -101,10 +100,10 @@ def error_breakdown(
             f"`background_threshold` must be at most `iou_threshold`, {iou_threshold}; got {background_threshold}."
         )
     detections = _DetectionErrors.of(objects, iou_threshold, background_threshold, rule)
-    base = detections.mean_precision(detections.unrepaired)
+    base = detections.mean_precision()
 
-    def gain(repairs: _Repairs) -> float:
-        change = detections.mean_precision(repairs) - base
+    def gain(repaired: _DetectionErrors) -> float:
+        change = repaired.mean_precision() - base
         return max(change, 0.0) if rule == "tidecv" else change
 
     # Each kind is repaired alone: gains do not add up.
@@ -115,26 +114,16 @@ def error_breakdown(
         average_precision=base,
         gains=gains,
         false_positive_gain=detections.with_right_first() - base,
-        false_negative_gain=detections.mean_precision(detections.without(detections.is_free)) - base,
+        false_negative_gain=detections.without(detections.is_free).mean_precision() - base,
         counts=dict(zip(ERROR_KINDS, [*listed, int(detections.is_missed.sum())], strict=True)),
         kind=detections.kind,
         is_missed=detections.is_missed,
     )
 
 
-class _Repairs(NamedTuple):
-    """The detections and ground truths that average precision is computed from, after a repair."""
-
-    class_index: Int[Tensor, " detections"]
-    is_right: Bool[Tensor, " detections"]
-    rows: Int[Tensor, " kept"]
-    """the detections on the curves, in the order of equal scores"""
-    num_positives: Int[Tensor, " classes"]
-
-
 @dataclass(frozen=True)
 class _DetectionErrors:
-    """Detections with their kinds of errors, and the ground truths that would repair them."""
+    """Detections with their kinds of errors, and the ground truths that would repair them; before or after a repair."""
 
     rule: str
     scores: Tensor
@@ -148,7 +137,11 @@ class _DetectionErrors:
     is_free: Bool[Tensor, " ground_truths"]
     """counts, and has no match"""
     is_missed: Bool[Tensor, " ground_truths"]
+    is_averaged: Bool[Tensor, " classes"]
+    """has ground truths before any repair"""
     num_positives: Int[Tensor, " classes"]
+    rows: Int[Tensor, " kept"]
+    """the detections on the curves, in the order of equal scores"""
 
     @classmethod
     def of(cls, objects: ObjectPairs, iou_threshold: float, background_threshold: float, rule: str) -> _DetectionErrors:
@@ -189,14 +182,9 @@ class _DetectionErrors:
         index, true_index = (place_of_labels(each, classes).long() for each in (objects.labels, objects.true_labels))
         num_positives = true_index[counts].bincount(minlength=len(classes))
         columns = objects.scores, index, true_index, is_right, is_ignored, kind, target, is_free, is_missed
-        return cls(rule, *columns, num_positives)
+        return cls(rule, *columns, num_positives > 0, num_positives, (~is_ignored).nonzero()[:, 0])
 
-    @property
-    def unrepaired(self) -> _Repairs:
-        """All detections and ground truths."""
-        return _Repairs(self.class_index, self.is_right, (~self.is_ignored).nonzero()[:, 0], self.num_positives)
-
-    def repaired(self, kind: int) -> _Repairs:
+    def repaired(self, kind: int) -> _DetectionErrors:
         """Errors of a kind made right, or dropped where they cannot be."""
         is_repaired = self.kind == kind
         # Errors of both kinds that take ground truths are rivals in tidecv, whichever is repaired.
@@ -213,13 +201,12 @@ class _DetectionErrors:
         is_right[best] = True
         class_index[best] = self.true_class_index[self.target[best]]
         rows = self._in_order(is_right | ~(self.is_ignored | is_repaired))
-        return _Repairs(class_index, is_right, rows, self.num_positives)
+        return replace(self, class_index=class_index, is_right=is_right, rows=rows)
 
-    def without(self, is_dropped: Bool[Tensor, " ground_truths"]) -> _Repairs:
+    def without(self, is_dropped: Bool[Tensor, " ground_truths"]) -> _DetectionErrors:
         """All detections, and the ground truths that are not dropped."""
         num_dropped = self.true_class_index[is_dropped].bincount(minlength=len(self.num_positives))
-        rows = self._in_order(~self.is_ignored)
-        return _Repairs(self.class_index, self.is_right, rows, self.num_positives - num_dropped)
+        return replace(self, num_positives=self.num_positives - num_dropped, rows=self._in_order(~self.is_ignored))
 
     def _in_order(self, is_kept: Bool[Tensor, " detections"]) -> Int[Tensor, " kept"]:
         """Rows in the order of equal scores after a repair: in tidecv what was wrong before it comes first."""
@@ -229,22 +216,21 @@ class _DetectionErrors:
     def with_right_first(self) -> float:
         """Mean average precision without false positives, or in tidecv with all of them behind the true ones."""
         if self.rule == "tidecv":  # classes without a true positive stay in the mean
-            return replace(self, scores=self.is_right.double()).mean_precision(self.unrepaired)
-        return self.mean_precision(self.unrepaired._replace(rows=self.is_right.nonzero()[:, 0]))
+            return replace(self, scores=self.is_right.double()).mean_precision()
+        return replace(self, rows=self.is_right.nonzero()[:, 0]).mean_precision()
 
-    def mean_precision(self, repairs: _Repairs) -> float:
+    def mean_precision(self) -> float:
         """Mean average precision over the classes that have ground truths before any repair, or as tidecv has it."""
-        has_any, as_tidecv = self.num_positives > 0, self.rule == "tidecv"
+        has_any, as_tidecv = self.is_averaged, self.rule == "tidecv"
         if not (bool(has_any.any()) or (as_tidecv and bool((~self.is_ignored).any()))):
             return float("nan")
         # Repairs change classes, so detections are ordered anew.
-        kept = repairs.rows
-        order, class_index = order_by_class_and_score(repairs.class_index[kept].int(), self.scores[kept])
-        is_right = repairs.is_right[kept[order]]
-        curves = curves_from_flags(is_right[None], class_index, repairs.num_positives)
+        order, class_index = order_by_class_and_score(self.class_index[self.rows].int(), self.scores[self.rows])
+        is_right = self.is_right[self.rows[order]]
+        curves = curves_from_flags(is_right[None], class_index, self.num_positives)
         if as_tidecv:
-            has_any = (repairs.num_positives > 0) | (curves.num_detections[0] > 0)
-            areas = average_precision(curves, AP_RULES["voc07"], recalls_on(kept.device, _TIDECV_RECALLS))
+            has_any = (self.num_positives > 0) | (curves.num_detections[0] > 0)
+            areas = average_precision(curves, AP_RULES["voc07"], recalls_on(is_right.device, _TIDECV_RECALLS))
         else:
             areas = average_precision(curves, AP_RULES[self.rule])
         # A class that lost all its ground truths keeps a 0 in the mean.

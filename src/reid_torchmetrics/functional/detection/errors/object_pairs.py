@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
@@ -67,8 +66,7 @@ class ObjectPairs:
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], at_least: float = LEAST_OVERLAP) -> ObjectPairs:
         """The inverse of `to_tensors`."""
-        columns: dict[str, Any] = dict(zip(TENSORS, tensors, strict=True))
-        return cls(**columns, at_least=at_least)
+        return cls(**dict(zip(TENSORS, tensors, strict=True)), at_least=at_least)
 
     def check_threshold(self, argument: str, threshold: float) -> None:
         """Raise unless an IoU threshold is a number from the least overlap of the pairs to 1."""
@@ -87,12 +85,9 @@ class ObjectPairs:
         pair_order = (ground_truth * max(1, len(place)) + detection).argsort()
         renumbered = replace(self, detection=detection, ground_truth=ground_truth)
         orders = {"detections": order, "ground_truths": true_order, "pairs": pair_order}
-        columns: dict[str, Any] = {
-            each.name: getattr(renumbered, each.name).index_select(0, orders[each.metadata["axis"]])
-            for each in fields(self)
-            if each.metadata
-        }
-        return replace(renumbered, **columns)
+        places = [orders[each.metadata["axis"]] for each in fields(self) if each.metadata]
+        columns = zip(renumbered.to_tensors(), places, strict=True)
+        return self.from_tensors([column.index_select(0, place) for column, place in columns], self.at_least)
 
 
 TENSORS = tuple(each.name for each in fields(ObjectPairs) if each.metadata)
@@ -133,8 +128,7 @@ def pair_objects(
     pairs = find_pairs(*of_one_class, at_least=at_least, max_bytes=max_bytes)
     # Crowds, ground truths outside the range and difficult ones are ignored.
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
-    crowds = ground_truths.is_crowd
-    is_crowd = torch.zeros_like(areas, dtype=torch.bool) if crowds is None else crowds
+    is_crowd = torch.zeros_like(areas, dtype=torch.bool) if ground_truths.is_crowd is None else ground_truths.is_crowd
     is_ignored = is_crowd | _is_outside(areas, area_range)
     objects = ObjectPairs(
         scores=detections.scores,
@@ -170,12 +164,12 @@ def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:
     num_detections = num_true = 0
     shifted = []
     for part in parts:
-        detection, ground_truth = part.detection + num_detections, part.ground_truth + num_true
-        shifted.append(replace(part, detection=detection, ground_truth=ground_truth))
+        moved = replace(part, detection=part.detection + num_detections, ground_truth=part.ground_truth + num_true)
+        shifted.append(moved.to_tensors())
         num_detections += len(part.labels)
         num_true += len(part.true_labels)
-    joined = {name: torch.cat([getattr(part, name) for part in shifted]) for name in TENSORS}
-    return ObjectPairs(**joined, at_least=parts[0].at_least).by_image()
+    columns = map(torch.cat, zip(*shifted, strict=True))
+    return ObjectPairs.from_tensors([*columns], parts[0].at_least).by_image()
 
 
 def _order_of(images: Tensor) -> tuple[Tensor, Tensor]:

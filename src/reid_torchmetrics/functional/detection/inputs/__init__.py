@@ -10,7 +10,6 @@ from .grid import (
     AreaRange,
     CocoGrid,
     check_area_ranges,
-    check_recalls,
     nearest_threshold,
 )
 from .image_names import (

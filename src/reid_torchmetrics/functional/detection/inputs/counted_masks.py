@@ -31,18 +31,28 @@ class CountedMasks(ABC):
     """Masks of one image in a form for counting pixels fast; made by `count_masks`."""
 
     size: tuple[int, int]
+    counts: Any
+    """numbers of pixels, ints [masks]"""
+    corners: Any
+    """the first column and row with a pixel, and the column and row behind the last, ints [masks, 4]; 0 without any"""
 
     @abstractmethod
     def __len__(self) -> int:
         """Number of masks."""
 
-    @abstractmethod
     def areas(self) -> Float[Tensor, " masks"]:
         """Numbers of pixels, float64."""
+        return self._areas
 
-    @abstractmethod
+    @cached_property
+    def _areas(self) -> Float[Tensor, " masks"]:
+        return torch.as_tensor(self.counts).double()
+
     def boxes(self) -> Float[Tensor, "masks 4"]:
         """Bounding boxes [x, y, width, height] of the pixels, float64; all 0 for an empty mask."""
+        boxes = torch.as_tensor(self.corners).double()
+        boxes[:, 2:].sub_(boxes[:, :2])
+        return boxes
 
     @abstractmethod
     def intersections(self, others: Any) -> Float[Tensor, "masks others"]:
@@ -107,18 +117,15 @@ class BitMasks(CountedMasks):
         return np.concatenate([self._lines, _ends(self._across != 0)], 1)
 
     @cached_property
-    def _areas(self) -> Float[Tensor, " masks"]:
-        return torch.from_numpy(_num_bits(self.words)).double()
-
-    def areas(self) -> Float[Tensor, " masks"]:
+    def counts(self) -> Ints:
         """See `CountedMasks`."""
-        return self._areas
+        return _num_bits(self.words)
 
-    def boxes(self) -> Float[Tensor, "masks 4"]:
+    @cached_property
+    def corners(self) -> Ints:
         """See `CountedMasks`."""
-        horizontal, vertical = _ends(unpacked(self._across, self.words.shape[2] * WORD) != 0), self._lines
-        first, behind = (np.stack([horizontal[:, end], vertical[:, end]], 1) for end in (0, 1))
-        return torch.from_numpy(np.concatenate([first, behind - first], 1)).double()
+        columns = _ends(unpacked(self._across, self.words.shape[2] * WORD) != 0)
+        return np.concatenate([columns, self._lines], 1)[:, [0, 2, 1, 3]]
 
     def intersections(self, others: BitMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`; both by rows or both by columns."""
@@ -204,14 +211,15 @@ class RunMasks(CountedMasks):
         return self.size[0] * self.size[1] + 1
 
     @cached_property
-    def _areas(self) -> Ints:
+    def counts(self) -> Ints:
+        """See `CountedMasks`."""
         return np.diff(_sums(self.runs[:, 1] - self.runs[:, 0])[self.first])
 
     @cached_property
-    def _corners(self) -> Ints:
-        """The first column and row with a pixel, and the column and row behind the last; [masks, 4]."""
+    def corners(self) -> Ints:
+        """See `CountedMasks`."""
         corners = np.zeros((len(self), 4), dtype=np.int64)
-        has_any = self._areas > 0
+        has_any = self.counts > 0
         if has_any.any():
             first, height = self.first[:-1][has_any], self.size[0]
             begin, last = self.runs[:, 0], self.runs[:, 1] - 1
@@ -226,15 +234,6 @@ class RunMasks(CountedMasks):
             corners[has_any, 3] = np.maximum.reduceat(rows[1], first) + 1
         return corners
 
-    def areas(self) -> Float[Tensor, " masks"]:
-        """See `CountedMasks`."""
-        return torch.from_numpy(self._areas).double()
-
-    def boxes(self) -> Float[Tensor, "masks 4"]:
-        """See `CountedMasks`."""
-        corner, behind = self._corners[:, :2], self._corners[:, 2:]
-        return torch.from_numpy(np.concatenate([corner, behind - corner], 1)).double()
-
     def intersections(self, others: RunMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`."""
         mask, other, start, stop = self._pairs(others)
@@ -248,8 +247,8 @@ class RunMasks(CountedMasks):
 
     def _pairs(self, others: RunMasks) -> tuple[Ints, Ints, Ints, Ints]:
         """Pairs of masks with boxes that meet, and the ends of runs of the first from begin to end of the second."""
-        left, top, right, bottom = (each[:, None] for each in self._corners.T)
-        begin, highest, end, lowest = others._corners.T
+        left, top, right, bottom = (each[:, None] for each in self.corners.T)
+        begin, highest, end, lowest = others.corners.T
         mask, other = np.nonzero((left < end) & (right > begin) & (top < lowest) & (bottom > highest))
         if not len(mask):
             return mask, other, mask, mask
@@ -277,7 +276,7 @@ class RunMasks(CountedMasks):
         # Runs that are open at the first or the last place have only one end there.
         is_open = stop & 1
         common += sums[2 * others.first[other]] * (is_open - (start & 1))
-        common += others._areas[other] * is_open
+        common += others.counts[other] * is_open
         return common
 
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -78,7 +78,9 @@ class CocoGrid:
         if list(self.max_detections) != sorted(self.max_detections):
             raise ValueError(f"`max_detections` must ascend; got {self.max_detections!r}.")
         check_area_ranges(self.area_ranges)
-        check_recalls("recall_thresholds", self.recall_thresholds)
+        _checks.fractions("recall_thresholds", self.recall_thresholds)
+        if not all(map(operator.le, self.recall_thresholds, self.recall_thresholds[1:])):
+            raise ValueError(f"`recall_thresholds` must ascend; got {self.recall_thresholds!r}.")
         # The caller may go on to change them.
         object.__setattr__(self, "area_ranges", dict(self.area_ranges))
         object.__setattr__(self, "class_groups", _checked_groups(self.class_groups, self.area_ranges))
@@ -124,13 +126,6 @@ def nearest_threshold(thresholds: Sequence[float], iou_threshold: float) -> int:
         listed = ", ".join(f"{each:g}" for each in thresholds)
         raise ValueError(f"`iou_threshold` must be one of {listed}; got {iou_threshold}.")
     return list(thresholds).index(nearest)
-
-
-def check_recalls(argument: str, recalls: Any) -> None:
-    """Raise unless recalls are a sequence of numbers from 0 to 1 in ascending order, one of them twice or not."""
-    _checks.fractions(argument, recalls)
-    if not all(map(operator.le, recalls, recalls[1:])):
-        raise ValueError(f"`{argument}` must ascend; got {recalls!r}.")
 
 
 def check_area_ranges(area_ranges: object) -> None:

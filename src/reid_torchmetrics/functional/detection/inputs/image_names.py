@@ -121,13 +121,13 @@ def joined_ids(columns: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
 
 def check_same_ids(preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
     """Raise if detections have another `image_id` than the ground truths; ids on a device are not compared."""
-    for position, item in enumerate(preds):
-        if "image_id" in item and "image_id" in target[position]:
-            given, wanted = _on_host(item["image_id"]), _on_host(target[position]["image_id"])
-            if given != wanted and None not in (given, wanted):
-                raise ValueError(
-                    f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {wanted!r}; got {given!r}."
-                )
+    named = [place for place, item in enumerate(preds) if "image_id" in item and "image_id" in target[place]]
+    for position in named:
+        given, wanted = (_on_host(items[position]["image_id"]) for items in (preds, target))
+        if given != wanted and None not in (given, wanted):
+            raise ValueError(
+                f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {wanted!r}; got {given!r}."
+            )
 
 
 def _on_host(value: Any) -> Any:

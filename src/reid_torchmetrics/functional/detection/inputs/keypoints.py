@@ -134,7 +134,7 @@ class KeypointType(ShapeType):
 
     key: ClassVar[str] = "keypoints"
     keeps_boxes: ClassVar[bool] = True
-    count_key: ClassVar[str | None] = "num_keypoints"
+    count_key: ClassVar[str] = "num_keypoints"
     sigmas: tuple[float, ...]
 
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Tensor:
@@ -154,10 +154,6 @@ class KeypointType(ShapeType):
     def areas(self, shapes: Tensor) -> Tensor:
         """See `ShapeType`: areas of the boxes."""
         return box_areas(self.boxes(shapes))
-
-    def default_areas(self, ground_truths: Tensor, boxes: Tensor) -> Tensor:
-        """See `ShapeType`: areas of the boxes."""
-        return box_areas(boxes)
 
     def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`: COCO treats crowds like any other object here."""

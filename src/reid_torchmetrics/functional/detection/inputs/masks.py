@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import torch
-from jaxtyping import Bool, Float, Integer
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
@@ -50,15 +50,15 @@ class PixelMasks(CountedMasks):
         """Height and width."""
         return self.pixels.shape[1], self.pixels.shape[2]
 
-    def areas(self) -> Float[Tensor, " masks"]:
+    @property
+    def counts(self) -> Int[Tensor, " masks"]:
         """See `CountedMasks`."""
-        return self.pixels.sum((1, 2)).double()
+        return self.pixels.sum((1, 2))
 
-    def boxes(self) -> Float[Tensor, "masks 4"]:
+    @property
+    def corners(self) -> Int[Tensor, "masks 4"]:
         """See `CountedMasks`."""
-        ends = [_first_and_behind(self.pixels.any(axis)) for axis in (1, 2)]
-        first, behind = (torch.stack(each, 1) for each in zip(*ends, strict=True))
-        return torch.cat([first, behind - first], 1).double()
+        return torch.stack([_ends(self.pixels.any(axis)) for axis in (1, 2)], 2).flatten(1)
 
     def intersections(self, others: PixelMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`."""
@@ -68,13 +68,6 @@ class PixelMasks(CountedMasks):
         for block in segments.ranges(pixels.shape[1], size):
             common += pixels[:, block].float() @ other_pixels[:, block].float().T
         return common
-
-
-def count_masks(masks: Masks) -> CountedMasks:
-    """Masks in the fastest form on their device."""
-    if isinstance(masks, RunLengths):
-        return RunMasks.of(masks)
-    return BitMasks.of(masks) if masks.device.type == "cpu" else PixelMasks(masks != 0)
 
 
 def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | None = None) -> Tensor:
@@ -114,14 +107,14 @@ def mask_iou(
 def checked_masks(argument: str, masks: Any) -> CountedMasks:
     """Check masks, and convert them to the fastest form."""
     if isinstance(masks, RunLengths):
-        return count_masks(masks)
+        return RunMasks.of(masks)
     if not isinstance(masks, Tensor):
         raise TypeError(f"`{argument}` must be a tensor or RunLengths; got {type(masks).__name__}.")
     if masks.dtype not in _MASK_DTYPES:
         raise TypeError(f"`{argument}` must have dtype bool or an integer dtype; got {masks.dtype}.")
     if masks.ndim != 3:
         raise ValueError(f"`{argument}` must have shape [N, H, W]; got {list(masks.shape)}.")
-    return count_masks(masks)
+    return BitMasks.of(masks) if masks.device.type == "cpu" else PixelMasks(masks != 0)
 
 
 def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMasks, CountedMasks]:
@@ -129,27 +122,24 @@ def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMask
     if isinstance(masks, RunMasks) and isinstance(others, RunMasks):
         return masks, others
     devices = [each.pixels.device for each in (masks, others) if isinstance(each, PixelMasks)]
-    return _as_pixels_are(masks, devices), _as_pixels_are(others, devices)
 
+    def converted(form: CountedMasks) -> CountedMasks:
+        form = BitMasks.of(form.lengths.to_masks()) if isinstance(form, RunMasks) else form
+        return PixelMasks(form.pixels().to(devices[0])) if devices and isinstance(form, BitMasks) else form
 
-def _as_pixels_are(masks: CountedMasks, devices: list[torch.device]) -> CountedMasks:
-    """Masks as pixels on the first of the devices, or as bits without one."""
-    if isinstance(masks, RunMasks):
-        pixels = masks.lengths.to_masks()
-        return PixelMasks(pixels.to(devices[0])) if devices else BitMasks.of(pixels)
-    return PixelMasks(masks.pixels().to(devices[0])) if devices and isinstance(masks, BitMasks) else masks
+    return converted(masks), converted(others)
 
 
 def _by(size: tuple[int, int]) -> str:
     return " x ".join(map(str, size))
 
 
-def _first_and_behind(flags: Bool[Tensor, "masks places"]) -> tuple[Tensor, Tensor]:
-    """The first place of each row with a flag, and the one behind the last; 0 and 0 without any."""
-    places = torch.arange(flags.shape[1], device=flags.device)
-    behind = (flags * (places + 1)).amax(1) if len(places) else flags.new_zeros(len(flags), dtype=torch.int64)
-    first = len(places) - (flags * (len(places) - places)).amax(1) if len(places) else behind
-    return first.minimum(behind), behind
+def _ends(flags: Bool[Tensor, "masks places"]) -> Int[Tensor, "masks 2"]:
+    """The first place of each row with a flag, and the place behind the last; 0 and 0 without any."""
+    if not flags.numel():
+        return flags.new_zeros((len(flags), 2), dtype=torch.int64)
+    first, behind = flags.byte().argmax(1), flags.shape[1] - flags.flip(1).byte().argmax(1)
+    return torch.stack([first, behind * flags.any(1)], 1)
 
 
 @final

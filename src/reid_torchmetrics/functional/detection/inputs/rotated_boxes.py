@@ -49,23 +49,16 @@ def rotated_iou(
 
 def pairwise_rotated_iou(boxes: Tensor, others: Tensor, is_crowd: Tensor | None = None) -> Tensor:
     """See `rotated_iou`; float64."""
-    areas, other_areas = map(box_areas, (boxes, others))
-    common = _intersections(boxes, others).minimum(areas[:, None]).minimum(other_areas)
-    return iou_of_areas(common, areas[:, None], other_areas, is_crowd)
-
-
-def _intersections(boxes: Tensor, others: Tensor) -> Tensor:
-    """Areas of the intersections of each box with each other."""
     common = boxes.new_zeros((len(boxes), len(others)))
     # Boxes further apart than the sum of half their diagonals are disjoint.
     reach = [each[:, 2:4].square().sum(1).sqrt() / 2 for each in (boxes, others)]
     offsets = boxes[:, None, :2] - others[:, :2]
     pairs = (offsets.square().sum(2).sqrt() <= reach[0][:, None] + reach[1]).nonzero()
-    size = _PAIRS_AT_A_TIME.get(boxes.device.type, _MOST_PAIRS)
-    for block in segments.ranges(len(pairs), size):
+    for block in segments.ranges(len(pairs), _PAIRS_AT_A_TIME.get(boxes.device.type, _MOST_PAIRS)):
         row, other = pairs[block].unbind(1)
         common[row, other] = _intersection_areas(boxes.index_select(0, row), others.index_select(0, other))
-    return common
+    areas, other_areas = box_areas(boxes)[:, None], box_areas(others)
+    return iou_of_areas(common.minimum(areas).minimum(other_areas), areas, other_areas, is_crowd)
 
 
 def _intersection_areas(boxes: _Boxes5, others: _Boxes5) -> Float[Tensor, " boxes"]:

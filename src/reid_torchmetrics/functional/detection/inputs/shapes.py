@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeVar, final
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,6 +22,8 @@ from reid_torchmetrics.functional import segments
 from .boxes import Sides, box_areas, overlap, to_xywh
 
 Same = TypeVar("Same", bound="Shapes")
+Rows: TypeAlias = Int[Tensor, " pairs"]
+Crowds: TypeAlias = Bool[Tensor, " pairs"]
 
 _LEAST_REACH = 2.0**-9  # for smaller overlaps there is no search: nothing is far away
 _SLACK = 2.0**-10  # relative tolerance of overlaps, for rounding
@@ -63,11 +65,7 @@ class Shapes(ABC):
 
     @abstractmethod
     def overlaps(
-        self: Same,
-        row: Int[Tensor, " pairs"],
-        ground_truths: Same,
-        true_row: Int[Tensor, " pairs"],
-        is_crowd: Bool[Tensor, " pairs"] | None = None,
+        self: Same, row: Rows, ground_truths: Same, true_row: Rows, is_crowd: Crowds | None = None
     ) -> Float[Tensor, " pairs"]:
         """Overlaps of pairs of these detections and of ground truths, from 0 to 1, float64.
 
@@ -133,11 +131,7 @@ class BoxShapes(Shapes):
         return box_areas(to_xywh(self.boxes, self.box_format)) if self.areas_given is None else self.areas_given
 
     def overlaps(
-        self,
-        row: Int[Tensor, " pairs"],
-        ground_truths: BoxShapes,
-        true_row: Int[Tensor, " pairs"],
-        is_crowd: Bool[Tensor, " pairs"] | None = None,
+        self, row: Rows, ground_truths: BoxShapes, true_row: Rows, is_crowd: Crowds | None = None
     ) -> Float[Tensor, " pairs"]:
         """See `Shapes`."""
         return overlap(self._sides.at(row), ground_truths._sides.at(true_row), is_crowd)
@@ -153,11 +147,13 @@ class BoxShapes(Shapes):
         """
         if not len(detections) or at_least < _LEAST_REACH:
             return None
+        # An inverted or infinite box overlaps nothing, like a point.
         sides = detections._sides
+        lengths = torch.stack([sides.right - sides.left, sides.bottom - sides.top])
+        is_valid = ((lengths >= 0) & (lengths < torch.inf)).all(0)
+        sides = Sides(*(column.where(is_valid, 0.0) for column in vars(sides).values()))
         if not _are_sound(self._sides, sides):
-            sides = _without_invalid(sides)
-            if not _are_sound(self._sides, sides):
-                return None
+            return None
         axis = min(("left", "right"), ("top", "bottom"), key=lambda ends: _crowding(sides, *ends))
         begin, end = (getattr(self._sides, name) for name in axis)
         least = at_least * (1 - _SLACK)
@@ -180,13 +176,6 @@ def _are_sound(*sides: Sides) -> bool:
     return bool(((lengths == 0) | (lengths >= least)).all())  # NaN and infinity are not
 
 
-def _without_invalid(sides: Sides) -> Sides:
-    """The same with a point in place of each inverted or infinite box: both overlap nothing."""
-    lengths = torch.stack([sides.right - sides.left, sides.bottom - sides.top])
-    is_valid = ((lengths >= 0) & (lengths < torch.inf)).all(0)
-    return Sides(*(column.where(is_valid, 0.0) for column in vars(sides).values()))
-
-
 def _crowding(sides: Sides, begin: str, end: str) -> float:
     """Mean length of boxes along an axis, relative to the range of their positions."""
     first, last = getattr(sides, begin), getattr(sides, end)
@@ -206,12 +195,7 @@ class TableShapes(Shapes):
 
     @classmethod
     def of_images(
-        cls,
-        table: Float[Tensor, " entries"],
-        areas: Float[Tensor, " detections"],
-        true_areas: Float[Tensor, " ground_truths"],
-        counts: Int[Tensor, " images"],
-        true_counts: Int[Tensor, " images"],
+        cls, table: Tensor, areas: Tensor, true_areas: Tensor, counts: Tensor, true_counts: Tensor
     ) -> tuple[TableShapes, TableShapes]:
         """The detections and the ground truths of images, in the order of the images; counts are per image."""
         # A pair is at the sum of a place for its detection, the row in its image's table, and one for the column.
@@ -239,11 +223,7 @@ class TableShapes(Shapes):
         return self.areas_given.double()
 
     def overlaps(
-        self,
-        row: Int[Tensor, " pairs"],
-        ground_truths: TableShapes,
-        true_row: Int[Tensor, " pairs"],
-        is_crowd: Bool[Tensor, " pairs"] | None = None,
+        self, row: Rows, ground_truths: TableShapes, true_row: Rows, is_crowd: Crowds | None = None
     ) -> Float[Tensor, " pairs"]:
         """See `Shapes`; the table accounts for crowds."""
         column = ground_truths.places.index_select(0, true_row)
@@ -268,9 +248,9 @@ class ShapeType(ABC):
 
     key: ClassVar[str]
     keeps_boxes: ClassVar[bool] = False
-    """whether boxes given for ground truths are used"""
-    count_key: ClassVar[str | None] = None
-    """optional key of ground truths; an object with a 0 there counts in no area range"""
+    """whether boxes given for ground truths are used, and give areas where none is given"""
+    count_key: ClassVar[str] = ""
+    """optional key of ground truths; an object with a 0 there counts in no area range; "" for no such key"""
 
     @abstractmethod
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Any:
@@ -299,7 +279,7 @@ class ShapeType(ABC):
 
     def default_areas(self, ground_truths: Any, boxes: Tensor) -> Tensor:
         """Areas of ground truths that were given none; `boxes` are of the batch."""
-        return self.areas(ground_truths)
+        return box_areas(boxes) if self.keeps_boxes else self.areas(ground_truths)
 
     def areas_in_ranges(self, ground_truths: Any, areas: Tensor, counts: Tensor | None) -> Tensor:
         """Areas for the area ranges; -1 for a ground truth that counts in none, see `count_key`."""

@@ -84,7 +84,13 @@ def non_maximum_suppression(
         check_image_numbers("images", images, len(boxes), boxes.device)
 
     def keep() -> Int[Tensor, " kept"]:
-        groups = _number_groups(len(boxes), labels, images, boxes.device)
+        # Number the pairs of image and class; there are fewer than boxes, so that they can be sorted with scores.
+        groups = torch.zeros(len(boxes), dtype=torch.int64, device=boxes.device)
+        for part in (images, labels):
+            if part is not None:
+                distinct = distinct_labels(part)
+                groups = groups * len(distinct) + place_of_labels(part, distinct)
+        groups = groups.unique(return_inverse=True)[1]
         rows, groups = order_by_class_and_score(groups, scores)
         corners = to_xyxy(boxes.to(torch.promote_types(boxes.dtype, torch.float32)), box_format).index_select(0, rows)
         # By descending score across groups, equal scores by row.
@@ -95,19 +101,6 @@ def non_maximum_suppression(
     return workers.run(keep, boxes.device)
 
 
-def _number_groups(
-    size: int, labels: Tensor | None, images: Tensor | None, device: torch.device
-) -> Int[Tensor, " boxes"]:
-    """Number the pairs of image and class."""
-    groups = torch.zeros(size, dtype=torch.int64, device=device)
-    for part in (images, labels):
-        if part is not None and size:
-            distinct = distinct_labels(part)
-            groups = groups * len(distinct) + place_of_labels(part, distinct)
-    numbers: Tensor = groups.unique(return_inverse=True)[1]  # fewer than boxes, so that they can be sorted with scores
-    return numbers
-
-
 class _Suppression:
     """Boxes by group and descending score, with the boxes kept so far."""
 
@@ -115,6 +108,7 @@ class _Suppression:
         left, top, right, bottom = corners.unbind(1)
         self._columns = [each.contiguous() for each in (left, top, right, bottom, (right - left) * (bottom - top))]
         self._groups = groups
+        self._widths = groups.new_tensor(_FRONTS[:-1])
         # In the boxes' dtype: the largest number that is not above the threshold.
         nearest = torch.tensor(iou_threshold, dtype=corners.dtype, device="cpu")
         lower = nearest.nextafter(torch.full_like(nearest, -torch.inf))
@@ -128,13 +122,16 @@ class _Suppression:
         left = torch.arange(len(self._kept), device=self._kept.device)
         while len(left):
             sizes = self._groups.index_select(0, left).unique_consecutive(return_counts=True)[1]
-            starts, least, rest = segments.starts(sizes), 0, [left[:0]]
-            for width in _FRONTS:
-                # Small groups have small fronts; the widest are for all that are larger.
-                is_wide = sizes > least if width == _FRONTS[-1] else (sizes > least) & (sizes <= width)
-                for groups in is_wide.nonzero()[:, 0].split(max(1, _PAIRS_AT_A_TIME // width**2)):
-                    rest += self._suppress(left, starts[groups], sizes[groups], width)
-                least = width
+            starts, rest = segments.starts(sizes), [left[:0]]
+            # Small groups have small fronts; the widest are for all that are larger.
+            kind = torch.bucketize(sizes, self._widths)
+            fronts = [
+                (groups, width)
+                for number, width in enumerate(_FRONTS)
+                for groups in (kind == number).nonzero()[:, 0].split(max(1, _PAIRS_AT_A_TIME // width**2))
+            ]
+            for groups, width in fronts:
+                rest += self._suppress(left, starts[groups], sizes[groups], width)
             left = torch.cat(rest)
             if len(sizes) > 1:
                 left = left.sort().values

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics.functional import segments
 
@@ -28,11 +29,10 @@ class PreferenceLists(NamedTuple):
     detection: Int[Tensor, " pairs"]
     """numbers from 0 on without gaps; the better score has the smaller one"""
     ground_truth: Int[Tensor, " pairs"]
-    """any numbers from 0 on"""
+    """numbers from 0 on, with few gaps"""
     passed: Int[Tensor, " pairs"]
     """number of thresholds"""
-    is_ignored: Bool[Tensor, " pairs"] | None
-    """None if all count"""
+    is_ignored: Bool[Tensor, " pairs"]
     capacity: Int[Tensor, " pairs"] | None
     """how many detections the ground truth can match; None if all match one"""
 
@@ -52,22 +52,18 @@ class _NextChoice:
         """Follow preference lists."""
         num_pairs, detection = len(lists.detection), lists.detection
         following = torch.arange(1, num_pairs + 2, device=detection.device)
-        passed = torch.cat([lists.passed, lists.passed.new_zeros(1)])
-        goes_on = detection[1:] == detection[:-1]
-        if lists.is_ignored is not None:
-            goes_on &= lists.is_ignored[1:] == lists.is_ignored[:-1]
+        passed = functional.pad(lists.passed, (0, 1))
+        goes_on = (detection[1:] == detection[:-1]) & (lists.is_ignored[1:] == lists.is_ignored[:-1])
         following[: num_pairs - 1].masked_fill_(~goes_on, num_pairs)
         following[-1] = num_pairs
-        first_ignored = torch.full_like(following, num_pairs)
-        if lists.is_ignored is not None:
-            # Phase 2 begins at the first ignored place of a list.
-            begins = lists.is_ignored.clone()
-            begins[1:] &= ~goes_on
-            place = begins.nonzero()[:, 0]
-            of_detection = first_ignored.clone()  # there are no more detections than pairs
-            of_detection[detection.index_select(0, place)] = place
-            first_ignored[:-1] = of_detection.index_select(0, detection).masked_fill_(lists.is_ignored, num_pairs)
-        return cls(passed, following, first_ignored)
+        # Phase 2 begins at the first ignored place of a list.
+        begins = lists.is_ignored.clone()
+        begins[1:] &= ~goes_on
+        place = begins.nonzero()[:, 0]
+        of_detection = torch.full_like(following, num_pairs)  # there are no more detections than pairs
+        of_detection[detection.index_select(0, place)] = place
+        first_ignored = of_detection.index_select(0, detection).masked_fill_(lists.is_ignored, num_pairs)
+        return cls(passed, following, functional.pad(first_ignored, (0, 1), value=num_pairs))
 
     def after(self, place: Int[Tensor, " some"], threshold: Int[Tensor, " some"]) -> Int[Tensor, " some"]:
         """The next candidate that passes the threshold, for detections that were rejected at a place.
@@ -94,7 +90,7 @@ class _SingleMatches:
     """Ground truths that match one detection each, the best that has proposed: it only gets better."""
 
     def __init__(self, lists: PreferenceLists, num_thresholds: int) -> None:
-        self._ground_truth, self._num_ground_truths = _renumber(lists.ground_truth)
+        self._ground_truth, self._num_ground_truths = lists.ground_truth, int(lists.ground_truth.max()) + 1
         self._best = self._ground_truth.new_full((num_thresholds * self._num_ground_truths,), _FREE)
 
     def reject(self, proposals: _Proposals, _: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,8 +115,8 @@ class _SingleMatches:
         views = (memoryview(tensor.numpy()) for tensor in tensors)
         match, best, ground_truth, passed, following, first_ignored = views
         num_pairs, num_detections = len(ground_truth), len(match) * self._num_ground_truths // len(best)
-        for proposal in zip(*(column.tolist() for column in proposals), strict=True):
-            threshold, detection, place = proposal
+
+        def propose(threshold: int, detection: int, place: int) -> None:
             first_match, first_best = threshold * num_detections, threshold * self._num_ground_truths
             while place < num_pairs:
                 # The better detection is kept, the other one is rejected.
@@ -140,12 +136,15 @@ class _SingleMatches:
                 if passed[place] <= threshold:
                     break
 
+        for proposal in zip(*(column.tolist() for column in proposals), strict=True):
+            propose(*proposal)
+
 
 class _SeveralMatches:
     """Ground truths that match as many detections as their capacity, the best that have proposed."""
 
     def __init__(self, lists: PreferenceLists, capacity: Tensor, num_thresholds: int) -> None:
-        self._ground_truth, self._num_ground_truths = _renumber(lists.ground_truth)
+        self._ground_truth, self._num_ground_truths = lists.ground_truth, int(lists.ground_truth.max()) + 1
         self._num_detections = int(lists.detection[-1]) + 1
         self._threshold = torch.arange(num_thresholds, device=capacity.device).repeat_interleave(self._num_detections)
         self._capacity = capacity
@@ -211,14 +210,3 @@ def _first_proposals(detection: Int[Tensor, " pairs"], next_choice: _NextChoice)
     is_head = threshold < passed.index_select(0, detection)
     place = torch.where(is_head, heads.index_select(0, detection), first_ignored.index_select(0, detection))
     return _Proposals(threshold, detection, place)
-
-
-def _renumber(values: Int[Tensor, " pairs"]) -> tuple[Int[Tensor, " pairs"], int]:
-    """Smaller numbers for values, and a number above them all; large values are numbered in their order."""
-    most = int(values.max()) + 1
-    if most <= len(values):
-        return values, most
-    occurs = torch.zeros(most, dtype=torch.bool, device=values.device)
-    occurs[values] = True
-    number = occurs.cumsum(0)
-    return number.index_select(0, values) - 1, int(number[-1])

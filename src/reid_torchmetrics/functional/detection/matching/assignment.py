@@ -18,12 +18,10 @@ detection needs only its best crowd; any ignored ground truth it likes less can 
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -34,14 +32,8 @@ from .deferred_acceptance import CandidatePairs, MatchedPairs, stable_matching
 from .duplicates import DistinctGroundTruths
 from .pairs import OverlappingPairs, num_at_a_time, select
 
-_FEW_STEPS = 1 << 12  # pairs times thresholds times area ranges, for a Python loop over pairs with a choice
-_FEWEST_STEPS = 1 << 9  # and for one over any pairs
-_UNLIMITED = 1 << 62  # capacity of a crowd
 _BYTES_PER_CONTESTED_PAIR = 800  # about what a contested pair needs, with problems of four area ranges
 _CACHED_CONTESTED_PAIRS = 1 << 13
-
-Preferences = tuple[tuple[float, int], ...]
-"""overlaps and places of the candidates of a detection, in the order of its choice"""
 
 
 @dataclass(frozen=True)
@@ -63,13 +55,10 @@ def assign(
     keep_ground_truths: bool,
     max_bytes: int,
 ) -> Assignments:
-    """Match at once where detections have no choice; where they have, by deferred acceptance, or few pairs in turn.
+    """Match at once where detections have no choice, and by deferred acceptance where they have.
 
     Thresholds ascend; detections are numbered by class and descending score.
     """
-    if _is_loop_faster(pairs, distinct, len(thresholds)):
-        return _match_in_turn(pairs, distinct, thresholds, keep_ground_truths=keep_ground_truths)
-
     # Contested and uncontested pairs; crowds are no choice.
     limits = torch.tensor(thresholds, dtype=torch.float64, device=pairs.iou.device)
     others, crowds = _without_crowds(pairs, distinct.ordered.is_crowd, num_detections)
@@ -78,64 +67,36 @@ def assign(
     candidates = CandidatePairs(others.ground_truth, others.detection, passed, others.iou, is_beaten)
     is_contested = _are_contested(candidates, distinct)
     uncontested = _match_uncontested(candidates, is_contested, len(thresholds))
-    contested = None if is_contested is None else select(candidates, is_contested.nonzero()[:, 0])
+    contested = select(candidates, is_contested.nonzero()[:, 0])
 
     # Only detections that may match have columns, in their order.
-    lists = [uncontested.detection, contested and contested.detection, crowds and (crowds.iou >= 0).nonzero()[:, 0]]
-    columns, column_of = _number_columns(lists, num_detections)
-    assignments = _assign_at_once(
-        uncontested.spread(column_of, len(columns)),
-        crowds and select(crowds, columns),
-        columns,
-        distinct,
-        limits,
-        keep_ground_truths=keep_ground_truths,
-    )
+    may_match = torch.zeros(num_detections, dtype=torch.bool, device=limits.device)
+    may_match[uncontested.detection] = True
+    may_match[contested.detection] = True
+    if crowds is not None:
+        may_match |= crowds.iou >= 0
+        crowds = select(crowds, may_match.nonzero()[:, 0])
+    columns, column_of = may_match.nonzero()[:, 0], may_match.cumsum(0) - 1
+    uncontested = uncontested.spread(column_of, len(columns))
+    assignments = _assign_at_once(uncontested, crowds, columns, distinct, limits, keep_ground_truths=keep_ground_truths)
 
     # Groups have columns of their own, so each block marks its matches by itself.
     def compete(block: CandidatePairs) -> None:
         _mark(stable_matching(block, distinct, num_thresholds=len(thresholds)), distinct, assignments)
 
-    if contested is not None and len(contested.detection):
+    if len(contested.detection):
         contested = contested._replace(detection=column_of.index_select(0, contested.detection))
         workers.share(compete, [*_blocks_of_groups(contested, distinct, max_bytes)])
     return assignments
 
 
-def _is_loop_faster(pairs: OverlappingPairs, distinct: DistinctGroundTruths, num_thresholds: int) -> bool:
-    """Whether a Python loop is faster: few pairs on the CPU, and a detection with a choice or a duplicate."""
-    num_steps = len(pairs.iou) * len(distinct.ignored) * num_thresholds
-    if pairs.iou.device.type != "cpu" or not 0 < num_steps <= _FEW_STEPS:
-        return False
-    is_tiny, has_duplicates = num_steps <= _FEWEST_STEPS, distinct.capacity is not None
-    return is_tiny or has_duplicates or bool((pairs.detection.bincount() > 1).any())
-
-
-def _are_contested(candidates: CandidatePairs, distinct: DistinctGroundTruths) -> Bool[Tensor, " pairs"] | None:
-    """Whether the ground truth of a pair is a candidate of a detection with others, or has duplicates; None if none."""
+def _are_contested(candidates: CandidatePairs, distinct: DistinctGroundTruths) -> Bool[Tensor, " pairs"]:
+    """Whether the ground truth of a pair is a candidate of a detection with others, or has duplicates."""
     has_choice = (candidates.detection.bincount() > 1).index_select(0, candidates.detection).nonzero()[:, 0]
-    if not len(has_choice) and distinct.capacity is None:
-        return None
     # By ground truth, then by pair.
-    is_contested = torch.zeros_like(distinct.ordered.is_crowd)
-    if distinct.capacity is not None:
-        is_contested |= distinct.capacity > 1
+    is_contested = torch.zeros_like(distinct.ordered.is_crowd) if distinct.capacity is None else distinct.capacity > 1
     is_contested[candidates.ground_truth.index_select(0, has_choice)] = True
     return is_contested.index_select(0, candidates.ground_truth)
-
-
-def _number_columns(
-    lists: Sequence[Int[Tensor, " _"] | None], num_detections: int
-) -> tuple[Int[Tensor, " matched"], Int[Tensor, " detections"]]:
-    """The detections in any of the lists, ascending, and the column of each of them."""
-    listed = [detections for detections in lists if detections is not None]
-    is_column = torch.zeros(num_detections, dtype=torch.bool, device=listed[0].device)
-    for detections in listed:
-        is_column[detections] = True
-    columns = is_column.nonzero()[:, 0]
-    column_of = columns.new_empty(num_detections)
-    column_of[columns] = torch.arange(len(columns), device=columns.device)
-    return columns, column_of
 
 
 class _BestCrowds(NamedTuple):
@@ -189,7 +150,7 @@ class _Uncontested(NamedTuple):
 
 
 def _match_uncontested(
-    candidates: CandidatePairs, is_contested: Bool[Tensor, " pairs"] | None, num_thresholds: int
+    candidates: CandidatePairs, is_contested: Bool[Tensor, " pairs"], num_thresholds: int
 ) -> _Uncontested:
     """Match ground truths that are not contested: each goes to the first detection that passes the threshold.
 
@@ -204,9 +165,7 @@ def _match_uncontested(
         low_if_ignored = _passed_by_better(candidates.ground_truth, passed, num_thresholds)
         low_if_ignored.masked_fill_(candidates.is_beaten, num_thresholds)
         least = torch.minimum(low, low_if_ignored)
-    is_matched = least < candidates.passed
-    if is_contested is not None:
-        is_matched &= ~is_contested
+    is_matched = (least < candidates.passed) & ~is_contested
     alone = _Uncontested(candidates.detection, candidates.ground_truth, low, candidates.passed, low_if_ignored)
     return select(alone, is_matched.nonzero()[:, 0])
 
@@ -292,69 +251,3 @@ def _mark(matches: MatchedPairs, distinct: DistinctGroundTruths, assignments: As
         # The matches of a ground truth have runs of thresholds in common, in an area range.
         rows = distinct.rows_of(matches.ground_truth, matches.area * num_thresholds + matches.first)
         assignments.ground_truths.view(-1)[cell] = rows.index_select(0, match)
-
-
-def _match_in_turn(
-    pairs: OverlappingPairs, distinct: DistinctGroundTruths, thresholds: Sequence[float], *, keep_ground_truths: bool
-) -> Assignments:
-    """Greedy matching by its definition, one detection after the other; the result is that of `assign`.
-
-    Rounds of proposals take hundreds of tensor operations, each as long for one pair as for a thousand. A training loop
-    evaluates an image at a time, and a Python loop over its pairs is faster.
-    """
-    # The candidates of each detection: the largest overlap first, and of equal overlaps the last ground truth.
-    candidates: dict[int, list[tuple[float, int]]] = {}
-    lists = [column.tolist() for column in (pairs.detection, pairs.iou, pairs.ground_truth)]
-    for detection, iou, ground_truth in sorted(zip(*lists, strict=True), reverse=True):
-        candidates.setdefault(detection, []).append((iou, ground_truth))
-    detections = sorted(candidates)  # by descending score
-    ordered, capacity = distinct.ordered, distinct.capacity
-    capacities = [1] * len(ordered.rows) if capacity is None else capacity.tolist()
-    for crowd in ordered.is_crowd.nonzero()[:, 0].tolist():
-        capacities[crowd] = _UNLIMITED
-
-    place = np.empty((len(distinct.ignored), len(thresholds), len(detections)), np.int64)
-    # Thresholds that the same pairs pass have the same matches, and most area ranges have the same preferences.
-    overlaps = sorted(lists[1])
-    run = [bisect_left(overlaps, threshold) for threshold in thresholds]
-    least = dict(zip(run, thresholds, strict=True))
-    results: dict[tuple[Preferences, ...], Any] = {}
-    in_one_phase = tuple(tuple(candidates[detection]) for detection in detections)
-    for area, ignored in enumerate(distinct.ignored.tolist()):
-        has_phases = len({*ignored}) > 1
-        preferences = tuple(_by_phase(each, ignored) for each in in_one_phase) if has_phases else in_one_phase
-        if preferences not in results:
-            matches = {each: _greedy_matches(preferences, capacities, least[each]) for each in least}
-            results[preferences] = np.array([matches[each] for each in run])
-        place[area] = results[preferences]
-
-    # From places of ground truths to rows, for the detections that match any.
-    matched = place >= 0
-    is_ignored = distinct.ignored.numpy()[np.arange(len(place))[:, None, None], place]
-    rows = np.full_like(place, -1) if keep_ground_truths else matched
-    if keep_ground_truths:
-        problem = matched.reshape(-1, len(detections)).nonzero()[0]
-        rows[matched] = distinct.rows_of(torch.from_numpy(place[matched]), torch.from_numpy(problem)).numpy()
-    is_column = matched.any((0, 1))
-    values = (np.array(detections, np.int64), matched, matched & ~is_ignored, rows)
-    cells = [torch.from_numpy(each.compress(is_column, -1)) for each in values]
-    return Assignments(cells[0], cells[1], cells[2], cells[3] if keep_ground_truths else None)
-
-
-def _by_phase(candidates: Preferences, ignored: Sequence[bool]) -> Preferences:
-    """Phase 1 of pycocotools looks at the ground truths that count, phase 2 at the ignored ones."""
-    return tuple(sorted(candidates, key=lambda candidate: ignored[candidate[1]]))
-
-
-def _greedy_matches(preferences: Sequence[Preferences], capacities: Sequence[int], threshold: float) -> list[int]:
-    """The ground truth of each detection by descending score: the first that overlaps enough and is free, else -1."""
-    free = [*capacities]
-    return [_match_first(candidates, free, threshold) for candidates in preferences]
-
-
-def _match_first(candidates: Preferences, free: list[int], threshold: float) -> int:
-    for iou, ground_truth in candidates:
-        if iou >= threshold and free[ground_truth]:
-            free[ground_truth] -= 1
-            return ground_truth
-    return -1

@@ -16,7 +16,7 @@ By COCO's definition 0 matches A, 1 finds A matched and gets B, and 2 matches no
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,6 +25,8 @@ from torch import Tensor
 from .acceptance import PreferenceLists, accept
 from .duplicates import DistinctGroundTruths
 from .pairs import select
+
+Ignored: TypeAlias = Bool[Tensor, "areas pairs"]
 
 
 class CandidatePairs(NamedTuple):
@@ -52,40 +54,15 @@ class MatchedPairs(NamedTuple):
     """and the one behind the last"""
 
 
-class ThresholdRuns(NamedTuple):
-    """The thresholds of each group (an image and class) in runs: a pair passes all thresholds of a run or none.
-
-    With overlaps of 0.57, 0.72 and 0.74 the thresholds 0.5 and 0.55 are run 0, which all pairs pass, those from 0.6 to
-    0.7 are run 1, which two pass, and all others run 2.
-    """
-
-    passed: Int[Tensor, " pairs"]
-    """number of runs that a pair passes"""
-    starts: Int[Tensor, "groups runs"]
-    """first threshold of each run, and the number of all thresholds behind the last"""
-
-
 class _ListedPairs(NamedTuple):
     """Pairs in the order of preference lists."""
 
     ground_truth: Int[Tensor, " pairs"]
+    """its number among the ground truths of all pairs"""
     detection: Int[Tensor, " pairs"]
     passed: Int[Tensor, " pairs"]
     """number of runs of thresholds"""
     group: Int[Tensor, " pairs"]
-
-
-class _Problems(NamedTuple):
-    """Pairs by matching problem, then in the order of preference lists.
-
-    Problem 0 holds all pairs, with no ground truth ignored; problem a + 1 holds the groups that area range a changes.
-    """
-
-    pairs: _ListedPairs
-    problem: Int[Tensor, " pairs"] | None = None
-    """None if there is problem 0 alone"""
-    is_ignored: Bool[Tensor, " pairs"] | None = None
-    """whether the pair is in the second part of its list, that of phase 2"""
 
 
 def stable_matching(candidates: CandidatePairs, distinct: DistinctGroundTruths, *, num_thresholds: int) -> MatchedPairs:
@@ -97,31 +74,45 @@ def stable_matching(candidates: CandidatePairs, distinct: DistinctGroundTruths, 
     """
     group = distinct.ordered.groups.index_select(0, candidates.ground_truth)
     group = group.unique_consecutive(return_inverse=True)[1]
-    runs = merge_thresholds(candidates.passed, group, num_thresholds)
+    passed, run_starts = _merge_thresholds(candidates.passed, group, num_thresholds)
     # Lists for problem 0, and what each area range ignores or leaves out of them: [areas, pairs].
     order = _preference_order(candidates)
-    listed = select(_ListedPairs(candidates.ground_truth, candidates.detection, runs.passed, group), order)
-    ignored = distinct.ignored.index_select(1, listed.ground_truth)
+    ground_truths, number = candidates.ground_truth.unique_consecutive(return_inverse=True)
+    listed = select(_ListedPairs(number, candidates.detection, passed, group), order)
+    ignored = distinct.ignored.index_select(1, candidates.ground_truth.index_select(0, order))
     left_out = None if candidates.is_beaten is None else ignored & candidates.is_beaten.index_select(0, order)
     # Lists for the groups that must be matched again; all problems are matched together.
-    problem_of = _problem_of_groups(listed, ignored, left_out, len(runs.starts))
-    problems = _list_problems(listed, ignored, left_out, problem_of)
-    run, place = accept(_preference_lists(problems, distinct), int(listed.passed.max()))
+    problem_of = _problem_of_groups(listed, ignored, left_out, len(run_starts))
+    listed, problem, is_ignored = _list_problems(listed, ignored, left_out, problem_of)
+    # Detections and ground truths of different problems get different numbers.
+    capacity = None if distinct.capacity is None else distinct.capacity.index_select(0, ground_truths)
+    lists = PreferenceLists(
+        (problem * (listed.detection.max() + 1) + listed.detection).unique_consecutive(return_inverse=True)[1],
+        problem * len(ground_truths) + listed.ground_truth,
+        listed.passed,
+        is_ignored,
+        None if capacity is None or not bool((capacity > 1).any()) else capacity.index_select(0, listed.ground_truth),
+    )
+    run, place = accept(lists, int(listed.passed.max()))
 
     # A match holds in the area ranges that look at its group in this problem, under the thresholds of its run.
-    matched = select(problems.pairs, place)
-    holds = problem_of.index_select(1, matched.group)
-    holds = holds == (0 if problems.problem is None else problems.problem.index_select(0, place))
+    matched = select(listed, place)
+    holds = problem_of.index_select(1, matched.group) == problem.index_select(0, place)
     area, match = holds.nonzero().unbind(1)
-    first, last = (runs.starts[matched.group, run + each] for each in range(2))
-    columns = (matched.detection, matched.ground_truth, first, last)
+    first, last = (run_starts[matched.group, run + each] for each in range(2))
+    columns = (matched.detection, ground_truths.index_select(0, matched.ground_truth), first, last)
     return MatchedPairs(area, *(values.index_select(0, match) for values in columns))
 
 
-def merge_thresholds(passed: Int[Tensor, " pairs"], group: Int[Tensor, " pairs"], num_thresholds: int) -> ThresholdRuns:
-    """Thresholds with no overlap between them give the same matching, so one of each run is matched.
+def _merge_thresholds(
+    passed: Int[Tensor, " pairs"], group: Int[Tensor, " pairs"], num_thresholds: int
+) -> tuple[Int[Tensor, " pairs"], Int[Tensor, "groups runs"]]:
+    """The number of runs that a pair passes, and the first threshold of each run in a group, an image and class.
 
-    `passed` is the number of thresholds of each pair; the group numbers ascend.
+    A pair passes all thresholds of a run or none: they give the same matching, so one of each run is matched. With
+    overlaps of 0.57, 0.72 and 0.74 the thresholds 0.5 and 0.55 are run 0, which all pairs pass, those from 0.6 to 0.7
+    are run 1, which two pass, and all others run 2. `passed` is the number of thresholds of each pair; the group
+    numbers ascend. Behind the last run of a group is the number of all thresholds.
     """
     num_groups = int(group[-1]) + 1
     key = group * (num_thresholds + 1) + passed
@@ -131,7 +122,7 @@ def merge_thresholds(passed: Int[Tensor, " pairs"], group: Int[Tensor, " pairs"]
     starts = run.new_full((num_groups, num_thresholds + 2), num_thresholds)
     thresholds = torch.arange(num_thresholds + 1, device=key.device).expand_as(run)
     starts.scatter_reduce_(1, run, thresholds, "amin")
-    return ThresholdRuns(run.view(-1).index_select(0, key), starts)
+    return run.view(-1).index_select(0, key), starts
 
 
 def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
@@ -144,10 +135,7 @@ def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
 
 
 def _problem_of_groups(
-    listed: _ListedPairs,
-    ignored: Bool[Tensor, "areas pairs"],
-    left_out: Bool[Tensor, "areas pairs"] | None,
-    num_groups: int,
+    listed: _ListedPairs, ignored: Ignored, left_out: Ignored | None, num_groups: int
 ) -> Int[Tensor, "areas groups"]:
     """The problem of each group in each area range: 0 if no list changes, else a + 1 for range a.
 
@@ -171,45 +159,28 @@ def _problem_of_groups(
 
 
 def _list_problems(
-    listed: _ListedPairs,
-    ignored: Bool[Tensor, "areas pairs"],
-    left_out: Bool[Tensor, "areas pairs"] | None,
-    problem_of: Int[Tensor, "areas groups"],
-) -> _Problems:
-    """The pairs of problem 0, then the groups that area ranges change, with new preference lists."""
+    listed: _ListedPairs, ignored: Ignored, left_out: Ignored | None, problem_of: Int[Tensor, "areas groups"]
+) -> tuple[_ListedPairs, Int[Tensor, " all_pairs"], Bool[Tensor, " all_pairs"]]:
+    """Pairs by matching problem and preference list, the problem of each, and whether phase 2 looks at it.
+
+    Problem 0 holds all pairs, with no ground truth ignored; problem a + 1 holds the groups that area range a changes.
+    """
     # Each area range repeats the pairs of its own problem, without what it leaves out.
     problem = torch.arange(1, len(ignored) + 1, dtype=problem_of.dtype, device=problem_of.device)
     is_again = problem_of.index_select(1, listed.group) == problem[:, None]
     if left_out is not None:
         is_again &= ~left_out
     area, place = is_again.nonzero().unbind(1)
+    first = torch.zeros_like(listed.detection)
     if not len(place):
-        return _Problems(listed)
+        return listed, first, first.bool()
     # In a list the ground truths that are ignored come last.
     is_last = ignored[area, place]
     list_number = area * (listed.detection[-1] + 1) + listed.detection.index_select(0, place)
     order = (list_number * 2 + is_last).sort(stable=True).indices
     again = select(listed, place.index_select(0, order))
-    first = problem.new_zeros(len(listed.detection))
-    return _Problems(
+    return (
         _ListedPairs(*map(torch.cat, zip(listed, again, strict=True))),
-        torch.cat([first, problem.index_select(0, area)]),  # the new order keeps the areas ascending
+        torch.cat([first, area + 1]),  # the new order keeps the areas ascending
         torch.cat([first.bool(), is_last.index_select(0, order)]),
     )
-
-
-def _preference_lists(problems: _Problems, distinct: DistinctGroundTruths) -> PreferenceLists:
-    """One list of lists: detections and ground truths of different problems get different numbers."""
-    pairs = problems.pairs
-    least, most = pairs.ground_truth.aminmax()
-    ground_truth, detection = pairs.ground_truth - least, pairs.detection
-    if problems.problem is not None:
-        problem = problems.problem.long()
-        ground_truth += problem * (most - least + 1)
-        detection = problem * (detection.max() + 1) + detection
-    capacity = None
-    if distinct.capacity is not None:
-        capacity = distinct.capacity.index_select(0, pairs.ground_truth)
-        capacity = capacity if bool((capacity > 1).any()) else None
-    detection = detection.unique_consecutive(return_inverse=True)[1]
-    return PreferenceLists(detection, ground_truth, pairs.passed, problems.is_ignored, capacity)

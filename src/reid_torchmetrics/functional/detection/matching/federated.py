@@ -7,7 +7,6 @@ ignored. All else is COCO's matching, without crowds. Source: `LVISEval` of lvis
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import (
     CocoGrid,
     Detections,
@@ -30,7 +29,6 @@ from .matching import match_on_grid
 from .pairs import DEFAULT_MAX_BYTES
 
 _OUTSIDE = -1.0  # an area in no range
-_BLOCK = 1 << 17  # detections whose keys stay in the cache of a CPU
 
 
 @torch.no_grad()
@@ -67,26 +65,17 @@ def match_federated(
     columns = zip((true.images, true.labels), absent, strict=True)
     listed = _Pairs.of(*(torch.cat([column[has_area], others]) for column, others in columns))
 
-    def count(some: slice) -> Tensor:
-        part = detections.at(torch.arange(some.start, some.stop, device=device))
-        areas = part.shapes.areas()
-        return listed.hold(part.images, part.labels) & (areas > 0) & (areas < torch.inf)
-
-    counts, is_candidate = _by_blocks(count, len(detections.labels), device), None
+    areas = detections.shapes.areas()
+    counts = listed.hold(detections.images, detections.labels) & (areas > 0) & (areas < torch.inf)
+    is_candidate = None
     if grid.limited == "image":
         counts = is_candidate = _exclude_beyond(detections, max(grid.max_detections), counts)
     options: dict[str, Any] = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
     matches = match_on_grid(detections, true, grid, candidates=(is_candidate, has_area), **options)
     # Without a match these are ignored, as are detections outside of all area ranges.
-    partly_listed = _Pairs.of(*partly)
-
-    def bits(some: slice) -> Tensor:
-        labels = matches.classes.index_select(0, matches.class_index[some])
-        is_ignored = partly_listed.hold(matches.images[some], labels)
-        is_ignored.logical_or_(~counts.index_select(0, matches.rows[some]))
-        return matches.area_bits[some].masked_fill(is_ignored, 0)
-
-    return replace(matches, area_bits=_by_blocks(bits, len(matches.rows), device))
+    is_ignored = _Pairs.of(*partly).hold(matches.images, matches.classes[matches.class_index])
+    is_ignored |= ~counts.index_select(0, matches.rows)
+    return replace(matches, area_bits=matches.area_bits.masked_fill(is_ignored, 0))
 
 
 def _exclude_beyond(detections: Detections, most: int, counts: Bool[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
@@ -96,13 +85,9 @@ def _exclude_beyond(detections: Detections, most: int, counts: Bool[Tensor, " ro
         return counts
     rows = is_full.nonzero()[:, 0]
     order, image = order_by_class_and_score(detections.images[rows].int(), detections.scores[rows])
-    beyond = rows[order[_ranks(image.long()) >= most]]
+    ranks = segments.runs(0, image.long().bincount())[1]
+    beyond = rows[order[ranks >= most]]
     return counts.index_fill(0, beyond, value=False)
-
-
-def _ranks(groups: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
-    """The place of each row in its group; groups ascend."""
-    return segments.runs(0, groups.bincount())[1]
 
 
 class _Pairs(NamedTuple):
@@ -126,12 +111,5 @@ class _Pairs(NamedTuple):
             return torch.zeros_like(labels, dtype=torch.bool)
         place = torch.searchsorted(self.classes, labels).clamp_(max=len(self.classes) - 1)
         key = (images.long() * len(self.classes)).add_(place)
-        found = torch.searchsorted(self.keys, key).clamp_(max=len(self.keys) - 1)
-        return (self.keys.index_select(0, found) == key) & (self.classes.index_select(0, place) == labels)
-
-
-def _by_blocks(look: Callable[[slice], Tensor], num_rows: int, device: torch.device) -> Tensor:
-    """A value of each row, found block by block."""
-    if num_rows <= _BLOCK or device.type != "cpu":
-        return look(slice(0, num_rows))
-    return torch.cat(workers.share(look, segments.ranges(num_rows, _BLOCK)))
+        nearest = torch.searchsorted(self.keys, key).clamp_(max=len(self.keys) - 1)
+        return (self.keys.index_select(0, nearest) == key) & (self.classes.index_select(0, place) == labels)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
@@ -45,7 +45,6 @@ from .duplicates import merge_duplicates
 from .matches import Matches, join_matches
 from .pairs import DEFAULT_MAX_BYTES, overlapping_pairs
 
-Objects = TypeVar("Objects", Detections, GroundTruths)
 Candidates: TypeAlias = tuple[Tensor | None, Tensor | None]
 
 _LARGEST_THRESHOLD = 1 - 1e-10  # as in pycocotools: an overlap of 1 passes a threshold of 1 despite rounding
@@ -110,19 +109,22 @@ def match_on_grid(
     if classes is not None:
         classes = _checks.integer_labels("classes", classes, device=detections.labels.device)
     options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
-    match = partial(_match, detections, ground_truths, grid, classes, candidates, **options)
-    return workers.run(match, detections.labels.device)
+    problem = _Problem(detections, ground_truths, grid, options)
+    return workers.run(partial(_match, problem, classes, candidates), detections.labels.device)
 
 
-def _match(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    grid: CocoGrid,
-    classes: Int[Tensor, " classes"] | None,
-    masks: Candidates,
-    **options: Any,
-) -> Matches:
-    columns = detections.labels, ground_truths.labels
+class _Problem(NamedTuple):
+    """What is matched, and how."""
+
+    detections: Detections
+    ground_truths: GroundTruths
+    grid: CocoGrid
+    options: dict[str, Any]
+    """of `assign`"""
+
+
+def _match(problem: _Problem, classes: Int[Tensor, " classes"] | None, masks: Candidates) -> Matches:
+    columns = problem.detections.labels, problem.ground_truths.labels
     if classes is not None:
         classes = classes.long().unique()
         masks = (torch.isin(columns[0], classes), torch.isin(columns[1], classes))
@@ -132,9 +134,8 @@ def _match(
         classes = distinct_labels(*(map(distinct_labels, blocks) if is_many else blocks))
 
     def match(some: Tensor) -> Matches:
-        sides = zip(columns, masks, strict=True)
-        rows, true_rows = (_rows_within(*side, some if is_many else None) for side in sides)
-        return _match_rows(detections, ground_truths, rows, true_rows, grid, some, **options)
+        rows, true_rows = (_rows_within(*side, some if is_many else None) for side in zip(columns, masks, strict=True))
+        return _match_rows(problem, (rows, true_rows), some)
 
     if not is_many:
         return match(classes)
@@ -160,20 +161,16 @@ def _rows_within(labels: Tensor, mask: Tensor | None, classes: Tensor | None) ->
     return (is_within if mask is None else is_within.logical_and_(mask)).nonzero()[:, 0].int()
 
 
-def _match_rows(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    rows: Int[Tensor, " rows"] | None,
-    true_rows: Int[Tensor, " true_rows"] | None,
-    grid: CocoGrid,
-    classes: Int[Tensor, " classes"],
-    **options: Any,
-) -> Matches:
-    """Match some rows, None for all, given their classes."""
+def _match_rows(problem: _Problem, rows: Candidates, classes: Int[Tensor, " classes"]) -> Matches:
+    """Match some rows of detections and of ground truths, None for all, given their classes."""
+    detections, ground_truths, grid, options = problem
     most, shapes = max(grid.max_detections), detections.shapes
     ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
-    order_rows = partial(order_boxes, classes=classes, most=most)
-    ordered, true_ordered, area_bits = _ordered(detections, ground_truths, rows, true_rows, ranges, order_rows)
+    works: Sequence[Callable[[], Any]] = (
+        lambda: _order_rows(problem, rows, classes),
+        lambda: ranges.bits(shapes, rows[0]),  # meanwhile
+    )
+    (ordered, true_ordered, places), area_bits = workers.share(lambda work: work(), works)
 
     # Ground truths that each area range ignores: crowds, and those outside the range.
     ignored = ranges.ignored(ground_truths, true_ordered)
@@ -197,7 +194,7 @@ def _match_rows(
         images=ordered.images,
         rows=ordered.rows,
         limits=_limits(ordered, grid.max_detections),
-        area_bits=area_bits,
+        area_bits=area_bits.index_select(0, places),
         **vars(assignments),
     )
     if order != sorted(order):
@@ -208,31 +205,20 @@ def _match_rows(
     return matches
 
 
-def _ordered(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    rows: Tensor | None,
-    true_rows: Tensor | None,
-    ranges: _AreaRanges,
-    order_rows: Callable[[Detections, GroundTruths], tuple[OrderedDetections, OrderedGroundTruths]],
-) -> tuple[OrderedDetections, OrderedGroundTruths, Integer[Tensor, " detections"]]:
-    """Some rows by class and descending score, or by image and class, and the area ranges that detections lie in."""
-    works: Sequence[Callable[[], Any]] = (
-        lambda: order_rows(_without_shapes(detections, rows), _without_shapes(ground_truths, true_rows)),
-        lambda: ranges.bits(detections.shapes, rows),  # meanwhile
-    )
-    (ordered, true_ordered), area_bits = workers.share(lambda work: work(), works)
-    area_bits = area_bits.index_select(0, ordered.rows)
-    if rows is not None:
-        ordered = ordered._replace(rows=rows.index_select(0, ordered.rows))
-    if true_rows is not None:
-        true_ordered = true_ordered._replace(rows=true_rows.index_select(0, true_ordered.rows))
-    return ordered, true_ordered, area_bits
-
-
-def _without_shapes(boxes: Objects, rows: Tensor | None) -> Objects:
-    """The columns of some rows, None for all; shapes are read some at a time."""
-    return boxes if rows is None else boxes.at(rows, has_shapes=False)
+def _order_rows(
+    problem: _Problem, rows: Candidates, classes: Int[Tensor, " classes"]
+) -> tuple[OrderedDetections, OrderedGroundTruths, Int[Tensor, " detections"]]:
+    """Some rows in order, and the places of the detections among these rows."""
+    # Without their shapes, which are read some at a time.
+    sides = zip(problem[:2], rows, strict=True)
+    boxes: Any = [each if some is None else each.at(some, has_shapes=False) for each, some in sides]
+    ordered, true_ordered = order_boxes(boxes[0], boxes[1], classes, max(problem.grid.max_detections))
+    places = ordered.rows
+    if rows[0] is not None:
+        ordered = ordered._replace(rows=rows[0].index_select(0, places))
+    if rows[1] is not None:
+        true_ordered = true_ordered._replace(rows=rows[1].index_select(0, true_ordered.rows))
+    return ordered, true_ordered, places
 
 
 class _AreaRanges(NamedTuple):
@@ -266,15 +252,13 @@ class _AreaRanges(NamedTuple):
         values = shapes.areas() if rows is None else rows
 
         def bits(some: Tensor) -> Tensor:
-            return self._bits(some if rows is None else shapes[some].areas())
+            areas = some if rows is None else shapes[some].areas()
+            outside = torch.sum(self.exclude(areas) * self.weights, 0, dtype=self.weights.dtype)
+            return outside.bitwise_xor_((1 << len(self.weights)) - 1)
 
         if values.device.type != "cpu" or len(values) <= _AREA_BLOCK:
             return bits(values)
         return torch.cat(workers.share(bits, values.split(_AREA_BLOCK)))
-
-    def _bits(self, areas: Tensor) -> Tensor:
-        outside = torch.sum(self.exclude(areas) * self.weights, 0, dtype=self.weights.dtype)
-        return outside.bitwise_xor_((1 << len(self.weights)) - 1)
 
 
 def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -42,6 +42,10 @@ _LEAST_CROWDED_PAIRS = 1 << 15  # in all crowded groups, for a search to pay
 _MOST_NEARBY = 0.5  # share of the pairs of crowded groups from which on it does not
 _CELL_BITS = 20
 _NOTHING = 2.0**-500  # less than the distance of any two different positions
+
+
+Block: TypeAlias = "Callable[[], OverlappingPairs]"
+"""gives the pairs of a block of candidates that overlap enough"""
 
 
 class OverlappingPairs(NamedTuple):
@@ -118,68 +122,40 @@ def overlapping_pairs(
     max_bytes = max(1, max_bytes // at_a_time)
     search = _CandidateSearch(detections, ground_truths, shapes, true_shapes, is_crowd, at_least, max_bytes)
 
-    def overlap(list_candidates: Callable[[], _Candidates]) -> tuple[OverlappingPairs, bool]:
-        block = list_candidates()
-        is_crowd = search.crowds(block.ground_truth)
-        iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, is_crowd)
-        enough = (iou >= at_least).nonzero()[:, 0]
-        pairs = select(OverlappingPairs(block.ground_truth, block.detection, iou), enough)
-        if block.places is not None:
-            pairs = pairs._replace(detection=block.places.index_select(0, pairs.detection))
-        return pairs, block.is_in_order
-
     # Blocks are overlapped in parallel, a few at a time, so that memory is bounded.
-    grown, is_in_order, blocks = _GrowingPairs(), True, _candidate_blocks(search)
-    for some in _progress.steps(iter(lambda: [*islice(blocks, at_a_time)], []), "Overlaps"):
-        for block_pairs, is_block_in_order in workers.share(overlap, some):
-            grown.add(*block_pairs)
-            is_in_order &= is_block_in_order
-    pairs = grown.pairs()
-    if not is_in_order:
+    left = ground_truths.sizes.clone()
+    blocks, grown = _candidate_blocks(search, left), list[OverlappingPairs]()
+    num_pairs = 0
+    for some in _progress.steps(_portions(blocks, at_a_time), "Overlaps"):
+        for pairs in workers.share(lambda block: block(), some):
+            grown = grown or [pairs]  # a single block is not copied
+            num_pairs = _append(grown[0], num_pairs, pairs)
+    pairs = grown[0] if len(grown[0].iou) == num_pairs else select(grown[0], slice(num_pairs))
+    if not torch.equal(left, ground_truths.sizes):  # crowded groups came first, and their detections by position
         key = (pairs.ground_truth * len(detections.rows)).add_(pairs.detection)
         pairs = select(pairs, key.sort().indices)
     # From places by group to places by class and score.
     return pairs._replace(detection=detections.grouped.index_select(0, pairs.detection))
 
 
-class _GrowingPairs:
-    """Columns that grow by doubling: of small tensors kept from every block, each pins what was freed around it."""
+def _append(grown: OverlappingPairs, num_pairs: int, more: OverlappingPairs) -> int:
+    """Write pairs behind the first ones of columns that grow by doubling; the number of all.
 
-    def __init__(self) -> None:
-        self.size = 0
-        self.columns: list[Tensor] = []
-
-    def add(self, *columns: Tensor) -> None:
-        """Append pairs."""
-        end = self.size + len(columns[0])
-        if not self.size:  # a single block is not copied
-            self.columns, self.size = [*columns], end
-            return
-        for place, column in enumerate(columns):
-            if end > len(self.columns[place]):
-                grown = column.new_empty(max(end, _FIRST_GROWN, 2 * len(self.columns[place])))
-                grown[: self.size] = self.columns[place][: self.size]
-                self.columns[place] = grown
-            self.columns[place][self.size : end] = column
-        self.size = end
-
-    def pairs(self) -> OverlappingPairs:
-        """All pairs that were added."""
-        return OverlappingPairs(*(each if len(each) == self.size else each[: self.size] for each in self.columns))
+    Of small tensors kept from every block, each would pin what was freed around it.
+    """
+    end = num_pairs + len(more.iou)
+    for column, values in zip(grown, more, strict=True):
+        if end > len(column):
+            column.resize_(max(end, _FIRST_GROWN, 2 * len(column)))
+        if values is not column:
+            column[num_pairs:end] = values
+    return end
 
 
-class _Candidates(NamedTuple):
-    """A block of candidate pairs."""
-
-    places: Int[Tensor, " detections"] | None
-    """places in `grouped` of the detections of the block; None for all"""
-    shapes: Shapes
-    """of these detections"""
-    ground_truth: Int[Tensor, " pairs"]
-    detection: Int[Tensor, " pairs"]
-    """counted in `places`"""
-    is_in_order: bool = True
-    """whether the pairs of a ground truth are in the order of their detections"""
+def _portions(blocks: Iterator[Block], most: int) -> Iterator[list[Block]]:
+    """The blocks, some at a time."""
+    while some := [*islice(blocks, most)]:
+        yield some
 
 
 @dataclass(frozen=True)
@@ -207,38 +183,46 @@ class _CandidateSearch:
         grouped = grouped if places is None else grouped.index_select(0, places)
         return self.shapes[self.detections.rows.index_select(0, grouped)]
 
+    def overlap(
+        self, places: Int[Tensor, " detections"] | None, shapes: Shapes, ground_truth: Tensor, detection: Tensor
+    ) -> OverlappingPairs:
+        """The pairs that overlap enough, of detections with some shapes, at places in `grouped`; None for all."""
+        iou = shapes.overlaps(detection, self.true_shapes, ground_truth, self.crowds(ground_truth))
+        enough = (iou >= self.at_least).nonzero()[:, 0]
+        pairs = select(OverlappingPairs(ground_truth, detection, iou), enough)
+        return pairs if places is None else pairs._replace(detection=places.index_select(0, pairs.detection))
+
     def blocks(self, lengths: Int[Tensor, " _"], bytes_each: int = _BYTES_PER_PAIR) -> Iterator[slice]:
         """Ranges of segments that fit into the memory together."""
         return segments.ranges_within(lengths, num_at_a_time(self.max_bytes, bytes_each, lengths.device, _CACHED_PAIRS))
 
 
-def _candidate_blocks(search: _CandidateSearch) -> Iterator[Callable[[], _Candidates]]:
-    """List all pairs that may overlap enough, crowded groups first: each block is a function that makes its list."""
-    sizes = search.ground_truths.sizes
+def _candidate_blocks(search: _CandidateSearch, left: Int[Tensor, " groups"]) -> Iterator[Block]:
+    """All pairs that may overlap enough, crowded groups first, where detections near a ground truth are searched for.
+
+    `left` are the numbers of detections by group, and become 0 where the detections were searched.
+    """
     # The numbers of boxes alone show that a search cannot pay: a training loop evaluates a few images at a time.
     most = len(search.detections.rows) * len(search.ground_truths.rows)
     if most <= min(_FEW_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
         yield partial(_all_at_once, search)
         return
     crowded = _crowded_groups(search.ground_truths)
-    if len(crowded):
-        sizes = sizes.clone()
-        for block in search.blocks(sizes.index_select(0, crowded), _BYTES_PER_SORTED):
-            nearby = _find_nearby(search, crowded[block])
-            if nearby is not None:
-                sizes[crowded[block]] = 0  # no detection is left for the blocks of whole groups
-                yield from nearby
-    for block in search.blocks(sizes.index_select(0, search.ground_truths.groups)):
-        yield partial(_all_of_block, search, sizes, block)
+    for block in search.blocks(left.index_select(0, crowded), _BYTES_PER_SORTED):
+        if (nearby := _find_nearby(search, crowded[block])) is not None:
+            left[crowded[block]] = 0
+            yield from nearby
+    for block in search.blocks(left.index_select(0, search.ground_truths.groups)):
+        yield partial(_all_of_block, search, left, block)
 
 
-def _all_at_once(search: _CandidateSearch) -> _Candidates:
+def _all_at_once(search: _CandidateSearch) -> OverlappingPairs:
     """Every detection for every ground truth of its group, as one block."""
     starts, sizes = (values.index_select(0, search.ground_truths.groups) for values in search.ground_truths[-2:])
-    return _Candidates(None, search.shapes_at(), *segments.runs(starts, sizes))
+    return search.overlap(None, search.shapes_at(), *segments.runs(starts, sizes))
 
 
-def _all_of_block(search: _CandidateSearch, sizes: Int[Tensor, " groups"], block: slice) -> _Candidates:
+def _all_of_block(search: _CandidateSearch, sizes: Int[Tensor, " groups"], block: slice) -> OverlappingPairs:
     """Every detection for every ground truth of a block; `sizes` are the numbers of detections by group.
 
     A block may begin and end inside a group; the detections of that group are in all its blocks.
@@ -249,7 +233,7 @@ def _all_of_block(search: _CandidateSearch, sizes: Int[Tensor, " groups"], block
     places = segments.runs(search.ground_truths.starts[occupied], sizes[occupied])[1]
     first = segments.starts(sizes[occupied]).index_select(0, group)
     ground_truth, detection = segments.runs(first, sizes[occupied].index_select(0, group))
-    return _Candidates(places, search.shapes_at(places), ground_truth.add_(block.start), detection)
+    return search.overlap(places, search.shapes_at(places), ground_truth.add_(block.start), detection)
 
 
 def _crowded_groups(ground_truths: OrderedGroundTruths) -> Int[Tensor, " crowded"]:
@@ -261,7 +245,7 @@ def _crowded_groups(ground_truths: OrderedGroundTruths) -> Int[Tensor, " crowded
     return is_crowded.nonzero()[:, 0] if num_pairs >= _LEAST_CROWDED_PAIRS else sizes[:0]
 
 
-def _find_nearby(search: _CandidateSearch, groups: Int[Tensor, " some"]) -> Iterator[Callable[[], _Candidates]] | None:
+def _find_nearby(search: _CandidateSearch, groups: Int[Tensor, " some"]) -> Iterator[Block] | None:
     """Candidate pairs of nearby boxes; None if the shape has no `reach` or the search would not pay."""
     # The ground truths and detections of these groups, with the number of their group among them.
     ordered = search.ground_truths
@@ -294,12 +278,12 @@ def _find_nearby(search: _CandidateSearch, groups: Int[Tensor, " some"]) -> Iter
         return None
     detections = places.index_select(0, order), shapes[order]
 
-    def list_block(block: slice) -> _Candidates:
+    def overlap(block: slice) -> OverlappingPairs:
         ground_truth, detection = segments.runs(first[block], lengths[block])
         ground_truth = ground_truths[block].index_select(0, ground_truth)
-        return _Candidates(*detections, ground_truth, detection, is_in_order=False)
+        return search.overlap(*detections, ground_truth, detection)
 
-    return (partial(list_block, block) for block in search.blocks(lengths))
+    return (partial(overlap, block) for block in search.blocks(lengths))
 
 
 def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:
