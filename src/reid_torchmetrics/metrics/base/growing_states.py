@@ -13,7 +13,6 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FunctionType, MethodType
 from typing import Any, ClassVar
 
 import torch
@@ -126,16 +125,6 @@ class GrowingStates(Metric):
             yield
         finally:
             self._concludes = False
-
-    def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        """As in the base class; Python's errors about arguments name the class that a user made, not the one above."""
-        if isinstance(update, MethodType) and isinstance(update.__func__, FunctionType):
-            base = update.__func__
-            named = FunctionType(base.__code__, base.__globals__, None, base.__defaults__, base.__closure__)
-            named.__kwdefaults__ = base.__kwdefaults__
-            update = MethodType(functools.update_wrapper(named, base), self)
-            named.__qualname__ = f"{type(self).__name__}.update"
-        return super()._wrap_update(update)
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         """As in the base class; it copies the value, and if one process fails to, none may remember it."""

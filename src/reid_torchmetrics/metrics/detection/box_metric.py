@@ -158,6 +158,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     def _request(self, iou_type: str | None = None) -> MatchRequest:
         """The matches of all images, without any of single images; None for the first type of overlaps."""
 
+    @base.naming_arguments
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
 

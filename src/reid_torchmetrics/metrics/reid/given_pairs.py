@@ -93,6 +93,7 @@ class PairVerification(base.GrowingStates):
         """Whether it is neither an error rate nor a cost."""
         return self.report in {"accuracy", "auc", "tar_at_far"}
 
+    @base.naming_arguments
     def update(
         self,
         first: Tensor | _checks.Array,

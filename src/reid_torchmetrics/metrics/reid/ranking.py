@@ -37,7 +37,7 @@ from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, S
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, Samples
 from reid_torchmetrics.functional.world import Settings, World, meet, warn_again, warn_once
-from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
+from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
 
 _EMPTY = {
     "embeddings": torch.empty((0, 0), device="cpu"),
@@ -73,6 +73,7 @@ class SampleStates(GrowingStates):
         self._roles_given: set[str] = set()
 
     @takes(BatchLabels)
+    @naming_arguments
     def update(
         self,
         embeddings: Tensor | _checks.Array,
