@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -169,15 +170,15 @@ def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:
     return world.all_reduce_sum(buffer, lambda out: out.copy_(values)).to(values.device)
 
 
-def concluded(world: World, work: Callable[[], Result]) -> Result:
-    """Do work with collectives, and raise an error of one process on all, also an error behind the last of them."""
+@contextmanager
+def concluding(world: World) -> Iterator[None]:
+    """Raise an error of one process on all, also an error behind the last collective."""
     try:
-        done = work()
+        yield
     except Exception as error:
         world.conclude(error)
         raise
     world.conclude(None)
-    return done
 
 
 class SentRows(NamedTuple):

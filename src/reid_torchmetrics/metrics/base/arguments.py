@@ -1,4 +1,4 @@
-"""What metrics and collections take: signatures with every option, calls that do not fit, `repr`, Python's own values."""
+"""What metrics take: signatures with every option, calls that do not fit, `repr`, and values of Python's own."""
 
 from __future__ import annotations
 

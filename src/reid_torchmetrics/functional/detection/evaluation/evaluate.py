@@ -30,7 +30,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
-from reid_torchmetrics.functional.world import ALONE, Settings, World, concluded
+from reid_torchmetrics.functional.world import ALONE, Settings, World, concluding
 
 from .image_matches import ImageMatches, MatchRequest, bits_of_areas, list_positives
 from .result_text import named_classes
@@ -326,7 +326,8 @@ def evaluate_images(
             units.look(matches, states, lambda: Images.joined(states, box_format, device), world.said, reported=None)
         return results
 
-    return concluded(world, work)
+    with concluding(world):
+        return work()
 
 
 def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str]) -> Settings:
