@@ -8,7 +8,6 @@ tried on torchmetrics 1.6 and 1.9.
 from __future__ import annotations
 
 import copy
-import functools
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -241,13 +240,15 @@ class GrowingStates(Metric):
 
         Lightning calls `.to(device)` at every `log`: where nothing would change, no batch is visited.
         """
-        of_floats = _of_floats(fn)
-        if self.compute_on_cpu or not self._would_change(of_floats):
-            return super()._apply(of_floats, exclude_state=tuple(self._defaults))
+        fn = _of_floats(fn)
+        if self.compute_on_cpu or not self._would_change(fn):
+            return super()._apply(fn, exclude_state=tuple(self._defaults))
         exact = [name for name, empty in self._empty_states.items() if empty.dtype == torch.float64]
-        result = super()._apply(of_floats, exclude_state=[*exclude_state, *exact])
-        for name in set(exact).difference(exclude_state):
-            setattr(self, name, [_moved(batch, fn) for batch in getattr(self, name)])
+        before = {name: getattr(self, name) for name in exact if name not in exclude_state}
+        result = super()._apply(fn, exclude_state=exclude_state)
+        for name, batches in before.items():
+            moved = zip(batches, getattr(self, name), strict=True)
+            setattr(self, name, [batch.to(cast.device) for batch, cast in moved])
         return result
 
     def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
@@ -301,19 +302,16 @@ def _copied(error: Exception) -> Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _moved(values: Tensor, fn: Callable[[Tensor], Tensor]) -> Tensor:
-    """A tensor on the device where a function takes it, in its dtype; float64 stays on the CPU where there is none."""
-    device = fn(torch.empty(0, device=values.device)).device
-    return values.to(place_of_work(device) if values.dtype == torch.float64 else device)
-
-
 def _of_floats(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     """A function for floating point tensors; integers, and float64 where the device has none, are only moved."""
 
-    @functools.wraps(fn)  # the base class recognizes casts by their names
     def apply(values: Tensor) -> Tensor:
+        if values.is_floating_point() and values.dtype != torch.float64:
+            return fn(values)
         device = fn(torch.empty(0, device=values.device)).device
-        lacks_dtype = values.dtype == torch.float64 and lacks_float64(device)
-        return _moved(values, fn) if lacks_dtype or not values.is_floating_point() else fn(values)
+        if values.dtype == torch.float64:
+            return values.to(place_of_work(device)) if lacks_float64(device) else fn(values)
+        return values.to(device)
 
+    apply.__qualname__ = str(fn)  # the base class recognizes casts by it
     return apply
