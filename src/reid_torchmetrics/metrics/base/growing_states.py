@@ -24,7 +24,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.prints import rank_zero_only
 
 from reid_torchmetrics._arrays import lacks_float64, place_of_work
-from reid_torchmetrics.functional.world import Alone, Said, concluding
+from reid_torchmetrics.functional.world import Said, World, concluding
 
 from .process_group import DistributedWorld
 
@@ -102,8 +102,8 @@ class GrowingStates(Metric):
         )
 
     @property
-    def _world(self) -> DistributedWorld | Alone:
-        return self._processes or Alone(self._said())
+    def _world(self) -> World:
+        return self._processes or World(self._said())
 
     def _said(self) -> Said:
         """What this metric was warned of since `reset`; metrics of a compute group share batches, and hear it once."""
@@ -128,9 +128,9 @@ class GrowingStates(Metric):
             raise
 
     def _raise_deferred_error(self) -> None:
-        """Raise the error of `update`, once, if a batch is missing because it was refused."""
-        refused, self._deferred_error = self._deferred_error, None
-        if refused is not None:
+        """Raise the error of `update` on all processes, once, if a batch is missing because it was refused."""
+        if self._world.size > 1 and self._deferred_error is not None:  # of one process `update` has raised it
+            refused, self._deferred_error = self._deferred_error, None
             raise refused
 
     def _log_instead(self) -> str | None:

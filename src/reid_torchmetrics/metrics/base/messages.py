@@ -38,9 +38,9 @@ class Messages:
     def send(self, message: array[int], process_group: Any) -> list[array[int]]:
         """The messages of all processes, given this one's."""
         self._numbers[:] = message
-        _copy(*self._sent)
+        self._sent[1].copy_(self._sent[0])
         gather_rows(self._table[1], self._sent[1], process_group)
-        _copy(*reversed(self._table))
+        self._table[0].copy_(self._table[1])
         # 192 bytes a process, where a list of ints takes a kilobyte: a lack of memory here could not be reported.
         return [array("q", row.tobytes()) for row in self._received]
 
@@ -55,16 +55,6 @@ def gather_rows(table: Tensor, row: Tensor, group: Any) -> None:
 def message_of(numbers: Sequence[int]) -> array[int]:
     """A message of some numbers, followed by zeros."""
     return array("q", [*numbers, *[0] * (NUM_NUMBERS - len(numbers))])
-
-
-def message_of_bytes(data: bytes) -> array[int]:
-    """A message of at most `NUM_BYTES`."""
-    return array("q", data.ljust(NUM_BYTES, b"\0"))
-
-
-def bytes_of(message: Sequence[int]) -> bytes:
-    """What `message_of_bytes` was given, followed by zeros."""
-    return array("q", message).tobytes()
 
 
 def messages_of(process_group: Any, device: torch.device) -> Messages:
@@ -95,8 +85,3 @@ def messages_of(process_group: Any, device: torch.device) -> Messages:
 _of_groups: WeakKeyDictionary[Any, Messages] = WeakKeyDictionary()
 _FAILED = torch.zeros(1, dtype=torch.int64, device="cpu")
 """the highest process that failed, from one, before there is memory for messages"""
-
-
-def _copy(source: Tensor, target: Tensor) -> None:
-    if source is not target:
-        target.copy_(source)

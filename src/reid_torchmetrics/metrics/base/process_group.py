@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, distributed
 
-from reid_torchmetrics.functional.world import DistributedMetricError, Said
+from reid_torchmetrics.functional.world import DistributedMetricError, Said, World
 
-from .messages import NUM_BYTES, bytes_of, gather_rows, message_of, message_of_bytes, messages_of
+from .messages import NUM_BYTES, gather_rows, message_of, messages_of
 
 Result = TypeVar("Result")
 
 
-class DistributedWorld:
-    """The processes that share a metric's samples, by the contract of `functional.world.World`."""
+class DistributedWorld(World):
+    """The processes of a group, which share a metric's samples."""
 
     def __init__(self, process_group: Any, samples_device: torch.device, said: Said | None = None) -> None:
         """Take a process group, or all processes if it is None.
@@ -81,10 +81,6 @@ class DistributedWorld:
             self.raise_everywhere(error)
         return buffer[1:]
 
-    def guarded(self, work: Callable[[], Result]) -> Result:
-        """Do local work on every process, and raise on all if it fails on one; see `raise_everywhere`."""
-        return self.guarded_all_gather(lambda: (work(), ()))[0]
-
     def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
         """Do local work on every process, and learn the few numbers that come of it on all, equally many on each.
 
@@ -126,8 +122,8 @@ class DistributedWorld:
         """The texts of all processes, piece by piece, given their lengths and this one's."""
         received = [b""] * self.size
         for first in range(0, max(lengths), NUM_BYTES):
-            rows = self._send(message_of_bytes(data[first : first + NUM_BYTES]))
-            received = [text + bytes_of(row) for text, row in zip(received, rows, strict=True)]
+            rows = self._send(array("q", data[first : first + NUM_BYTES].ljust(NUM_BYTES, b"\0")))
+            received = [text + row.tobytes() for text, row in zip(received, rows, strict=True)]
         return [text[:length].decode() for text, length in zip(received, lengths, strict=True)]
 
     def _raise_failures(self, error: Exception | None, table: list[array[int]]) -> None:
