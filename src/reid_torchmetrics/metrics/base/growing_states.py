@@ -24,6 +24,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.prints import rank_zero_only
 
 from reid_torchmetrics._arrays import lacks_float64, place_of_work
+from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.world import Said, World, concluding
 
 from .process_group import DistributedWorld
@@ -49,6 +50,11 @@ class GrowingStates(Metric):
         "_world",
         "_forward_cache",
     ]
+
+    is_differentiable = False
+    full_state_update = False
+    plot_lower_bound = 0.0
+    plot_upper_bound: float | None = 1.0
 
     _processes: DistributedWorld | None = None
     """the processes that share the samples, while they are several and the metric is synced"""
@@ -286,6 +292,11 @@ class GrowingStates(Metric):
             self._cache = self._states_before_sync
             self._states_before_sync = self._processes = None
         super().unsync(should_unsync)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
+        require("A figure", "matplotlib")
+        return self._plot(val, ax)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the processes: they cannot be pickled or copied."""

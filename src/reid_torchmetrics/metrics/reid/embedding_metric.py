@@ -13,7 +13,6 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
-from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, means_among, parse_report
@@ -97,11 +96,7 @@ class EmbeddingMetric(SampleStates):
     """
 
     __jit_unused_properties__: ClassVar[list[str]] = [*SampleStates.__jit_unused_properties__, "empty_target_action"]
-    is_differentiable = False
     higher_is_better = True
-    full_state_update = False
-    plot_lower_bound = 0.0
-    plot_upper_bound: float | None = 1.0
 
     _of_cmc = False
     """whether the camera rule and the drawn galleries are the ones of the protocol's CMC"""
@@ -260,11 +255,6 @@ class EmbeddingMetric(SampleStates):
         names = {name: self._ranks_by(of_cmc=parse_report(name)[0].is_cmc) for name in reported}
         samples = self._world.guarded(lambda: self._accepted_samples().samples)
         return evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
-
-    def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
-        require("A figure", "matplotlib")
-        return self._plot(val, ax)
 
     def _mean(self, values: Tensor, drawn: DrawnResults | None = None) -> Tensor:
         weight = drawn.weight if drawn is not None and self.protocol.queries_in_draw else None

@@ -148,9 +148,8 @@ class SampleStates(GrowingStates):
         # Samples are ranked where they are, unless there is no float64.
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
-        return HeldSamples(
-            states, place_of_work(device), max((_times.get(each, -1) for each in self.roles), default=-1)
-        )
+        times = [_times.get(roles, -1) for roles in self.roles]
+        return HeldSamples(states, place_of_work(device), max(times, default=-1))
 
     def _groups_by_batch(self) -> list[Tensor]:
         # Some batches lack groups: their roles stand for these.
@@ -185,10 +184,8 @@ def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tenso
     of_both = (name for name, label in LABELS.items() if label.sides == SIDES)
     for name in [name for name in of_both if (name in labels) != bool(earlier[name])]:
         _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
-    if "positions" in labels:
-        _checks.same_width(
-            "positions", labels["positions"].shape[1], earlier["positions"][-1].shape[1], "earlier batches"
-        )
+    for name in [name for name, values in labels.items() if values.ndim > 1]:
+        _checks.same_width(name, labels[name].shape[1], earlier[name][-1].shape[1], "earlier batches")
 
 
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
