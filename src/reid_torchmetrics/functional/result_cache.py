@@ -104,20 +104,14 @@ class _StateSnapshot:
 
 def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
     """Whether batches are the same tensors, share their memory, or have the same values."""
-    pairs = [pair for pair in zip(blocks, others, strict=True) if not _is_same(*pair)]
+    pairs = [(block, other) for block, other in zip(blocks, others, strict=True) if block is not other]
     if any(_kind(block) != _kind(other) for block, other in pairs):
         return False
+    pairs = [pair for pair in pairs if len({(block.data_ptr(), block.stride()) for block in pair}) > 1]
     if len(pairs) < 2 or sum(block.numel() * block.element_size() for block, _ in pairs) > _MOST_JOINED:
         return all(torch.equal(*pair) for pair in pairs)
     # Joined, all of a state is one comparison: a GPU waits once.
     return torch.equal(*(torch.cat(side) for side in zip(*pairs, strict=True)))
-
-
-def _is_same(block: Tensor, other: Tensor) -> bool:
-    if block is other:
-        return True
-    same_memory = block.data_ptr() == other.data_ptr() and block.stride() == other.stride()
-    return same_memory and block.numel() > 0 and _kind(block) == _kind(other)
 
 
 def _kind(block: Tensor) -> tuple[object, ...]:

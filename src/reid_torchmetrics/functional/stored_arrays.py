@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import repeat
+from itertools import chain, repeat, zip_longest
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 from zipfile import ZipFile, ZipInfo
@@ -23,6 +23,10 @@ _HEADERS: dict[tuple[int, int], Callable[..., Any]] = {
 }
 _PLAIN: dict[Any, tuple[type, ...]] = {float: (float, int), Any: (bool, int, float, str, type(None))}
 """types of values by their annotation, where it is another"""
+
+
+annotations_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
+"""the annotations of the fields of a class; the dict must not be written to"""
 
 
 class StoredArray(NamedTuple):
@@ -85,14 +89,13 @@ def sizes_of(saved: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[str, in
         ValueError: an array whose shape does not fit its field, or other arrays.
     """
     sizes: dict[str, int] = {}
-    for name, value in saved.items():
-        for place, array, axes in _declared(value, hints[name], name):
-            known = [int(axis) if axis.isdecimal() else sizes.get(axis, axis) for axis in axes]
-            if len(known) != len(array.shape) or any(
-                isinstance(size, int) and size != other for size, other in zip(known, array.shape, strict=True)
-            ):
-                raise ValueError(f"`{place}` must have shape [{', '.join(map(str, known))}]; got {[*array.shape]}.")
-            sizes |= zip(axes, array.shape, strict=True)
+    declared = chain.from_iterable(_declared(value, hints[name], name) for name, value in saved.items())
+    for place, array, axes in declared:
+        known = [int(axis) if axis.isdecimal() else sizes.get(axis, axis) for axis in axes]
+        pairs = zip_longest(known, array.shape)
+        if [*array.shape] != [came if isinstance(size, str) else size for size, came in pairs]:
+            raise ValueError(f"`{place}` must have shape [{', '.join(map(str, known))}]; got {[*array.shape]}.")
+        sizes |= zip(axes, array.shape, strict=True)
     return sizes
 
 
@@ -108,12 +111,6 @@ def _declared(value: Any, hint: Any, place: str) -> Iterator[tuple[str, StoredAr
     elif not (value is None and type(None) in kinds) and type(value) not in _PLAIN.get(kind, (kind,)):
         came = f"{value.dtype} {list(value.shape)}" if isinstance(value, StoredArray) else repr(value)
         raise TypeError(f"`{place}` must be {getattr(kind, '__name__', kind)}; got {came}.")
-
-
-@cache
-def annotations_of(kind: Any) -> dict[str, Any]:
-    """The annotations of the fields of a class; the dict must not be written to."""
-    return get_type_hints(kind)
 
 
 def _inside(value: Any, kind: Any) -> Iterable[tuple[Any, Any, Any]] | None:
