@@ -98,15 +98,13 @@ class SavedResults:
         try:
             with ZipFile(BytesIO(contents)) as archive:
                 header = _header_of(archive, len(contents))
-                if header["format"] > FORMAT:
-                    why = f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}"
-                elif header["kind"] != cls.__name__:
-                    why = f"with {header['kind']}"
-                else:
-                    return cls._of_archive(header, archive)
+                why = _why_foreign(header, cls.__name__)
+                results = None if why else cls._of_archive(header, archive)
         except Exception as error:  # noqa: BLE001 - whatever a foreign file may lead to
-            why = f"that is truncated, damaged or of another program: {error}"
-        raise ValueError(f"{said} {os.fspath(path)!r}, a file {why.rstrip('.')}.")
+            results, why = None, f"that is truncated, damaged or of another program: {error}"
+        if results is None:
+            raise ValueError(f"{said} {os.fspath(path)!r}, a file {why.rstrip('.')}.")
+        return results
 
     @classmethod
     def _of_archive(cls: type[Saved], header: dict[str, Any], archive: ZipFile) -> Saved:  # noqa: PYI019
@@ -140,18 +138,25 @@ def _header_of(archive: ZipFile, num_bytes: int) -> dict[str, Any]:
     return header
 
 
+def _why_foreign(header: Mapping[str, Any], kind: str) -> str:
+    """What a file is that a class of results does not read, or nothing."""
+    if header["format"] > FORMAT:
+        return f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}"
+    return "" if header["kind"] == kind else f"with {header['kind']}"
+
+
 def check_same(value: Any, expected: Any, names: Iterable[str] | None = None) -> None:
     """Raise unless some fields, or all, are as they were computed anew: numbers up to rounding, all else exactly."""
     for name in _fields_of(value) if names is None else names:
-        for place, one, other in _pairs(name, getattr(value, name), getattr(expected, name)):
-            if not _is_same(one, other):
-                raise ValueError(f"`{place}` must be what matches or ranks give; got other values.")
+        _check_equal(name, getattr(value, name), getattr(expected, name))
 
 
-def _pairs(place: str, one: Any, other: Any) -> Iterable[tuple[str, Any, Any]]:
+def _check_equal(place: str, one: Any, other: Any) -> None:
     if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
-        return [(f"{place}.{name}", one[name], other[name]) for name in one]
-    return [(place, one, other)]
+        for name in one:
+            _check_equal(f"{place}.{name}", one[name], other[name])
+    elif not _is_same(one, other):
+        raise ValueError(f"`{place}` must be what matches or ranks give; got other values.")
 
 
 def _is_same(one: Any, other: Any) -> bool:
