@@ -235,8 +235,7 @@ def positions(argument: str, value: object, length: int | None = None, device: _
 def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor") -> None:
     """Raise unless `value` is a bool tensor of any shape; `rule` is the wording of the message."""
     if not isinstance(value, Tensor) or value.dtype != torch.bool:
-        came = value.dtype if isinstance(value, Tensor) else _kind(value)
-        raise TypeError(f"`{argument}` must {rule}; got {came}.")
+        raise TypeError(f"`{argument}` must {rule}; got {value.dtype if isinstance(value, Tensor) else _kind(value)}.")
 
 
 def mask(argument: str, value: object, length: int, device: torch.device, rule: str = "be a bool tensor") -> Tensor:
@@ -262,8 +261,7 @@ def no_nan(argument: str, scores: Tensor) -> None:
 def in_range(argument: str, value: Tensor, low: int, high: int) -> None:
     """Raise unless all entries lie in [low, high)."""
     if len(value) and not low <= int(value.min()) <= int(value.max()) < high:
-        came = f"values from {int(value.min())} to {int(value.max())}"
-        raise ValueError(f"`{argument}` must lie in [{low}, {high}); got {came}.")
+        raise ValueError(f"`{argument}` must lie in [{low}, {high}); got values from {value.min()} to {value.max()}.")
 
 
 def length(argument: str, num_rows: int, num_labels: int) -> None:
@@ -272,18 +270,16 @@ def length(argument: str, num_rows: int, num_labels: int) -> None:
         raise ValueError(f"`{argument}` must have one row for each label; got {num_rows} rows for {num_labels} labels.")
 
 
-def same_dimension(first: str, first_size: int, second: str, second_size: int) -> None:
+def same_dimension(first: str, size: int, second: str, other: int) -> None:
     """Raise unless two sets of embeddings have the same dimension."""
-    if first_size != second_size:
-        came = f"{first_size} and {second_size}"
-        raise ValueError(f"`{first}` and `{second}` must have the same embedding dimension; got {came}.")
+    if size != other:
+        raise ValueError(f"`{first}` and `{second}` must have the same embedding dimension; got {size} and {other}.")
 
 
-def same_device(first: str, first_value: Any, second: str, second_value: Any) -> None:
+def same_device(first: str, value: Any, second: str, other: Any) -> None:
     """Raise unless two tensors, or objects made of them, are on the same device."""
-    if first_value.device != second_value.device:
-        came = f"{first_value.device} and {second_value.device}"
-        raise ValueError(f"`{first}` and `{second}` must be on the same device; got {came}.")
+    if value.device != other.device:
+        raise ValueError(f"`{first}` and `{second}` must be on the same device; got {value.device} and {other.device}.")
 
 
 def same_width(argument: str, width: int, before: int, others: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import partial
 from io import BytesIO
@@ -108,9 +108,20 @@ class SavedResults:
 
     @classmethod
     def _of_archive(cls: type[Saved], header: dict[str, Any], archive: ZipFile) -> Saved:  # noqa: PYI019
+        """The inverse of `_tree`, where each array is there once; results in results are made."""
         arrays, is_of_this_version = stored_arrays(archive, besides=_HEADER), header["version"] == __version__
-        hook = _hook((cls, *cls._PARTS), arrays, is_of_this_version=is_of_this_version)
-        saved = json.loads(json.dumps(header["fields"]), object_hook=hook)
+        kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
+        kinds |= {"$array": arrays.pop, "$bfloat16": StoredArray.as_bfloat16}
+        for part in (cls, *cls._PARTS):
+            kinds[f"${part.__name__}"] = partial(Part, part)
+            if issubclass(part, SavedResults):
+                kinds[f"${part.__name__}"] = partial(part._made, is_of_this_version=is_of_this_version)  # noqa: SLF001
+
+        def value(found: dict[str, Any]) -> Any:
+            kind = next(iter(found), "")
+            return kinds[kind](found[kind]) if kind.startswith("$") else found
+
+        saved = json.loads(json.dumps(header["fields"]), object_hook=value)
         if arrays:
             raise ValueError(f"every array must be in a field; got {', '.join(map(repr, arrays))}.")
         return cls._made(saved, is_of_this_version=is_of_this_version)
@@ -188,21 +199,3 @@ def _tree(value: Any, place: str, classes: tuple[type, ...], arrays: dict[str, A
         listed = [*inside(dict(enumerate(value))).values()]
         return listed if isinstance(value, list) else {"$tuple": listed}
     return {"$float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _hook(
-    classes: tuple[type, ...], arrays: dict[str, StoredArray], *, is_of_this_version: bool
-) -> Callable[[dict[str, Any]], Any]:
-    """The inverse of `_tree` for an object of JSON; each array is there once, and results in results are made."""
-    kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
-    kinds["$array"], kinds["$bfloat16"] = arrays.pop, StoredArray.as_bfloat16
-    for part in classes:
-        kinds[f"${part.__name__}"] = partial(Part, part)
-        if issubclass(part, SavedResults):
-            kinds[f"${part.__name__}"] = partial(part._made, is_of_this_version=is_of_this_version)  # noqa: SLF001 - of results in results
-
-    def value(found: dict[str, Any]) -> Any:
-        kind = next(iter(found), "")
-        return kinds[kind](found[kind]) if kind.startswith("$") else found
-
-    return value

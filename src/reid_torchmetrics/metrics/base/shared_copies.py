@@ -21,10 +21,11 @@ def shared_copy(values: Tensor) -> Tensor:
     if values.is_inference() or values.device.type != "cpu":
         return detached_copy(values)
     source, version, owned = _last
-    kept, now = owned(), values._version  # noqa: SLF001 - no public name
-    is_last = kept is not None and source() is values and version == now
+    kept: Tensor | None = owned()
+    now = values._version  # noqa: SLF001 - no public name
+    is_last = source() is values and version == now
     # NumPy, for one, writes without counting versions.
-    if not (is_last and (kept.data_ptr() == values.data_ptr() or torch.equal(kept, values))):
+    if kept is None or not is_last or (kept.data_ptr() != values.data_ptr() and not torch.equal(kept, values)):
         kept = detached_copy(values)
         _last[:] = weakref.ref(values), now, weakref.ref(kept)
     return kept
