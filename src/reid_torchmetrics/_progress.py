@@ -52,13 +52,13 @@ def progress(shown: bool) -> ExitStack:
 def steps(items: Iterable[Step], what: str) -> Iterator[Step]:
     """The items of a loop; `what` is a word or two beside the bar, such as "Ranking"."""
     total = len(items) if isinstance(items, Sized) else None
-    left, next_look = iter(items), monotonic() + DELAY
+    bar, left, next_look = None, iter(items), monotonic() + DELAY
     for num_done, item in enumerate(left):
         if monotonic() >= next_look:
             next_look += DELAY  # another loop may have the bar now, and not then
             bar = _open_bar(iterable=chain([item], left), desc=what, total=total, initial=num_done)
-            if bar is not None:
-                break
+        if bar is not None:
+            break
         yield item
     else:
         return
