@@ -8,7 +8,7 @@ import warnings
 from types import FrameType
 
 _OWN = {"reid_torchmetrics", "torchmetrics", "torch", "jaxtyping", "contextlib", "functools", "threading", "concurrent"}
-"""packages whose lines are not the user's"""
+"""packages that no user wrote"""
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

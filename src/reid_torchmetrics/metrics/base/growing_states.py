@@ -187,7 +187,7 @@ class GrowingStates(Metric):
             raise
 
     def _join_step(self) -> None:
-        """Compute where the other processes wait for the value of a step, which this one refused."""
+        """Compute with the other processes a step that this one refused; they wait for its value."""
         with self.sync_context():
             if self._world.size > 1:
                 self._sync_compute()

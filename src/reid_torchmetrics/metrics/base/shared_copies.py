@@ -13,7 +13,7 @@ _last: list[Any] = [lambda: None, 0, lambda: None]
 
 
 def shared_copy(values: Tensor) -> Tensor:
-    """A tensor to keep, as `detached_copy` makes it: one for all metrics that are fed a batch, which hold it once.
+    """A tensor to keep, as `detached_copy` makes it, the same one for all metrics that are fed a batch.
 
     On a device each clones a view for itself; they rank it once as well, for the values are compared then.
     """

@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import Settings, meet
 from reid_torchmetrics.metrics import base
 
-from .ranking import SampleStates, rank_once
+from .ranking import SampleStates
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""
@@ -272,14 +272,8 @@ class EmbeddingMetric(SampleStates):
         self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None, exchanged: bool | None = None
     ) -> evaluation.Ranking:
         """The ranking that `method` needs; processes compare the method and its settings."""
-        return rank_once(
-            self._world,
-            self._ranks_by(of_cmc=of_cmc, exchanged=exchanged),
-            collect=self._accepted_samples,
-            describe=lambda: self._settings(method, asked or {}),
-            max_bytes=self.max_bytes,
-            warn=self._states_before_forward is None,
-        )
+        options = self._ranks_by(of_cmc=of_cmc, exchanged=exchanged)
+        return self._rank_once(options, lambda: self._settings(method, asked or {}), self.max_bytes)
 
     def _sync_compute(self) -> None:
         """Rank the samples with the other processes."""

@@ -1,6 +1,6 @@
 """The samples that metrics hold, and their ranking: once for all metrics that hold the same samples.
 
-`update` checks a batch and stores it (`SampleStates`); `compute` ranks all samples (`rank_once`).
+`update` checks a batch and stores it; `compute` ranks all samples (`SampleStates._rank_once`).
 
 A ranking is kept under its options, processes and device, and is used again for equal samples
 unless a buffer, the ranks or a learned similarity may have changed since (`KeptRanking.is_for`). For instance:
@@ -36,7 +36,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOp
 from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, SIDES, BatchLabels, LabelValues
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, Samples
-from reid_torchmetrics.functional.world import Settings, World, meet, warn_again, warn_once
+from reid_torchmetrics.functional.world import Settings, meet, warn_again, warn_once
 from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
 
 _EMPTY = {
@@ -150,6 +150,47 @@ class SampleStates(GrowingStates):
         states = {name: getattr(self, name) for name in self._defaults}
         times = [_times.get(roles, -1) for roles in self.roles]
         return HeldSamples(states, place_of_work(device), max(times, default=-1))
+
+    @torch.no_grad()
+    def _rank_once(self, options: RankingOptions, describe: Callable[[], Settings], max_bytes: int | None) -> Ranking:
+        """Rank the samples of all processes, or find that they were ranked for another metric.
+
+        An error at the end is this process's alone: `conclude` tells the others.
+
+        Args:
+            options: how samples are ranked.
+            describe: says what was asked for, which must be the same on all processes.
+            max_bytes: bound on the scores that are held at a time; None as for the metrics.
+
+        Raises:
+            DistributedMetricError: an error on some process, or metrics or samples that differ between processes.
+        """
+        world = self._world
+
+        def look() -> tuple[tuple[HeldSamples, Hashable, Kept[KeptRanking] | None], list[int]]:
+            held = self._accepted_samples()
+            # All that `rank_samples` is given besides the samples; `max_bytes` changes no rank.
+            key = (options, world.members, held.device)
+            kept = rankings.find(held.states, key, lambda kept: kept.may_be_of(held))
+            if kept is None or world.size > 1:
+                _ = held.samples  # an error about them is raised here, on all processes
+            if kept is not None and not kept.result.is_for(held, options.similarity):
+                kept = None
+            return (held, key, kept), [drawn_number(), 0 if kept is None else kept.number]
+
+        (held, key, kept), table = meet(world, look, describe)
+        # Samples may have changed on another process alone: a ranking is used again if all processes have it.
+        if kept is not None and number_of_all([offered for _, offered in table]) is not None:
+            warn_again(world, kept.found)
+        else:
+            ranking = rank_samples(held.samples, options, world, max_bytes=max_bytes)
+            kept = Kept(table[0][0], KeptRanking(ranking, held, options.similarity), world.said.found)
+            if held.states["embeddings"] or world.members:  # nothing but newer samples ends what has no embeddings
+                rankings.keep(held.states, key, kept)
+        ranking = kept.result.ranking
+        if self._states_before_forward is None and ranking.undefined:  # on all processes alike
+            warn_once(world, "undefined", ranking.undefined)
+        return ranking
 
     def _groups_by_batch(self) -> list[Tensor]:
         # Some batches lack groups: their roles stand for these.
@@ -310,55 +351,3 @@ def _probe(held: HeldSamples, similarity: Any) -> list[Tensor]:
 def _some(positions: Tensor, number: int) -> Tensor:
     """Up to `number` positions, spread over all of them."""
     return positions[:: -(-len(positions) // number) or 1].contiguous()
-
-
-@torch.no_grad()
-def rank_once(
-    world: World,
-    options: RankingOptions,
-    *,
-    collect: Callable[[], HeldSamples],
-    describe: Callable[[], Settings],
-    max_bytes: int | None,
-    warn: bool,
-) -> Ranking:
-    """Rank the samples of all processes, or find that they were ranked for another metric.
-
-    An error at the end is this process's alone: `conclude` tells the others.
-
-    Args:
-        world: the processes that share the samples.
-        options: how samples are ranked.
-        collect: gives this process's samples.
-        describe: says what was asked for, which must be the same on all processes.
-        max_bytes: bound on the scores that are held at a time; None as for the metrics.
-        warn: whether to say why nothing can be ranked.
-
-    Raises:
-        DistributedMetricError: an error on some process, or metrics or samples that differ between processes.
-    """
-
-    def look() -> tuple[tuple[HeldSamples, Hashable, Kept[KeptRanking] | None], list[int]]:
-        held = collect()
-        # All that `rank_samples` is given besides the samples; `max_bytes` changes no rank.
-        key = (options, world.members, held.device)
-        kept = rankings.find(held.states, key, lambda kept: kept.may_be_of(held))
-        if kept is None or world.size > 1:
-            _ = held.samples  # an error about them is raised here, on all processes
-        if kept is not None and not kept.result.is_for(held, options.similarity):
-            kept = None
-        return (held, key, kept), [drawn_number(), 0 if kept is None else kept.number]
-
-    (held, key, kept), table = meet(world, look, describe)
-    # Samples may have changed on another process alone: a ranking is used again if all processes have it.
-    if kept is not None and number_of_all([offered for _, offered in table]) is not None:
-        warn_again(world, kept.found)
-    else:
-        ranking = rank_samples(held.samples, options, world, max_bytes=max_bytes)
-        kept = Kept(table[0][0], KeptRanking(ranking, held, options.similarity), world.said.found)
-        if held.states["embeddings"] or world.members:  # nothing but newer samples ends what has no embeddings
-            rankings.keep(held.states, key, kept)
-    ranking = kept.result.ranking
-    if warn and ranking.undefined:  # on all processes alike
-        warn_once(world, "undefined", ranking.undefined)
-    return ranking
