@@ -314,8 +314,7 @@ def known_arguments(owner: str, given: Collection[str], names: Collection[str], 
     hint = f", which may be `{likely[0]}`" if likely else ""
     if unknown[0] in fields and not said:
         hint = ", which is a field of `Protocol`"
-    listed = ", ".join(names)
-    raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {listed}.") from None
+    raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {', '.join(names)}.")
 
 
 def names_of_labels(argument: str, names: object) -> None:

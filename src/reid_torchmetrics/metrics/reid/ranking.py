@@ -144,7 +144,10 @@ class SampleStates(GrowingStates):
         check_not_written(self.embeddings)
         if self._world.process == 0 and self._states_before_forward is None and not self.index:
             labels = (getattr(self, name) for name in DECIDING if name != "groups")
-            warn_of_forgotten_reset(self._said(), "samples", self.roles, self._groups_by_batch(), *labels)
+            # Some batches lack groups: their roles stand for these.
+            batches, given = self.roles if self.groups else [], iter([batch for batch in self.groups if len(batch)])
+            groups = [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
+            warn_of_forgotten_reset(self._said(), "samples", self.roles, groups, *labels)
         # Samples are ranked where they are, unless there is no float64.
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
@@ -191,12 +194,6 @@ class SampleStates(GrowingStates):
         if self._states_before_forward is None and ranking.undefined:  # on all processes alike
             warn_once(world, "undefined", ranking.undefined)
         return ranking
-
-    def _groups_by_batch(self) -> list[Tensor]:
-        # Some batches lack groups: their roles stand for these.
-        batches = self.roles if self.groups else []
-        given = iter([batch for batch in self.groups if len(batch)])
-        return [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
 
 
 def check_batch(
