@@ -73,8 +73,9 @@ class GrowingStates(Metric):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """As in the base class, but without a search for modules: half of a collection's `update`."""
-        if name in self.__dict__ and (type(value) in _PLAIN or not isinstance(value, (Tensor, torch.nn.Module))):
-            self.__dict__[name] = value
+        own = self.__dict__
+        if name in own and (type(value) in _PLAIN or not isinstance(value, (Tensor, torch.nn.Module))):
+            own[name] = value
         else:
             super().__setattr__(name, value)
 
