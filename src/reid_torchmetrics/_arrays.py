@@ -74,17 +74,22 @@ def _as_tensor(value: Any, device: torch.device) -> Any:
     if has_masked(value):
         return value
     try:
-        if isinstance(value, np.ndarray):
-            tensor = _shared(value)
-        elif len(value) and isinstance(value[0], np.ndarray):
-            tensor = torch.from_numpy(np.stack(value))  # `torch.tensor` warns that it is slow
-        else:
-            tensor = torch.tensor(value, dtype=None if len(value) else torch.int64, device="cpu")
-            if tensor.is_floating_point() and not isinstance(value[0], Tensor):  # Python's floats have 64 bits
-                tensor = torch.tensor(value, dtype=torch.float64, device="cpu")
+        tensor = _joined(value) if isinstance(value, (list, tuple)) else _shared(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):  # strings, dicts, lists of unequal lengths
         return value
     return tensor.to(device)
+
+
+def _joined(values: Any) -> Tensor:
+    """A tensor with the numbers, arrays or tensors of a list."""
+    if not len(values):
+        return torch.empty(0, dtype=torch.int64, device="cpu")
+    if isinstance(values[0], np.ndarray):
+        return torch.from_numpy(np.stack(values))  # `torch.tensor` warns that it is slow
+    tensor = torch.tensor(values, device="cpu")
+    if tensor.is_floating_point() and not isinstance(values[0], Tensor):  # Python's floats have 64 bits
+        tensor = torch.tensor(values, dtype=torch.float64, device="cpu")
+    return tensor
 
 
 def _shared(array: Array) -> Tensor:

@@ -192,30 +192,29 @@ def weights(argument: str, value: object, length: int, device: torch.device) -> 
     return value
 
 
-def integer_labels(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
-    """Raise unless `value` is a 1-D integer tensor, of `length` and on `device` where they are given."""
+def integer_labels(
+    argument: str, value: object, length: int | None = None, device: _Device = None, *, may_be_floats: bool = False
+) -> Tensor:
+    """Raise unless `value` is a 1-D integer tensor, of `length` and on `device` where they are given.
+
+    Floats, if they may be, must be whole numbers and become int64; to look at them waits for their device.
+    """
     if not isinstance(value, Tensor) and _are_strings(value):
         raise TypeError(
             f"`{argument}` must hold integers; got strings, which are numbered by `numpy.unique(names,"
             " return_inverse=True)[1]`, all queries and gallery items at once."
         )
     value = _tensor(argument, value, device)
+    if may_be_floats and value.dtype in _FLOATING_DTYPES:
+        value = _whole(argument, value)
     if value.dtype not in _INTEGER_DTYPES:
         raise TypeError(f"`{argument}` must have an integer dtype; got {value.dtype}.")
     return _vector(argument, value, length, device)
 
 
 def whole_labels(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
-    """Raise unless `value` is as for `integer_labels`, or floats that are whole numbers; these become int64.
-
-    To look at floats waits for their device.
-    """
-    if isinstance(value, Tensor) and value.dtype in _INTEGER_DTYPES:  # at once: `update` is called often
-        return integer_labels(argument, value, length, device)
-    if isinstance(value, Tensor) or not _are_strings(value):
-        value = _tensor(argument, value, device)
-        value = _whole(argument, value) if value.dtype in _FLOATING_DTYPES else value
-    return integer_labels(argument, value, length, device)
+    """Raise unless `value` is as for `integer_labels`, or floats that are whole numbers."""
+    return integer_labels(argument, value, length, device, may_be_floats=True)
 
 
 def positions(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
@@ -236,8 +235,7 @@ def positions(argument: str, value: object, length: int | None = None, device: _
 def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor") -> None:
     """Raise unless `value` is a bool tensor of any shape; `rule` is the wording of the message."""
     if not isinstance(value, Tensor) or value.dtype != torch.bool:
-        came = value.dtype if isinstance(value, Tensor) else _kind(value)
-        raise TypeError(f"`{argument}` must {rule}; got {came}.")
+        raise TypeError(f"`{argument}` must {rule}; got {value.dtype if isinstance(value, Tensor) else _kind(value)}.")
 
 
 def mask(argument: str, value: object, length: int, device: torch.device, rule: str = "be a bool tensor") -> Tensor:
@@ -263,8 +261,7 @@ def no_nan(argument: str, scores: Tensor) -> None:
 def in_range(argument: str, value: Tensor, low: int, high: int) -> None:
     """Raise unless all entries lie in [low, high)."""
     if len(value) and not low <= int(value.min()) <= int(value.max()) < high:
-        came = f"values from {int(value.min())} to {int(value.max())}"
-        raise ValueError(f"`{argument}` must lie in [{low}, {high}); got {came}.")
+        raise ValueError(f"`{argument}` must lie in [{low}, {high}); got values from {value.min()} to {value.max()}.")
 
 
 def length(argument: str, num_rows: int, num_labels: int) -> None:
@@ -273,18 +270,16 @@ def length(argument: str, num_rows: int, num_labels: int) -> None:
         raise ValueError(f"`{argument}` must have one row for each label; got {num_rows} rows for {num_labels} labels.")
 
 
-def same_dimension(first: str, first_size: int, second: str, second_size: int) -> None:
+def same_dimension(first: str, size: int, second: str, other: int) -> None:
     """Raise unless two sets of embeddings have the same dimension."""
-    if first_size != second_size:
-        came = f"{first_size} and {second_size}"
-        raise ValueError(f"`{first}` and `{second}` must have the same embedding dimension; got {came}.")
+    if size != other:
+        raise ValueError(f"`{first}` and `{second}` must have the same embedding dimension; got {size} and {other}.")
 
 
-def same_device(first: str, first_value: Any, second: str, second_value: Any) -> None:
+def same_device(first: str, value: Any, second: str, other: Any) -> None:
     """Raise unless two tensors, or objects made of them, are on the same device."""
-    if first_value.device != second_value.device:
-        came = f"{first_value.device} and {second_value.device}"
-        raise ValueError(f"`{first}` and `{second}` must be on the same device; got {came}.")
+    if value.device != other.device:
+        raise ValueError(f"`{first}` and `{second}` must be on the same device; got {value.device} and {other.device}.")
 
 
 def same_width(argument: str, width: int, before: int, others: str) -> None:
@@ -319,8 +314,7 @@ def known_arguments(owner: str, given: Collection[str], names: Collection[str], 
     hint = f", which may be `{likely[0]}`" if likely else ""
     if unknown[0] in fields and not said:
         hint = ", which is a field of `Protocol`"
-    listed = ", ".join(names)
-    raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {listed}.") from None
+    raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {', '.join(names)}.")
 
 
 def names_of_labels(argument: str, names: object) -> None:

@@ -61,8 +61,7 @@ def _replace(path: Path, contents: bytes) -> None:
     beside = path.with_name(f".{uuid4().hex}")  # short, as `path` may have as long a name as there can be
     try:
         with beside.open("xb") as file:
-            if path.exists():  # before there is anything to be read
-                shutil.copymode(path, beside)
+            shutil.copymode(path if path.exists() else beside, beside)  # before there is anything to be read
             file.write(contents)
         beside.replace(path)
     finally:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import ExitStack
+from itertools import chain
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -51,19 +52,21 @@ def progress(shown: bool) -> ExitStack:
 def steps(items: Iterable[Step], what: str) -> Iterator[Step]:
     """The items of a loop; `what` is a word or two beside the bar, such as "Ranking"."""
     total = len(items) if isinstance(items, Sized) else None
-    bar, next_look = None, monotonic() + DELAY
-    try:
-        for num_done, item in enumerate(items):
-            if bar is not None:
-                bar.update(num_done - bar.n)
-            elif monotonic() >= next_look:
-                next_look += DELAY  # another loop may have the bar now, and not then
-                bar = _open_bar(desc=what, total=total, initial=num_done)
-            yield item
-    finally:
+    bar, left, next_look = None, iter(items), monotonic() + DELAY
+    for num_done, item in enumerate(left):
+        if monotonic() >= next_look:
+            next_look += DELAY  # another loop may have the bar now, and not then
+            bar = _open_bar(iterable=chain([item], left), desc=what, total=total, initial=num_done)
         if bar is not None:
-            bar.close()
-            _one_bar.release()
+            break
+        yield item
+    else:
+        return
+    try:
+        yield from bar
+    finally:
+        bar.close()
+        _one_bar.release()
 
 
 def _open_bar(**options: Any) -> Any:

@@ -7,16 +7,8 @@ import threading
 import warnings
 from types import FrameType
 
-_INNER = {
-    "reid_torchmetrics",
-    "torchmetrics",
-    "torch",
-    "jaxtyping",
-    "contextlib",
-    "functools",
-    "threading",
-    "concurrent",
-}
+_OWN = {"reid_torchmetrics", "torchmetrics", "torch", "jaxtyping", "contextlib", "functools", "threading", "concurrent"}
+"""packages that no user wrote"""
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
@@ -30,6 +22,6 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
 
 def _outside(frame: FrameType | None) -> FrameType | None:
     """The innermost frame of other code; None on a thread of this package."""  # the main thread waits for it
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OWN:
         frame = frame.f_back
     return frame

@@ -20,14 +20,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
 from reid_torchmetrics.functional.detection.evaluation import image_matches
 from reid_torchmetrics.functional.detection.evaluation.image_matches import matchings
-from reid_torchmetrics.metrics.base import messages
+from reid_torchmetrics.metrics.base import process_group
 from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.distributed import processes
 from tests.metrics.detection import detection_samples
 from tests.metrics.reid.samples import batches, fed
 
 IN_PLACE = {"copy_", "fill_", "zero_"}  # write to memory that is there, and take none themselves
-METRICS = str(Path(messages.__file__).parents[1]), str(Path(image_matches.__file__).parent)
+METRICS = str(Path(process_group.__file__).parents[1]), str(Path(image_matches.__file__).parent)
 
 
 class Allocations(TorchDispatchMode):
@@ -132,7 +132,7 @@ def call(metric: ReIDMeanAP | DetectionMAP, ask: Callable, allocations: Allocati
     """Ask a metric as if for the first time in this group; all processes are in step afterwards."""
     rankings.clear()
     matchings.clear()
-    messages._of_groups.clear()
+    process_group._of_groups.clear()
     metric._computed, message = None, ""
     try:
         with allocations:

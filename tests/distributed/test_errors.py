@@ -43,7 +43,7 @@ def late_out_of_memory() -> mock._patch:
 
 
 PLACES = {
-    "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_held_samples"),
+    "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_accepted_samples"),
     "joining": functools.partial(out_of_memory, samples.Samples, "joined"),
     "looking for what is not finite": functools.partial(out_of_memory, samples.Samples, "non_finite"),
     "dropping repeated samples": functools.partial(out_of_memory, repetitions.Numbered, "of"),

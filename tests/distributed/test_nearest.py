@@ -38,7 +38,9 @@ def listed(given: Problem, world, k=3, queries=None) -> dict[str, list | None]:
     """What the metric of a process lists with the others."""
     metric = given.together(world.process) if world.size > 1 else given.alone()
     options = metric._ranks_by(of_cmc=False)
-    found = list_samples(metric._samples(), options, world, k=k, queries=queries, max_bytes=metric.max_bytes)
+    found = list_samples(
+        metric._accepted_samples().samples, options, world, k=k, queries=queries, max_bytes=metric.max_bytes
+    )
     return as_lists(found)
 
 

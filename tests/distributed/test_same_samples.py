@@ -62,7 +62,7 @@ def said(embeddings: Tensor, identities: Tensor, shards: Shards, is_query=None, 
             roles = is_query[own] if isinstance(is_query, Tensor) else is_query
             metric.update((embeddings[own] * rounding).to(embeddings.dtype), identities[own], is_query=roles)
         leave_one_out = metric._ranks_by(of_cmc=False).protocol.leave_one_out
-        sharding.examine_samples(of, metric._samples(), leave_one_out=leave_one_out)
+        sharding.examine_samples(of, metric._accepted_samples().samples, leave_one_out=leave_one_out)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

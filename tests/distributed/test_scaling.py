@@ -70,7 +70,7 @@ def over_gloo(process: int, size: int) -> Costs:
         return costs(process, size, count)
 
 
-class Counted:
+class Counted(World):
     """A world that counts what it hands on to another; as there, each method is one collective."""
 
     def __init__(self, world: World) -> None:

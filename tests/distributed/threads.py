@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.world import DistributedMetricError, Said
+from reid_torchmetrics.functional.world import DistributedMetricError, Said, World
 
 SECONDS = 60
 
 
-class ThreadWorld:
+class ThreadWorld(World):
     """One of the `size` processes that share `barrier` and `board`, on which each writes what it sends."""
 
     device = torch.device("cpu")
@@ -61,9 +61,6 @@ class ThreadWorld:
 
         if not isinstance(error, DistributedMetricError):  # which all know of
             self.guarded(work)
-
-    def guarded(self, work: Callable[[], Any]) -> Any:
-        return self.guarded_all_gather(lambda: (work(), ()))[0]
 
     def guarded_all_gather(self, work: Callable[[], tuple[Any, Sequence[int]]]) -> tuple[Any, list[list[int]]]:
         done, numbers, failure = None, (), None

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import DetectionResults
+from reid_torchmetrics.functional.result_files import StoredArray
 from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
-from reid_torchmetrics.functional.stored_arrays import StoredArray
 from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.functional.test_result_files import contents_of, refused, reloaded, with_header
 from tests.report import problems

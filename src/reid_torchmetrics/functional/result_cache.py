@@ -65,7 +65,7 @@ class ResultCache(Generic[Result]):
         """Remember a result; results of other samples are let go."""
         others = self._results if self._samples is not None and self._samples.are(states) else []
         if not others:
-            self._samples = _StateSnapshot(states, self._lifetime, self._forget)
+            self._samples = _StateSnapshot(states, self._lifetime, lambda _: self.clear())
         others = [(known, kept) for known, kept in others if known != key]
         self._results = [(key, made), *others][:_MOST_KEPT]
 
@@ -73,23 +73,15 @@ class ResultCache(Generic[Result]):
         """Forget all results."""
         self._samples, self._results = None, []
 
-    def _forget(self, gone: weakref.ref[Tensor]) -> None:
-        if self._samples is not None and self._samples.had(gone):
-            self.clear()
-
 
 class _StateSnapshot:
     """The batches of a metric at one time, one state by weak references; writing to a tensor is noticed."""
 
-    def __init__(self, states: States, lifetime: str, forget: object) -> None:
+    def __init__(self, states: States, lifetime: str, forget: Callable[[object], None]) -> None:
         self._others = {name: [*blocks] for name, blocks in states.items() if name != lifetime}
         self._lifetime = lifetime
-        self._blocks = [weakref.ref(block, forget) for block in states[lifetime]]  # type: ignore[arg-type]
+        self._blocks = [weakref.ref(block, forget) for block in states[lifetime]]
         self._versions = {name: [*map(version_of, blocks)] for name, blocks in states.items()}
-
-    def had(self, gone: weakref.ref[Tensor]) -> bool:
-        """Whether a tensor was one of these."""
-        return any(block is gone for block in self._blocks)
 
     def are(self, states: States) -> bool:
         """Whether a metric holds the same: these tensors, written to as often, or others of the same values."""
@@ -104,24 +96,15 @@ class _StateSnapshot:
 
 def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
     """Whether batches are the same tensors, share their memory, or have the same values."""
-    pairs = [pair for pair in zip(blocks, others, strict=True) if not _is_same(*pair)]
-    if any(_kind(block) != _kind(other) for block, other in pairs):
+    pairs = [(block, other) for block, other in zip(blocks, others, strict=True) if block is not other]
+    if any(len({(block.shape, block.dtype, block.device) for block in pair}) > 1 for pair in pairs):
         return False
+    # Not to be compared are tensors of the same memory.
+    pairs = [pair for pair in pairs if len({(block.data_ptr(), block.stride()) for block in pair}) > 1]
     if len(pairs) < 2 or sum(block.numel() * block.element_size() for block, _ in pairs) > _MOST_JOINED:
         return all(torch.equal(*pair) for pair in pairs)
     # Joined, all of a state is one comparison: a GPU waits once.
     return torch.equal(*(torch.cat(side) for side in zip(*pairs, strict=True)))
-
-
-def _is_same(block: Tensor, other: Tensor) -> bool:
-    if block is other:
-        return True
-    same_memory = block.data_ptr() == other.data_ptr() and block.stride() == other.stride()
-    return same_memory and block.numel() > 0 and _kind(block) == _kind(other)
-
-
-def _kind(block: Tensor) -> tuple[object, ...]:
-    return block.shape, block.dtype, block.device
 
 
 def version_of(block: Tensor) -> int:

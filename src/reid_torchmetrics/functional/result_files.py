@@ -2,6 +2,9 @@
 
 docs/how_to/results.md has the format. A value of a class is written as the name of the class with its fields. A
 file can only name the classes that results list, so that reading it runs no code of the file.
+
+An array has the dtype and the axes that its field is annotated with, and arrays of the same results share axes by name.
+The headers of arrays are read first: what does not fit is refused before it is inflated.
 """
 
 from __future__ import annotations
@@ -9,13 +12,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
+from itertools import chain, repeat, zip_longest
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, TypeVar
+from types import MappingProxyType, UnionType
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
@@ -25,12 +29,18 @@ from torch import Tensor
 from reid_torchmetrics._files import readable, write_whole
 from reid_torchmetrics._version import __version__
 
-from .stored_arrays import Part, StoredArray, annotations_of, made, sizes_of, stored_arrays
-
 FORMAT = 1
 """of the files; it is raised with every field that is added, and older formats are still read"""
 _HEADER = "header.json"
 _ROUNDING = 1e-9  # of sums on another device
+_HEADERS: dict[tuple[int, int], Callable[..., Any]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+_PLAIN: dict[Any, tuple[type, ...]] = {float: (float, int), Any: (bool, int, float, str, type(None))}
+"""types of values by their annotation, where it is another"""
+_annotations_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
+"""the annotations of the fields of a class; the dict must not be written to"""
 
 Saved = TypeVar("Saved", bound="SavedResults")
 
@@ -98,21 +108,30 @@ class SavedResults:
         try:
             with ZipFile(BytesIO(contents)) as archive:
                 header = _header_of(archive, len(contents))
-                if header["format"] > FORMAT:
-                    why = f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}"
-                elif header["kind"] != cls.__name__:
-                    why = f"with {header['kind']}"
-                else:
-                    return cls._of_archive(header, archive)
+                why = _why_foreign(header, cls.__name__)
+                results = None if why else cls._of_archive(header, archive)
         except Exception as error:  # noqa: BLE001 - whatever a foreign file may lead to
-            why = f"that is truncated, damaged or of another program: {error}"
-        raise ValueError(f"{said} {os.fspath(path)!r}, a file {why.rstrip('.')}.")
+            results, why = None, f"that is truncated, damaged or of another program: {error}"
+        if results is None:
+            raise ValueError(f"{said} {os.fspath(path)!r}, a file {why.rstrip('.')}.")
+        return results
 
     @classmethod
     def _of_archive(cls: type[Saved], header: dict[str, Any], archive: ZipFile) -> Saved:  # noqa: PYI019
+        """The inverse of `_tree`, where each array is there once; results in results are made."""
         arrays, is_of_this_version = stored_arrays(archive, besides=_HEADER), header["version"] == __version__
-        hook = _hook((cls, *cls._PARTS), arrays, is_of_this_version=is_of_this_version)
-        saved = json.loads(json.dumps(header["fields"]), object_hook=hook)
+        kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
+        kinds |= {"$array": arrays.pop, "$bfloat16": StoredArray.as_bfloat16}
+        for part in (cls, *cls._PARTS):
+            kinds[f"${part.__name__}"] = partial(Part, part)
+            if issubclass(part, SavedResults):
+                kinds[f"${part.__name__}"] = partial(part._made, is_of_this_version=is_of_this_version)  # noqa: SLF001
+
+        def value(found: dict[str, Any]) -> Any:
+            kind = next(iter(found), "")
+            return kinds[kind](found[kind]) if kind.startswith("$") else found
+
+        saved = json.loads(json.dumps(header["fields"]), object_hook=value)
         if arrays:
             raise ValueError(f"every array must be in a field; got {', '.join(map(repr, arrays))}.")
         return cls._made(saved, is_of_this_version=is_of_this_version)
@@ -120,7 +139,7 @@ class SavedResults:
     @classmethod
     def _made(cls: type[Saved], saved: dict[str, Any], *, is_of_this_version: bool) -> Saved:  # noqa: PYI019
         kind: Any = cls
-        sizes = sizes_of(saved, annotations_of(kind) | {**cls._SAVED_AS})
+        sizes = sizes_of(saved, _annotations_of(kind) | {**cls._SAVED_AS})
         for axis, least, most in cls._sizes(saved, sizes):
             if not least <= sizes.get(axis, least) <= most:
                 words = f"{least}" if least == most else f"{least} to {most}"
@@ -140,18 +159,25 @@ def _header_of(archive: ZipFile, num_bytes: int) -> dict[str, Any]:
     return header
 
 
+def _why_foreign(header: Mapping[str, Any], kind: str) -> str:
+    """What a file is that a class of results does not read, or nothing."""
+    if header["format"] > FORMAT:
+        return f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}"
+    return "" if header["kind"] == kind else f"with {header['kind']}"
+
+
 def check_same(value: Any, expected: Any, names: Iterable[str] | None = None) -> None:
     """Raise unless some fields, or all, are as they were computed anew: numbers up to rounding, all else exactly."""
     for name in _fields_of(value) if names is None else names:
-        for place, one, other in _pairs(name, getattr(value, name), getattr(expected, name)):
-            if not _is_same(one, other):
-                raise ValueError(f"`{place}` must be what matches or ranks give; got other values.")
+        _check_equal(name, getattr(value, name), getattr(expected, name))
 
 
-def _pairs(place: str, one: Any, other: Any) -> Iterable[tuple[str, Any, Any]]:
+def _check_equal(place: str, one: Any, other: Any) -> None:
     if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
-        return [(f"{place}.{name}", one[name], other[name]) for name in one]
-    return [(place, one, other)]
+        for name in one:
+            _check_equal(f"{place}.{name}", one[name], other[name])
+    elif not _is_same(one, other):
+        raise ValueError(f"`{place}` must be what matches or ranks give; got other values.")
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -185,19 +211,111 @@ def _tree(value: Any, place: str, classes: tuple[type, ...], arrays: dict[str, A
     return {"$float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _hook(
-    classes: tuple[type, ...], arrays: dict[str, StoredArray], *, is_of_this_version: bool
-) -> Callable[[dict[str, Any]], Any]:
-    """The inverse of `_tree` for an object of JSON; each array is there once, and results in results are made."""
-    kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
-    kinds["$array"], kinds["$bfloat16"] = arrays.pop, StoredArray.as_bfloat16
-    for part in classes:
-        kinds[f"${part.__name__}"] = partial(Part, part)
-        if issubclass(part, SavedResults):
-            kinds[f"${part.__name__}"] = partial(part._made, is_of_this_version=is_of_this_version)  # noqa: SLF001 - of results in results
+class StoredArray(NamedTuple):
+    """An array that was not read yet."""
 
-    def value(found: dict[str, Any]) -> Any:
-        kind = next(iter(found), "")
-        return kinds[kind](found[kind]) if kind.startswith("$") else found
+    dtype: str
+    shape: tuple[int, ...]
+    read: Callable[[], Tensor]
 
-    return value
+    def as_bfloat16(self) -> StoredArray:
+        """The bits of a dtype that NumPy does not know."""
+        if self.dtype != "int16":
+            raise TypeError(f"bits of bfloat16 must be int16; got {self.dtype}.")
+        return StoredArray("bfloat16", self.shape, lambda: self.read().view(torch.bfloat16))
+
+
+class Part(NamedTuple):
+    """A value of a class, of fields with arrays that were not read yet."""
+
+    kind: type
+    saved: dict[str, Any]
+
+
+def stored_arrays(archive: ZipFile, *, besides: str) -> dict[str, StoredArray]:
+    """All arrays of an archive by name, `besides` an entry that is none.
+
+    Raises:
+        ValueError: an entry that is no array, is larger or smaller than the array it says it is, or is there twice.
+    """
+    entries = [entry for entry in archive.infolist() if entry.filename != besides]
+    arrays = {entry.filename.removesuffix(".npy"): _described(archive, entry) for entry in entries}
+    if len(arrays) < len(entries):
+        raise ValueError(f"each array must have a name of its own; got {len(entries)} arrays with {len(arrays)} names.")
+    return arrays
+
+
+def _described(archive: ZipFile, entry: ZipInfo) -> StoredArray:
+    with archive.open(entry) as file:
+        shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+        size = file.tell() + math.prod(shape) * dtype.itemsize
+    if dtype.hasobject:
+        raise ValueError(f"`{entry.filename}` must hold no objects, which need allow_pickle; got {dtype}.")
+    if size != entry.file_size:
+        raise ValueError(
+            f"`{entry.filename}` must have the {size} bytes of {dtype} {list(shape)}; got {entry.file_size}."
+        )
+    return StoredArray(dtype.name, shape, partial(_read, archive, entry))
+
+
+def _read(archive: ZipFile, entry: ZipInfo) -> Tensor:
+    with archive.open(entry) as file:
+        return torch.from_numpy(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def sizes_of(saved: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[str, int]:
+    """The sizes of the axes of all arrays in some fields, by the names that annotations give them.
+
+    Raises:
+        TypeError: a value, or the dtype of an array, that is not as its field is annotated.
+        ValueError: an array whose shape does not fit its field, or other arrays.
+    """
+    sizes: dict[str, int] = {}
+    declared = chain.from_iterable(_declared(value, hints[name], name) for name, value in saved.items())
+    for place, array, axes in declared:
+        known = [int(axis) if axis.isdecimal() else sizes.get(axis, axis) for axis in axes]
+        pairs = zip_longest(known, array.shape)
+        if [*array.shape] != [came if isinstance(size, str) else size for size, came in pairs]:
+            raise ValueError(f"`{place}` must have shape [{', '.join(map(str, known))}]; got {[*array.shape]}.")
+        sizes |= zip(axes, array.shape, strict=True)
+    return sizes
+
+
+def _declared(value: Any, hint: Any, place: str) -> Iterator[tuple[str, StoredArray, list[str]]]:
+    """Each array with its place and axes, once all before it is of the annotated types."""
+    kinds = [*get_args(hint)] if get_origin(hint) in (Union, UnionType) else [hint]
+    kind = kinds[0]
+    if isinstance(value, StoredArray) and value.dtype in getattr(kind, "dtypes", ()):
+        yield place, value, kind.dim_str.split()
+    elif (inside := _inside(value, kind)) is not None:
+        for name, each, annotation in inside:
+            yield from _declared(each, annotation, f"{place}.{name}")
+    elif not (value is None and type(None) in kinds) and type(value) not in _PLAIN.get(kind, (kind,)):
+        came = f"{value.dtype} {list(value.shape)}" if isinstance(value, StoredArray) else repr(value)
+        raise TypeError(f"`{place}` must be {getattr(kind, '__name__', kind)}; got {came}.")
+
+
+def _inside(value: Any, kind: Any) -> Iterable[tuple[Any, Any, Any]] | None:
+    """The name, the value and the annotation of all that a value of a kind holds; None for a value of another kind."""
+    origin, kinds = (tuple, (Any, ...)) if kind is Any else (get_origin(kind), get_args(kind))
+    if isinstance(value, Part) and value.kind is kind:
+        hints = _annotations_of(kind)
+        return [(name, each, hints[name]) for name, each in value.saved.items()]
+    if isinstance(value, dict) and origin is Mapping:
+        return [(name, each, kinds[1]) for name, each in value.items()]
+    if isinstance(value, (tuple, list)) and origin in (tuple, list, Sequence):
+        is_open = len(kinds) == 1 or kinds[-1] is ...
+        if is_open or len(value) <= len(kinds):
+            return zip(range(len(value)), value, repeat(kinds[0]) if is_open else kinds, strict=False)
+    return None
+
+
+def made(value: Any) -> Any:
+    """The value, with its arrays read and its parts made."""
+    if isinstance(value, StoredArray):
+        return value.read()
+    if isinstance(value, Part):
+        return value.kind(**made(value.saved))
+    if isinstance(value, dict):
+        return {name: made(each) for name, each in value.items()}
+    return type(value)(map(made, value)) if type(value) in (tuple, list) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate, pairwise, starmap
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -62,11 +63,9 @@ def running_sums(values: Float[Tensor, "*shape"], dim: int = 0) -> Float[Tensor,
 
 def ranges_within(lengths: Int[Tensor, " segments"], most: int) -> Iterator[slice]:
     """Ranges of segments, in order, with about `most` entries each, and one segment at least."""
-    stop = 0
     part = (lengths.cumsum(0) - 1).div(most, rounding_mode="floor")
-    for number in part.unique_consecutive(return_counts=True)[1].tolist():
-        stop += number
-        yield slice(stop - number, stop)
+    sizes = part.unique_consecutive(return_counts=True)[1].tolist()
+    return starmap(slice, pairwise(accumulate(sizes, initial=0)))
 
 
 def ranges(total: int, length: int) -> list[slice]:

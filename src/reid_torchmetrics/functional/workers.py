@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent import futures
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -47,7 +46,12 @@ def run(work: Callable[[], Result], device: torch.device, *, inside: bool = Fals
     thread, for work that calls functions of the user. On another device the calling thread does all.
     """
     if device.type != "cpu":
-        return _undivided(work)
+        before = _place.is_ours, _place.num_threads
+        _place.is_ours, _place.num_threads = True, 1  # parts that are shared out stay here
+        try:
+            return work()
+        finally:
+            _place.is_ours, _place.num_threads = before
     num_threads = torch.get_num_threads()
     if inside or _place.is_ours or num_threads == 1:
         return work()
@@ -75,54 +79,29 @@ def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | 
     num_at_a_time = min(num_threads, len(parts), num_threads if most is None else most)
     if num_at_a_time < 2:
         return [work(part) for part in parts]
-    sharing = _Sharing(work, parts)
-    take = _placed(sharing.take, num_threads // num_at_a_time, _place.is_unwanted)
-    helpers = [_crew.submit(take, num_threads) for _ in range(num_at_a_time - 1)]
-    take()
-    _place.num_threads = num_threads
-    futures.wait([helper for helper in helpers if not helper.cancel()])
-    return sharing.outcome()
+    results: dict[int, Result] = {}
+    errors: dict[int, BaseException] = {}
+    numbered = enumerate(parts)  # here all threads take the next part
 
-
-def _undivided(work: Callable[[], Result]) -> Result:
-    """Do work on the calling thread, with all parts that it shares out."""
-    before = _place.is_ours, _place.num_threads
-    _place.is_ours, _place.num_threads = True, 1
-    try:
-        return work()
-    finally:
-        _place.is_ours, _place.num_threads = before
-
-
-class _Sharing(Generic[Part, Result]):
-    """Parts left to do, and the results of the others."""
-
-    def __init__(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> None:
-        self._work = work
-        self._left = deque(enumerate(parts))
-        self._results: dict[int, Result] = {}
-        self._errors: dict[int, BaseException] = {}
-
-    def take(self) -> None:
-        """Do parts until none is left."""
-        while not _place.is_unwanted.is_set():
-            try:
-                number, part = self._left.popleft()
-            except IndexError:
+    def take() -> None:
+        for number, part in numbered:
+            if errors or _place.is_unwanted.is_set():
                 return
             try:
-                self._results[number] = self._work(part)
-            except BaseException as error:  # noqa: BLE001 - raised by `outcome`
-                self._errors[number] = error
-                self._left.clear()
+                results[number] = work(part)
+            except BaseException as error:  # noqa: BLE001 - raised below
+                errors[number] = error
 
-    def outcome(self) -> list[Result]:
-        """The results, or the error of the first part that failed."""
-        if self._errors:
-            raise self._errors[min(self._errors)]
-        if _place.is_unwanted.is_set():
-            raise futures.CancelledError
-        return [self._results[number] for number in range(len(self._results))]
+    take_here = _placed(take, num_threads // num_at_a_time, _place.is_unwanted)
+    helpers = [_crew.submit(take_here, num_threads) for _ in range(num_at_a_time - 1)]
+    take_here()
+    _place.num_threads = num_threads
+    futures.wait([helper for helper in helpers if not helper.cancel()])
+    if errors:
+        raise errors[min(errors)]
+    if _place.is_unwanted.is_set():
+        raise futures.CancelledError
+    return [results[number] for number in range(len(parts))]
 
 
 def _placed(work: Callable[[], Result], num_threads: int, is_unwanted: threading.Event) -> Callable[[], Result]:
@@ -142,15 +121,13 @@ class _Crew:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pool: futures.ThreadPoolExecutor | None = None
-        self._size = 0
+        self._pool, self._size = futures.ThreadPoolExecutor(1), 0  # it begins no thread before it is given work
 
     def submit(self, work: Callable[[], Result], num_threads: int) -> futures.Future[Result]:
         """Let a pool of at least `num_threads` threads do work."""
         with self._lock:
-            if self._pool is None or self._size < num_threads:
-                if self._pool is not None:
-                    self._pool.shutdown(wait=False)  # submitted work is still done
+            if self._size < num_threads:
+                self._pool.shutdown(wait=False)  # submitted work is still done
                 self._pool, self._size = _pool(num_threads), num_threads
             return self._pool.submit(work)
 

@@ -1,4 +1,4 @@
-"""The processes that share a problem, as this layer sees them: a contract, and the world of one process.
+"""The processes that share a problem, as this layer sees them.
 
 Code for several processes is written once, against `World`, and is handed the world that it runs in: `ALONE`, or the
 world of `torch.distributed`, made outside of this layer.
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -54,89 +55,59 @@ class Said:
             warn(text)
 
 
-@runtime_checkable
-class World(Protocol):
-    """The processes that share a problem; all of them make the same calls in the same order."""
+class World:
+    """The processes that share a problem; all of them make the same calls in the same order.
 
-    size: int
+    This one is one process alone, for which collectives are copies.
+    """
+
+    size = 1
     """number of processes"""
-    process: int
+    process = 0
     """the number of this one"""
-    members: tuple[int, ...]
-    """numbers of these processes, to tell them from other groups; empty for one process"""
-    device: torch.device
-    """device of the tensors that are exchanged, settled by the first message"""
-    said: Said
-
-    def all_gather(self, values: Tensor, gathered: Tensor) -> None:
-        """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
-
-    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
-        """Let `fill` write to `buffer[1:]`, and return the sum over the processes; an error of `fill` is guarded."""
-
-    def broadcast(self, rows: Tensor, source: int) -> None:
-        """Fill `rows`, a contiguous tensor, with the rows of the process `source`."""
-
-    def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
-        """Send the first `num_sent[0]` rows to process 0, the next to process 1, ..., and fill `received` likewise."""
-
-    def guarded(self, work: Callable[[], Result]) -> Result:
-        """Do local work; its error is raised on every process."""
-
-    def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
-        """Do local work, and gather the few numbers that it returns, equally many on each process."""
-
-    def texts(self, text: str) -> list[str]:
-        """Gather one text of each process."""
-
-    def conclude(self, error: Exception | None) -> None:
-        """Tell the others that all work is done, or raise an error of one process on all."""
-
-
-class Alone:
-    """The world of one process: collectives are copies."""
-
-    size, process, device = 1, 0, torch.device("cpu")
     members: tuple[int, ...] = ()
+    """numbers of these processes, to tell them from other groups; empty for one process"""
+    device = torch.device("cpu")
+    """device of the tensors that are exchanged, settled by the first message"""
 
     def __init__(self, said: Said | None = None) -> None:
         """Take what a metric has heard; None for a function."""
         self.said = Said() if said is None else said
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
-        """Copy the values."""
+        """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
         gathered[0].copy_(values)
 
     def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
-        """Fill the buffer."""
+        """Let `fill` write to `buffer[1:]`, and return the sum over the processes; an error of `fill` is guarded."""
         fill(buffer[1:])
         return buffer[1:]
 
     def broadcast(self, rows: Tensor, source: int) -> None:
-        """Do nothing: the rows are there."""
+        """Fill `rows`, a contiguous tensor, with the rows of the process `source`."""
 
     def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
-        """Copy the rows."""
+        """Send the first `num_sent[0]` rows to process 0, the next to process 1, ..., and fill `received` likewise."""
         received.copy_(rows)
 
     def guarded(self, work: Callable[[], Result]) -> Result:
-        """Do the work."""
-        return work()
+        """Do local work; its error is raised on every process."""
+        return self.guarded_all_gather(lambda: (work(), ()))[0]
 
     def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
-        """Do the work, and return its own numbers."""
+        """Do local work, and gather the few numbers that it returns, equally many on each process."""
         done, numbers = work()
         return done, [list(numbers)]
 
     def texts(self, text: str) -> list[str]:
-        """Return the text."""
+        """Gather one text of each process."""
         return [text]
 
     def conclude(self, error: Exception | None) -> None:
-        """Do nothing: the caller learns of an error anyway."""
+        """Tell the others that all work is done, or raise an error of one process on all."""
 
 
-ALONE = Alone()
+ALONE = World()
 
 
 def all_gather_values(world: World, values: Tensor, dtype: torch.dtype | None = None) -> Tensor:
@@ -169,15 +140,15 @@ def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:
     return world.all_reduce_sum(buffer, lambda out: out.copy_(values)).to(values.device)
 
 
-def concluded(world: World, work: Callable[[], Result]) -> Result:
-    """Do work with collectives, and raise an error of one process on all, also an error behind the last of them."""
+@contextmanager
+def concluding(world: World) -> Iterator[None]:
+    """Raise an error of one process on all, also an error behind the last collective."""
     try:
-        done = work()
+        yield
     except Exception as error:
         world.conclude(error)
         raise
     world.conclude(None)
-    return done
 
 
 class SentRows(NamedTuple):
@@ -268,7 +239,7 @@ def meet(
     Raises:
         DistributedMetricError: the work failed on some process, or settings differ.
     """
-    if isinstance(world, Alone):
+    if not world.members:
         return world.guarded_all_gather(look)
 
     def work() -> tuple[tuple[Result, str], list[int]]:

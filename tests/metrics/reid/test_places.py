@@ -90,7 +90,7 @@ def test_samples_that_several_processes_hold_are_said_without_identities(text, s
     def rank(world):
         part = torch.tensor([*seen[world.process]])
         one = fed(ReIDMeanAP(protocol=PLACES), [{name: values[part] for name, values in data.items()}])
-        rank_samples(one._samples(), one._ranks_by(of_cmc=False), world, max_bytes=1 << 20)
+        rank_samples(one._accepted_samples().samples, one._ranks_by(of_cmc=False), world, max_bytes=1 << 20)
 
     with pytest.warns(UserWarning, match=re.escape(text)):
         threads.run(2, rank)

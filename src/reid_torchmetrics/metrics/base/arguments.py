@@ -1,10 +1,9 @@
-"""Argument names of a metric class, for "did you mean" errors and `repr`, and values of NumPy as Python's own."""
+"""What metrics take: signatures with every option, calls that do not fit, `repr`, and values of Python's own."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, cast, get_type_hints
@@ -21,8 +20,6 @@ Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 Constructor = TypeVar("Constructor", bound=Callable[..., None])
-
-_ABOUT_UPDATE = re.compile(r"^\w*\.update\(\)")  # how Python's errors about its arguments begin
 
 
 class MetricOptions(TypedDict, total=False):
@@ -55,6 +52,7 @@ def spelled_out(
         elsewhere: names that an error calls fields of `Protocol`.
     """
     kinds, by_default = get_type_hints(options), {**(defaults or {}), **_OF_ALL_METRICS}
+    kinds |= {name: kinds.pop(name) for name in _OF_ALL_METRICS}  # they come last
     by_default["distributed_available_fn"] = None  # pages and files cannot show a function; None stands for it
 
     def decorate(init: Constructor) -> Constructor:
@@ -67,9 +65,7 @@ def spelled_out(
             given = {name: _plain(value) for name, value in kwargs.items() if value is not None}
             init(self, *map(_plain, args), **given)
 
-        order = sorted(kinds, key=_OF_ALL_METRICS.__contains__)  # the options of all metrics come last
-        own = inspect.signature(init, eval_str=True)
-        shown = dict(with_options(own, {name: kinds[name] for name in order}, by_default).parameters)
+        shown = dict(with_options(inspect.signature(init, eval_str=True), kinds, by_default).parameters)
         for name, each in shown.items():
             if each.default is not each.empty:
                 shown[name] = each.replace(annotation=each.annotation | None)
@@ -80,25 +76,41 @@ def spelled_out(
     return decorate
 
 
+def naming_arguments(
+    method: Callable[Concatenate[Owner, Arguments], Returned],
+) -> Callable[Concatenate[Owner, Arguments], Returned]:
+    """Let a call that does not fit a method say what the method takes by name, and name the class that a user made."""
+
+    @functools.wraps(method)
+    def named(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        try:
+            return method(owner, *args, **kwargs)
+        except TypeError:
+            _check_call(owner, method.__name__, inspect.signature(method), args, kwargs)
+            raise  # it comes from inside
+
+    return named
+
+
 def spelled_as(
     method: Callable[Concatenate[Any, Arguments], None],
 ) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
     """Show in the signature of a collection's method what its members take, and name the collection in their errors."""
     signature = inspect.signature(method)
-    names = frozenset(signature.parameters)
 
     def decorate(of_all: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
         @functools.wraps(of_all)
         def call(owner: Any, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+            known = {name: value for name, value in kwargs.items() if name in signature.parameters}
+            for name in kwargs.keys() - known.keys():  # for metrics beside these, unless it resembles one
+                if likely := get_close_matches(name, signature.parameters, n=1):
+                    here = f"{type(owner).__name__}.{of_all.__name__}()"
+                    raise TypeError(f"{here} got an unexpected argument {name!r}, which may be `{likely[0]}`.")
             try:
-                if not names.issuperset(kwargs):
-                    _refuse_misspelled(kwargs.keys() - names, names)
                 return of_all(owner, *args, **kwargs)
-            except TypeError as error:
-                if not _ABOUT_UPDATE.match(str(error)):
-                    raise
-                here = f"{type(owner).__name__}.{of_all.__name__}()"
-                raise TypeError(_ABOUT_UPDATE.sub(here, str(error))) from None
+            except TypeError:
+                _check_call(owner, of_all.__name__, signature, args, known)
+                raise
 
         vars(call)["__signature__"] = signature.replace(return_annotation=inspect.signature(of_all).return_annotation)
         return call
@@ -106,31 +118,14 @@ def spelled_as(
     return decorate
 
 
-def _refuse_misspelled(given: Collection[str], names: Collection[str]) -> None:
-    """Raise if an argument resembles one of `names`; others may be for metrics beside these."""
-    for name in given:
-        if likely := get_close_matches(name, names, n=1):
-            raise TypeError(f".update() got an unexpected argument {name!r}, which may be `{likely[0]}`.")
-
-
-def naming_arguments(
-    method: Callable[Concatenate[Owner, Arguments], Returned],
-) -> Callable[Concatenate[Owner, Arguments], Returned]:
-    """Let a call that does not fit a method say what the method takes, all of it by name."""
-    _, *names = inspect.signature(method).parameters
-    takes = f"`{method.__name__}` takes by name only {', '.join(f'`{name}=`' for name in names)}"
-
-    @functools.wraps(method)
-    def named(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
-        try:
-            return method(owner, *args, **kwargs)
-        except TypeError as error:
-            if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # it comes from inside
-                raise
-            came = [f"{len(args)} without a name"] if args else []
-            raise TypeError(f"{takes}; got {', '.join([*came, *(f'`{name}=`' for name in kwargs)])}.") from None
-
-    return named
+def _check_call(owner: object, method: str, takes: inspect.Signature, args: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raise unless arguments fit a method."""
+    try:
+        takes.bind(owner, *args, **kwargs)
+    except TypeError as error:
+        named = [f"`{name}=`" for name, each in takes.parameters.items() if each.kind is each.KEYWORD_ONLY]
+        hint = f"; {', '.join(named)} go by name" if named else ""
+        raise TypeError(f"{type(owner).__name__}.{method}(): {error}{hint}.") from None
 
 
 def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str, Any]) -> str:

@@ -8,12 +8,11 @@ tried on torchmetrics 1.6 and 1.9.
 from __future__ import annotations
 
 import copy
-import functools
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FunctionType, MethodType
+from contextlib import AbstractContextManager, contextmanager
+from itertools import takewhile
 from typing import Any, ClassVar
 
 import torch
@@ -25,18 +24,13 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.prints import rank_zero_only
 
 from reid_torchmetrics._arrays import lacks_float64, place_of_work
-from reid_torchmetrics.functional.world import ALONE, Alone, Said
+from reid_torchmetrics._extras import require
+from reid_torchmetrics.functional.world import Said, World, concluding
 
 from .process_group import DistributedWorld
 
 _FORWARD_FLAGS = (
-    "_update_count",
-    "_computed",
-    "_to_sync",
-    "_should_unsync",
-    "_enable_grad",
-    "_is_synced",
-    "_cache",
+    *("_update_count", "_computed", "_to_sync", "_should_unsync", "_enable_grad", "_is_synced", "_cache"),
     "compute_on_cpu",
 )
 _heard: WeakIdKeyDictionary = WeakIdKeyDictionary()  # subjects of warnings, by the first batch that they are about
@@ -47,7 +41,7 @@ class GrowingStates(Metric):
     """A metric with states that are lists of tensors; `update` appends to them.
 
     They are added by `_add_growing_states`. Syncing gathers none of them: `compute` combines the processes of `_world`.
-    An error of one process is raised on all of them, in `compute` and wherever the metric is `_synced`.
+    An error of one process is raised on all of them, in `compute` and wherever the metric is synced.
     """
 
     __jit_unused_properties__: ClassVar[list[str]] = [
@@ -57,12 +51,15 @@ class GrowingStates(Metric):
         "_forward_cache",
     ]
 
+    is_differentiable = False
+    full_state_update = False
+    plot_lower_bound = 0.0
+    plot_upper_bound: float | None = 1.0
+
     _processes: DistributedWorld | None = None
     """the processes that share the samples, while they are several and the metric is synced"""
     _owned = ""
     """a state of tensors of its own, shared by metrics of one compute group alone"""
-    _concludes = False
-    """whether all processes are told of an error while the metric is synced"""
     _states_before_sync: dict[str, Any] | None = None
     _states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
@@ -75,18 +72,12 @@ class GrowingStates(Metric):
         self._told: set[str] = set()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """As in the base class, but without a search for modules: most of a constructor and a collection's `update`."""
+        """As in the base class, but without a search for modules: half of a collection's `update`."""
         own = self.__dict__
-        is_plain = type(value) in _PLAIN or not isinstance(value, (Tensor, torch.nn.Module))
-        if is_plain and (name in own or not (hasattr(type(self), name) or self._is_registered(name))):
+        if name in own and (type(value) in _PLAIN or not isinstance(value, (Tensor, torch.nn.Module))):
             own[name] = value
         else:
             super().__setattr__(name, value)
-
-    def _is_registered(self, name: str) -> bool:
-        """Whether a module keeps an attribute in a place of its own, or has no places yet."""
-        own = self.__dict__
-        return any(name in own.get(place, (name,)) for place in ("_modules", "_parameters", "_buffers"))
 
     def _add_growing_states(self, empty: Mapping[str, Tensor]) -> None:
         """Add states; each of `empty` has no rows, and the dtype and number of axes of what will be appended."""
@@ -99,71 +90,27 @@ class GrowingStates(Metric):
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """As in the base class, but an exception inside leaves the metric unsynced and usable."""
+        """As in the base class, but an exception inside is raised on all processes, and leaves the metric unsynced."""
         try:
-            with super().sync_context(*args, **kwargs), self._agreeing():
+            # Also what follows `compute` inside may fail, such as to copy the value; no process may remember it then.
+            with super().sync_context(*args, **kwargs), concluding(self._world):
                 yield
         except BaseException:
             if self._is_synced:
                 self.unsync()
             raise
 
-    @contextmanager
-    def _agreeing(self) -> Iterator[None]:
-        """Raise an error of one process on all of them, if the metric computes."""
-        world = self._world if self._concludes else ALONE
-        try:
-            yield
-        except Exception as error:
-            world.conclude(error)
-            raise
-        world.conclude(None)
-
-    @contextmanager
-    def _concluding(self) -> Iterator[None]:
-        self._concludes = True
-        try:
-            yield
-        finally:
-            self._concludes = False
-
-    def _wrap_update(self, update: Callable[..., None]) -> Callable[..., None]:
-        """As in the base class; Python's errors about arguments name the class that a user made, not the one above."""
-        if isinstance(update, MethodType) and isinstance(update.__func__, FunctionType):
-            base = update.__func__
-            named = FunctionType(base.__code__, base.__globals__, None, base.__defaults__, base.__closure__)
-            named.__kwdefaults__ = base.__kwdefaults__
-            update = MethodType(functools.update_wrapper(named, base), self)
-            named.__qualname__ = f"{type(self).__name__}.update"
-        return super()._wrap_update(update)
-
-    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """As in the base class; it copies the value, and if one process fails to, none may remember it."""
-        wrapped = super()._wrap_compute(compute)
-
-        @functools.wraps(compute)
-        def computing(*args: Any, **kwargs: Any) -> Any:
-            with self._concluding():
-                return wrapped(*args, **kwargs)
-
-        return computing
-
-    @contextmanager
-    def _synced(self) -> Iterator[None]:
+    def _synced(self) -> AbstractContextManager[None]:
         """Combine the processes for a while, under the same conditions as `compute` does."""
-        with (
-            self._concluding(),
-            self.sync_context(
-                dist_sync_fn=self.dist_sync_fn,
-                should_sync=self._to_sync and not self._is_synced,
-                should_unsync=not self._is_synced,
-            ),
-        ):
-            yield
+        return self.sync_context(
+            dist_sync_fn=self.dist_sync_fn,
+            should_sync=self._to_sync and not self._is_synced,
+            should_unsync=not self._is_synced,
+        )
 
     @property
-    def _world(self) -> DistributedWorld | Alone:
-        return self._processes or Alone(self._said())
+    def _world(self) -> World:
+        return self._processes or World(self._said())
 
     def _said(self) -> Said:
         """What this metric was warned of since `reset`; metrics of a compute group share batches, and hear it once."""
@@ -188,9 +135,9 @@ class GrowingStates(Metric):
             raise
 
     def _raise_deferred_error(self) -> None:
-        """Raise the error of `update`, once, if a batch is missing because it was refused."""
-        refused, self._deferred_error = self._deferred_error, None
-        if refused is not None:
+        """Raise the error of `update` on all processes, once, if a batch is missing because it was refused."""
+        if self._world.size > 1 and self._deferred_error is not None:  # of one process `update` has raised it
+            refused, self._deferred_error = self._deferred_error, None
             raise refused
 
     def _log_instead(self) -> str | None:
@@ -236,11 +183,15 @@ class GrowingStates(Metric):
         try:
             return self._forward(*args, **kwargs)
         except Exception:
-            if self.dist_sync_on_step and self._deferred_error is not None:  # the others wait for this step's value
-                with self._concluding(), self.sync_context():
-                    if self._world.size > 1:
-                        self._sync_compute()
+            if self.dist_sync_on_step and self._deferred_error is not None:
+                self._join_step()
             raise
+
+    def _join_step(self) -> None:
+        """Compute with the other processes a step that this one refused; they wait for its value."""
+        with self.sync_context():
+            if self._world.size > 1:
+                self._sync_compute()
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
         """As in the base class, but a batch that is refused changes nothing."""
@@ -250,8 +201,7 @@ class GrowingStates(Metric):
         try:
             return super().forward(*args, **kwargs)
         except BaseException:
-            for name, value in (before | self._states_before_forward).items():
-                setattr(self, name, value)
+            vars(self).update(before | self._states_before_forward)
             raise
         finally:
             self._states_before_forward = None
@@ -287,20 +237,17 @@ class GrowingStates(Metric):
 
     def _move_list_states_to_cpu(self) -> None:
         """Move what the last batches added; the base class walks over all batches at each update."""
-        for name in self._defaults:
-            batches = getattr(self, name)
-            # From the end up to the first batch that was moved before: all in front of it were, too.
-            for place in reversed(range(len(batches))):
-                if batches[place].device.type == "cpu":
-                    break
-                batches[place] = batches[place].cpu()
+        for batches in (getattr(self, name) for name in self._defaults):
+            # In front of the last batch that was moved before all were.
+            new = [*takewhile(lambda batch: batch.device.type != "cpu", reversed(batches))]
+            batches[len(batches) - len(new) :] = [batch.cpu() for batch in reversed(new)]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ()) -> torch.nn.Module:
         """Move or cast the states, but integers and states of float64 are never cast; `compute_on_cpu` keeps all there.
 
         Lightning calls `.to(device)` at every `log`: where nothing would change, no batch is visited.
         """
-        fn = _FloatsOnly(fn)
+        fn = _of_floats(fn)
         if self.compute_on_cpu or not self._would_change(fn):
             return super()._apply(fn, exclude_state=tuple(self._defaults))
         exact = [name for name, empty in self._empty_states.items() if empty.dtype == torch.float64]
@@ -313,14 +260,13 @@ class GrowingStates(Metric):
 
     def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
         # All batches of a state went the same way, so the first and the last tell what the others are.
-        states = [batches for batches in (getattr(self, name) for name in self._defaults) if batches]
-        kinds = {(batch.dtype, batch.device) for batches in states for batch in (batches[0], batches[-1])}
-        probes = [torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds]
-        return any(fn(probe).dtype != probe.dtype or fn(probe).device != probe.device for probe in probes)
+        states = [getattr(self, name) for name in self._defaults]
+        kinds = {(batch.dtype, batch.device) for batches in states for batch in (*batches[:1], *batches[-1:])}
+        probes = (torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds)
+        return any((new.dtype, new.device) != kind for new, kind in zip(map(fn, probes), kinds, strict=True))
 
     def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
         """Remember who shares the samples; only a user's own `dist_sync_fn` gathers them."""
-        before = {name: getattr(self, name) for name in self._defaults}
         process_group = process_group or self.process_group
         gathered = {}
         if self.dist_sync_fn is None and dist_sync_fn in (None, gather_all_tensors):
@@ -329,7 +275,7 @@ class GrowingStates(Metric):
             self._processes = world if world.size > 1 else None
         else:
             gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
-        self._states_before_sync = before
+        self._states_before_sync = {name: getattr(self, name) for name in self._defaults}
         # A user's function may give one tensor, or one for each process, some of them empty.
         for name, parts in gathered.items():
             listed = [parts] if isinstance(parts, Tensor) else parts
@@ -348,6 +294,11 @@ class GrowingStates(Metric):
             self._states_before_sync = self._processes = None
         super().unsync(should_unsync)
 
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
+        require("A figure", "matplotlib")
+        return self._plot(val, ax)
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the processes: they cannot be pickled or copied."""
         return super().__getstate__() | {"_processes": None}
@@ -363,19 +314,16 @@ def _copied(error: Exception) -> Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-class _FloatsOnly:
-    """A function for floating point tensors; of integers, and where there is no float64, it only takes the device."""
+def _of_floats(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A function for floating point tensors; integers, and float64 where the device has none, are only moved."""
 
-    def __init__(self, fn: Callable[[Tensor], Tensor]) -> None:
-        self._fn = fn
-
-    def __call__(self, values: Tensor) -> Tensor:
+    def apply(values: Tensor) -> Tensor:
         if values.is_floating_point() and values.dtype != torch.float64:
-            return self._fn(values)
-        device = self._fn(torch.empty(0, device=values.device)).device
+            return fn(values)
+        device = fn(torch.empty(0, device=values.device)).device
         if values.dtype == torch.float64:
-            return values.to(place_of_work(device)) if lacks_float64(device) else self._fn(values)
+            return values.to(place_of_work(device)) if lacks_float64(device) else fn(values)
         return values.to(device)
 
-    def __str__(self) -> str:
-        return str(self._fn)  # the base class recognizes casts by it
+    apply.__qualname__ = str(fn)  # the base class recognizes casts by it
+    return apply

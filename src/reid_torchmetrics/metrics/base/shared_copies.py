@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import weakref
+from typing import Any
 
 import torch
 from torch import Tensor
 
+_last: list[Any] = [lambda: None, 0, lambda: None]
+"""the batch that came last, weakly, how often it had been written to, and what was kept of it, weakly"""
 
-class _SharedCopies:
-    """Gives every metric that is fed the same batch on the CPU the same tensor, so that they hold, and rank, it once.
+
+def shared_copy(values: Tensor) -> Tensor:
+    """A tensor to keep, as `detached_copy` makes it, the same one for all metrics that are fed a batch.
 
     On a device each clones a view for itself; they rank it once as well, for the values are compared then.
     """
-
-    def __init__(self) -> None:
-        self._last: tuple[weakref.ref[Tensor], int, weakref.ref[Tensor]] | None = None
-
-    def __call__(self, values: Tensor) -> Tensor:
-        """A tensor to keep, as `detached_copy` makes it."""
-        # An inference tensor keeps no count of changes in place, and to compare values on a device waits for it.
-        if values.is_inference() or values.device.type != "cpu":
-            return detached_copy(values)
-        if self._last is not None:
-            source, version, owned = self._last[0](), self._last[1], self._last[2]()
-            is_last = source is values and version == values._version  # noqa: SLF001 - no public name
-            if is_last and owned is not None and _has_values_of(owned, values):
-                return owned
+    # An inference tensor keeps no count of changes in place, and to compare values on a device waits for it.
+    if values.is_inference() or values.device.type != "cpu":
+        return detached_copy(values)
+    source, version, owned = _last
+    kept: Tensor | None = owned()
+    now = values._version  # noqa: SLF001 - no public name
+    is_last = source() is values and version == now
+    # NumPy, for one, writes without counting versions.
+    if kept is None or not is_last or (kept.data_ptr() != values.data_ptr() and not torch.equal(kept, values)):
         kept = detached_copy(values)
-        self._last = (weakref.ref(values), values._version, weakref.ref(kept))  # noqa: SLF001
-        return kept
-
-
-shared_copy = _SharedCopies()
-
-
-def _has_values_of(owned: Tensor, values: Tensor) -> bool:
-    """Whether a tensor is still what `detached_copy` would make: NumPy, for one, writes without counting versions."""
-    return owned.data_ptr() == values.data_ptr() or torch.equal(owned, values)
+        _last[:] = weakref.ref(values), now, weakref.ref(kept)
+    return kept
 
 
 def detached_copy(values: Tensor) -> Tensor:

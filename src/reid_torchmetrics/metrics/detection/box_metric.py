@@ -77,11 +77,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     detections are right. The value is the same on all processes; all must call `compute`.
     """
 
-    is_differentiable = False
     higher_is_better = True
-    full_state_update = False
-    plot_lower_bound = 0.0
-    plot_upper_bound = 1.0
 
     # A script has no type for a dict of numbers and grids, which is what was computed last.
     __jit_ignored_attributes__: ClassVar[list[str]] = [
@@ -155,6 +151,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """The evaluator with the options of its matching."""
         return EVALUATORS["coco"]
 
+    @base.naming_arguments
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
 

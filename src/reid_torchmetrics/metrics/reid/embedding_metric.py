@@ -13,7 +13,6 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
-from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, means_among, parse_report
@@ -25,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import Settings, meet
 from reid_torchmetrics.metrics import base
 
-from .ranking import SampleStates, rank_once
+from .ranking import SampleStates
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""
@@ -97,11 +96,7 @@ class EmbeddingMetric(SampleStates):
     """
 
     __jit_unused_properties__: ClassVar[list[str]] = [*SampleStates.__jit_unused_properties__, "empty_target_action"]
-    is_differentiable = False
     higher_is_better = True
-    full_state_update = False
-    plot_lower_bound = 0.0
-    plot_upper_bound: float | None = 1.0
 
     _of_cmc = False
     """whether the camera rule and the drawn galleries are the ones of the protocol's CMC"""
@@ -261,11 +256,6 @@ class EmbeddingMetric(SampleStates):
         samples = self._world.guarded(lambda: self._accepted_samples().samples)
         return evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
 
-    def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
-        require("A figure", "matplotlib")
-        return self._plot(val, ax)
-
     def _mean(self, values: Tensor, drawn: DrawnResults | None = None) -> Tensor:
         weight = drawn.weight if drawn is not None and self.protocol.queries_in_draw else None
         return self._average(values, empty_target_action=self.empty_target_action, weight=weight)
@@ -282,14 +272,8 @@ class EmbeddingMetric(SampleStates):
         self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None, exchanged: bool | None = None
     ) -> evaluation.Ranking:
         """The ranking that `method` needs; processes compare the method and its settings."""
-        return rank_once(
-            self._world,
-            self._ranks_by(of_cmc=of_cmc, exchanged=exchanged),
-            collect=self._accepted_samples,
-            describe=lambda: self._settings(method, asked or {}),
-            max_bytes=self.max_bytes,
-            warn=self._states_before_forward is None,
-        )
+        options = self._ranks_by(of_cmc=of_cmc, exchanged=exchanged)
+        return self._rank_once(options, lambda: self._settings(method, asked or {}), self.max_bytes)
 
     def _sync_compute(self) -> None:
         """Rank the samples with the other processes."""

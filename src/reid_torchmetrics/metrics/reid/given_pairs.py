@@ -14,7 +14,6 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import at_work
-from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, verify_pairs
 from reid_torchmetrics.functional.world import SentRows, Settings, exchange_rows, meet
 from reid_torchmetrics.metrics import base
@@ -66,10 +65,6 @@ class PairVerification(base.GrowingStates):
     """
 
     __jit_unused_properties__: ClassVar[list[str]] = [*base.GrowingStates.__jit_unused_properties__, "higher_is_better"]
-    is_differentiable = False
-    full_state_update = False
-    plot_lower_bound = 0.0
-    plot_upper_bound = 1.0
 
     @base.spelled_out(base.MetricOptions)
     def __init__(
@@ -93,6 +88,7 @@ class PairVerification(base.GrowingStates):
         """Whether it is neither an error rate nor a cost."""
         return self.report in {"accuracy", "auc", "tar_at_far"}
 
+    @base.naming_arguments
     def update(
         self,
         first: Tensor | _checks.Array,
@@ -126,7 +122,8 @@ class PairVerification(base.GrowingStates):
             if index is not None:
                 index = _checks.whole_labels("index", index, len(first), first.device)
                 batch["index"] = index.to(torch.int64, copy=True)
-            batch["scores"] = functional.cosine_similarity(_in_float64(first), _in_float64(second), eps=_LEAST_NORM)
+            first, second = (at_work(side).detach().double() for side in (first, second))
+            batch["scores"] = functional.cosine_similarity(first, second, eps=_LEAST_NORM)
         for name, values in batch.items():
             getattr(self, name).append(values)
 
@@ -160,12 +157,12 @@ class PairVerification(base.GrowingStates):
         """Scores of the pairs of all processes, and whether they are of one identity, in order, each pair once."""
 
         def look() -> tuple[dict[str, Tensor], tuple[int, int]]:
-            if self._world.size > 1:  # on one process `update` has raised it
-                self._raise_deferred_error()
+            self._raise_deferred_error()
             states = {name: at_work(self._whole(name)) for name in self._defaults}
             return states, (len(states["scores"]), len(states["index"]))
 
-        states, table = meet(self._world, look, lambda: self._settings(method))
+        chosen = {name: repr(getattr(self, name)) for name in ("report", "far", "p_target")}
+        states, table = meet(self._world, look, lambda: Settings(type(self).__name__, method, chosen, {}))
         sizes, numbered = ([*values] for values in zip(*table, strict=True))
         if sum(numbered):
             _checks.given_for_all("index", sum(numbered), sum(sizes))
@@ -178,22 +175,9 @@ class PairVerification(base.GrowingStates):
     def _sync_compute(self) -> None:
         self._pairs("compute")
 
-    def _settings(self, method: str) -> Settings:
-        chosen = {name: repr(getattr(self, name)) for name in ("report", "far", "p_target")}
-        return Settings(type(self).__name__, method, chosen, {})
-
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
-        require("A figure", "matplotlib")
-        return self._plot(val, ax)
-
     def extra_repr(self) -> str:
         """The report, and options that were changed."""
         return base.show_arguments(self, {"report": self.report}, {"far": 0.001, "p_target": 0.05})
-
-
-def _in_float64(embeddings: Tensor) -> Tensor:
-    return at_work(embeddings).detach().double()
 
 
 def _each_once(scores: Tensor, same: Tensor, index: Tensor) -> _Pairs:

@@ -1,8 +1,8 @@
 """The samples that metrics hold, and their ranking: once for all metrics that hold the same samples.
 
-`update` checks a batch and stores it (`SampleStates`); `compute` ranks all samples (`rank_once`).
+`update` checks a batch and stores it; `compute` ranks all samples (`SampleStates._rank_once`).
 
-A ranking is kept under its options, processes and device (`RankedSamples.key`), and is used again for equal samples
+A ranking is kept under its options, processes and device, and is used again for equal samples
 unless a buffer, the ranks or a learned similarity may have changed since (`KeptRanking.is_for`). For instance:
 
     a, b, c = ReIDMeanAP(), ReIDMINP(), ReIDMeanAP(ties="optimistic")     each is given the same batches
@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -36,8 +36,8 @@ from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOp
 from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, SIDES, BatchLabels, LabelValues
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, Samples
-from reid_torchmetrics.functional.world import Settings, World, meet, warn_again, warn_once
-from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
+from reid_torchmetrics.functional.world import Settings, meet, warn_again, warn_once
+from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
 
 _EMPTY = {
     "embeddings": torch.empty((0, 0), device="cpu"),
@@ -73,6 +73,7 @@ class SampleStates(GrowingStates):
         self._roles_given: set[str] = set()
 
     @takes(BatchLabels)
+    @naming_arguments
     def update(
         self,
         embeddings: Tensor | _checks.Array,
@@ -123,8 +124,7 @@ class SampleStates(GrowingStates):
             if "groups" in given:
                 batch["roles"] += GROUPED
             batch["embeddings"] = shared_copy(embeddings)
-            check_groups(self._roles_given, is_query, given="groups" in given)
-            if has_mixed_roles(self._roles_given, is_query):
+            if note_roles(self._roles_given, is_query, grouped="groups" in given):
                 self._warn("mixed roles", _MIXED_ROLES)
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         for name, values in batch.items():
@@ -140,28 +140,60 @@ class SampleStates(GrowingStates):
         """Raise unless a batch has all labels that it must have."""
 
     def _accepted_samples(self) -> HeldSamples:
-        if self._world.size > 1:  # on one process `update` has raised it
-            self._raise_deferred_error()
+        self._raise_deferred_error()
         check_not_written(self.embeddings)
         if self._world.process == 0 and self._states_before_forward is None and not self.index:
             labels = (getattr(self, name) for name in DECIDING if name != "groups")
-            warn_of_forgotten_reset(self._said(), "samples", self.roles, self._groups_by_batch(), *labels)
-        return self._held_samples()
-
-    def _groups_by_batch(self) -> list[Tensor]:
-        # Some batches lack groups: their roles stand for these.
-        batches = self.roles if self.groups else []
-        given = iter([batch for batch in self.groups if len(batch)])
-        return [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
-
-    def _held_samples(self) -> HeldSamples:
+            # Some batches lack groups: their roles stand for these.
+            batches, given = self.roles if self.groups else [], iter([batch for batch in self.groups if len(batch)])
+            groups = [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
+            warn_of_forgotten_reset(self._said(), "samples", self.roles, groups, *labels)
         # Samples are ranked where they are, unless there is no float64.
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
-        return HeldSamples(states, place_of_work(device), last_update_time(self.roles))
+        times = [_times.get(roles, -1) for roles in self.roles]
+        return HeldSamples(states, place_of_work(device), max(times, default=-1))
 
-    def _samples(self) -> Samples:
-        return self._held_samples().samples
+    @torch.no_grad()
+    def _rank_once(self, options: RankingOptions, describe: Callable[[], Settings], max_bytes: int | None) -> Ranking:
+        """Rank the samples of all processes, or find that they were ranked for another metric.
+
+        An error at the end is this process's alone: `conclude` tells the others.
+
+        Args:
+            options: how samples are ranked.
+            describe: says what was asked for, which must be the same on all processes.
+            max_bytes: bound on the scores that are held at a time; None as for the metrics.
+
+        Raises:
+            DistributedMetricError: an error on some process, or metrics or samples that differ between processes.
+        """
+        world = self._world
+
+        def look() -> tuple[tuple[HeldSamples, Hashable, Kept[KeptRanking] | None], list[int]]:
+            held = self._accepted_samples()
+            # All that `rank_samples` is given besides the samples; `max_bytes` changes no rank.
+            key = (options, world.members, held.device)
+            kept = rankings.find(held.states, key, lambda kept: kept.may_be_of(held))
+            if kept is None or world.size > 1:
+                _ = held.samples  # an error about them is raised here, on all processes
+            if kept is not None and not kept.result.is_for(held, options.similarity):
+                kept = None
+            return (held, key, kept), [drawn_number(), 0 if kept is None else kept.number]
+
+        (held, key, kept), table = meet(world, look, describe)
+        # Samples may have changed on another process alone: a ranking is used again if all processes have it.
+        if kept is not None and number_of_all([offered for _, offered in table]) is not None:
+            warn_again(world, kept.found)
+        else:
+            ranking = rank_samples(held.samples, options, world, max_bytes=max_bytes)
+            kept = Kept(table[0][0], KeptRanking(ranking, held, options.similarity), world.said.found)
+            if held.states["embeddings"] or world.members:  # nothing but newer samples ends what has no embeddings
+                rankings.keep(held.states, key, kept)
+        ranking = kept.result.ranking
+        if self._states_before_forward is None and ranking.undefined:  # on all processes alike
+            warn_once(world, "undefined", ranking.undefined)
+        return ranking
 
 
 def check_batch(
@@ -183,15 +215,15 @@ def check_batch(
 
 def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tensor, labels: LabelValues) -> None:
     """Raise unless a batch has the dimension and the labels of the `earlier` batches, the states of a metric."""
-    if earlier["embeddings"]:
-        before = earlier["embeddings"][-1].shape[1]
-        _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
-        for name in (name for name, label in LABELS.items() if label.sides == SIDES):
-            if (name in labels) != bool(earlier[name]):
-                _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
-        for name, values in labels.items():
-            if values.ndim > 1:
-                _checks.same_width(name, values.shape[1], earlier[name][-1].shape[1], "earlier batches")
+    if not earlier["embeddings"]:
+        return
+    before = earlier["embeddings"][-1].shape[1]
+    _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
+    of_both = (name for name, label in LABELS.items() if label.sides == SIDES)
+    for name in [name for name in of_both if (name in labels) != bool(earlier[name])]:
+        _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
+    for name in [name for name, values in labels.items() if values.ndim > 1]:
+        _checks.same_width(name, labels[name].shape[1], earlier[name][-1].shape[1], "earlier batches")
 
 
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
@@ -202,22 +234,20 @@ def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> 
     return torch.full((length,), role, dtype=torch.int8, device=device)
 
 
-def check_groups(before: set[str], is_query: bool | Tensor | None, *, given: bool) -> None:
-    """Note whether a batch has groups; raise unless all batches with gallery items have them, or none."""
-    if given and is_query is None:
+def note_roles(before: set[str], is_query: bool | Tensor | None, *, grouped: bool) -> bool:
+    """Note how a batch has roles and groups; whether some batches have queries and others no roles.
+
+    Raises:
+        ValueError: some batches with gallery items have groups, and others do not.
+    """
+    if grouped and is_query is None:
         raise ValueError("`groups` must come with `is_query`, as a query is no member of a group; got them without.")
-    if not isinstance(is_query, Tensor) and is_query:
-        return
-    if before & {"groups", "no groups"}:
-        _checks.given_throughout("groups", given=given, given_before="groups" in before)
-    before.add("groups" if given else "no groups")
-
-
-def has_mixed_roles(before: set[str], is_query: bool | Tensor | None) -> bool:
-    """Note how the roles of a batch are given; whether some batches have queries and others no roles."""
-    has_queries = isinstance(is_query, Tensor) or is_query  # a mask is not looked at, for that would wait for a GPU
-    given = "nothing" if is_query is None else "queries" if has_queries else "gallery"
-    before.add(given)
+    is_mask = isinstance(is_query, Tensor)  # it is not looked at, for that would wait for a GPU
+    if is_mask or not is_query:
+        if before & {"groups", "no groups"}:
+            _checks.given_throughout("groups", given=grouped, given_before="groups" in before)
+        before.add("groups" if grouped else "no groups")
+    before.add("nothing" if is_query is None else "queries" if is_mask or is_query else "gallery")
     return {"nothing", "queries"} <= before
 
 
@@ -227,11 +257,6 @@ def record_update(embeddings: Tensor, roles: Tensor, *, is_array: bool) -> None:
     number = _NUM_ROWS if is_array else int(embeddings.is_inference())
     rows = _some(embeddings, number).clone() if number else None
     _times[roles], _versions[embeddings] = next(_clock, 0), (version_of(embeddings), rows)
-
-
-def last_update_time(batches: Sequence[Tensor]) -> int:
-    """When the last of some batches came, by their roles; -1 if it is unknown, as for samples from a checkpoint."""
-    return max((_times.get(roles, -1) for roles in batches), default=-1)
 
 
 def check_not_written(batches: Sequence[Tensor]) -> None:
@@ -263,7 +288,7 @@ class HeldSamples:
     device: torch.device
     """where they are ranked"""
     time: int
-    """when the last of them came, by `last_update_time`"""
+    """when the last of them came, -1 if it is unknown, as for samples from a checkpoint"""
 
     @cached_property
     def samples(self) -> Samples:
@@ -271,39 +296,25 @@ class HeldSamples:
         return Samples.joined(self.states, self.device)
 
 
-class RankedSamples(NamedTuple):
-    """Samples that are ranked under some options, or are to be."""
-
-    held: HeldSamples
-    options: RankingOptions
-    members: tuple[int, ...] = ()
-    """the processes that share the samples, if others do"""
-
-    @property
-    def key(self) -> Hashable:
-        """What `rank_samples` is given besides the samples; `max_bytes` changes no rank."""
-        return self.options, self.members, self.held.device
-
-
 class KeptRanking:
     """A ranking, with the state of its ranks and scores, to notice what changed before it is used again."""
 
-    def __init__(self, ranking: Ranking, ranked: RankedSamples) -> None:
+    def __init__(self, ranking: Ranking, samples: HeldSamples, similarity: object) -> None:
         """Note the versions of the ranks, and some scores of a learned similarity."""
         self.ranking = ranking
         self._time = next(_clock, 0)
         self._versions = self._rank_versions()
-        self._probe = _probe(ranked)
+        self._probe = _probe(samples, similarity)
 
     def may_be_of(self, samples: HeldSamples) -> bool:
         """Whether samples came before it: NumPy, for one, counts no versions of a buffer that is filled anew."""
         return samples.time <= self._time
 
-    def is_for(self, wanted: RankedSamples) -> bool:
+    def is_for(self, samples: HeldSamples, similarity: object) -> bool:
         """Whether it is still the ranking of equal samples that `may_be_of`."""
         if self._versions != self._rank_versions():  # the ranks were written to
             return False
-        return all(map(torch.equal, self._probe, _probe(wanted)))
+        return all(map(torch.equal, self._probe, _probe(samples, similarity)))
 
     def _rank_versions(self) -> list[int]:
         ranking = self.ranking
@@ -312,81 +323,28 @@ class KeptRanking:
         return [version_of(values) for values in values_of_parts if isinstance(values, Tensor)]
 
 
-def _probe(ranked: RankedSamples) -> list[Tensor]:
+def _probe(held: HeldSamples, similarity: Any) -> list[Tensor]:
     """Some scores of a similarity that is a function: it has learned if they change; none for a similarity by name.
 
     Its parameters could be anywhere. Every query and every gallery item is scored, so that a rule about a single one
     shows, too.
     """
-    similarity = ranked.options.similarity
     if not callable(similarity):
         return []
-    samples = ranked.held.samples
+    samples = held.samples
     query, gallery = ((samples.roles & role > 0).nonzero()[:, 0] for role in (QUERY, GALLERY))
     if not (len(query) and len(gallery)):
         return []
-
-    def scores(query: Tensor, gallery: Tensor) -> Tensor:
-        rows = samples.rows(query), samples.rows(gallery)
-        return EmbeddingScores(*rows, similarity=similarity, max_bytes=DEFAULT_MAX_BYTES).all().nan_to_num()
-
-    return [
-        scores(_some(query, _PROBED[0]), _some(gallery, _PROBED[1])),
-        scores(_some(query, _PROBED_WITH_ALL), gallery),
-        scores(query, _some(gallery, _PROBED_WITH_ALL)),
+    pairs = [
+        (_some(query, _PROBED[0]), _some(gallery, _PROBED[1])),
+        (_some(query, _PROBED_WITH_ALL), gallery),
+        (query, _some(gallery, _PROBED_WITH_ALL)),
     ]
+    sides = ((samples.rows(one), samples.rows(other)) for one, other in pairs)
+    scores = (EmbeddingScores(*rows, similarity=similarity, max_bytes=DEFAULT_MAX_BYTES) for rows in sides)
+    return [each.all().nan_to_num() for each in scores]
 
 
 def _some(positions: Tensor, number: int) -> Tensor:
     """Up to `number` positions, spread over all of them."""
     return positions[:: -(-len(positions) // number) or 1].contiguous()
-
-
-@torch.no_grad()
-def rank_once(
-    world: World,
-    options: RankingOptions,
-    *,
-    collect: Callable[[], HeldSamples],
-    describe: Callable[[], Settings],
-    max_bytes: int | None,
-    warn: bool,
-) -> Ranking:
-    """Rank the samples of all processes, or find that they were ranked for another metric.
-
-    An error at the end is this process's alone: `conclude` tells the others.
-
-    Args:
-        world: the processes that share the samples.
-        options: how samples are ranked.
-        collect: gives this process's samples.
-        describe: says what was asked for, which must be the same on all processes.
-        max_bytes: bound on the scores that are held at a time; None as for the metrics.
-        warn: whether to say why nothing can be ranked.
-
-    Raises:
-        DistributedMetricError: an error on some process, or metrics or samples that differ between processes.
-    """
-
-    def look() -> tuple[tuple[RankedSamples, Kept[KeptRanking] | None], list[int]]:
-        wanted = RankedSamples(collect(), options, world.members)
-        kept = rankings.find(wanted.held.states, wanted.key, lambda kept: kept.may_be_of(wanted.held))
-        if kept is None or world.size > 1:
-            _ = wanted.held.samples  # an error about them is raised here, on all processes
-        if kept is None or not kept.result.is_for(wanted):
-            return (wanted, None), [drawn_number(), 0]
-        return (wanted, kept), [drawn_number(), kept.number]
-
-    (wanted, kept), table = meet(world, look, describe)
-    # Samples may have changed on another process alone: a ranking is used again if all processes have it.
-    if kept is not None and number_of_all([offered for _, offered in table]) is not None:
-        warn_again(world, kept.found)
-    else:
-        made = KeptRanking(rank_samples(wanted.held.samples, options, world, max_bytes=max_bytes), wanted)
-        kept = Kept(table[0][0], made, world.said.found)
-        if wanted.held.states["embeddings"] or wanted.members:  # nothing but newer samples ends what has no embeddings
-            rankings.keep(wanted.held.states, wanted.key, kept)
-    ranking = kept.result.ranking
-    if warn and ranking.undefined:  # on all processes alike
-        warn_once(world, "undefined", ranking.undefined)
-    return ranking

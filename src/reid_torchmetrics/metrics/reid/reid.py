@@ -299,17 +299,16 @@ class ReIDMetrics(MetricCollection):
             reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
         protocol = protocol.changed({"reports": reports})
         given["ground_truth"] = evaluation.ListedTruth.of(given.get("ground_truth"), protocol)  # once for all members
-        members: dict[str, Metric | MetricCollection]
-        members = {name: _member(name, protocol=protocol, **given) for name in reports}
         self._directions = _checked_directions(directions, protocol)
-        if self._directions:
-            members = {
-                f"{direction}/{name}": _member(name, protocol=protocol, exchanged=exchanged, **given)
-                for exchanged, direction in zip((False, True), self._directions, strict=True)
-                for name in reports
-            }
-            recalls = [name for name in reports if parse_report(name)[0].is_cmc]
-            members |= {"rsum": _RecallSum(recalls, protocol=protocol, **given)} if recalls else {}
+        sides = {f"{direction}/": place == 1 for place, direction in enumerate(self._directions)} or {"": False}
+        members: dict[str, Metric | MetricCollection] = {
+            f"{side}{name}": _member(name, protocol=protocol, exchanged=exchanged, **given)
+            for side, exchanged in sides.items()
+            for name in reports
+        }
+        recalls = [name for name in reports if parse_report(name)[0].is_cmc]
+        if self._directions and recalls:
+            members["rsum"] = _RecallSum(recalls, protocol=protocol, **given)
         for member in members.values():
             member._of_collection = (("directions", repr(self._directions)),)  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
@@ -357,9 +356,8 @@ class ReIDMetrics(MetricCollection):
     def _first_member(self, direction: str | None) -> EmbeddingMetric:
         if direction is not None:
             _checks.one_of("direction", direction, self._directions)
-        member, *_ = (
-            member for name, member in self._modules.items() if direction is None or name.startswith(f"{direction}/")
-        )
+        side = "" if direction is None else f"{direction}/"
+        member, *_ = (member for name, member in self._modules.items() if name.startswith(side))
         assert isinstance(member, EmbeddingMetric)  # noqa: S101 - for the type checker; see __init__
         return member
 
@@ -379,11 +377,11 @@ def _checked_directions(directions: Sequence[str] | None, protocol: evaluation.P
 def _member(name: str, *, exchanged: bool = False, **options: Any) -> EmbeddingMetric:
     """The metric of a reported number, in a direction."""
     row, k = parse_report(name)
-    metric: EmbeddingMetric
     if row.is_cmc:
-        metric = ReIDCMC(k, **options)
+        metric: EmbeddingMetric = ReIDCMC(k, **options)
+    elif row.name in ("map", "minp"):
+        metric = {"map": ReIDMeanAP, "minp": ReIDMINP}[row.name](**options)
     else:
-        kind = {"map": ReIDMeanAP, "minp": ReIDMINP}.get(row.name)
-        metric = ReIDMeasure(name, **options) if kind is None else kind(**options)
+        metric = ReIDMeasure(name, **options)
     metric._exchanged = exchanged  # noqa: SLF001 - an option of collections only
     return metric

@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
-from reid_torchmetrics.functional.world import ALONE, World, concluded
+from reid_torchmetrics.functional.world import ALONE, World, concluding
 
 from .image_boxes import ImageBoxes
 from .image_matches import ImageMatches, MatchRequest
@@ -234,7 +234,8 @@ def evaluate_images(
             units.look(matches, images, reported=None)
         return results
 
-    return concluded(world, work)
+    with concluding(world):
+        return work()
 
 
 def make_results(
