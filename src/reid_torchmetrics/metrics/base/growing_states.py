@@ -72,9 +72,12 @@ class GrowingStates(Metric):
         self._told: set[str] = set()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """As in the base class, but without a search for modules: half of a collection's `update`."""
+        """As in the base class, but without a search for modules: most of a constructor and a collection's `update`."""
         own = self.__dict__
-        if name in own and (type(value) in _PLAIN or not isinstance(value, (Tensor, torch.nn.Module))):
+        is_plain = type(value) in _PLAIN or not isinstance(value, (Tensor, torch.nn.Module))
+        # A new name is set here unless a module keeps it in a place of its own, or has no places yet.
+        places = (own.get(place, (name,)) for place in ("_modules", "_parameters", "_buffers"))
+        if is_plain and (name in own or not (hasattr(type(self), name) or any(name in place for place in places))):
             own[name] = value
         else:
             super().__setattr__(name, value)
