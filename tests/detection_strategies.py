@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
-from unittest import mock
 
 import torch
 from hypothesis import strategies as st
@@ -26,7 +25,7 @@ from reid_torchmetrics.functional.detection import (
     evaluate_boxes,
     match_images,
 )
-from reid_torchmetrics.functional.detection.matching import acceptance
+from tests.paths import taking
 from tests.pycocotools_peer import PeerEvaluation, run_pycocotools
 from tests.reference.detection import (
     IOU_THRESHOLDS,
@@ -160,7 +159,7 @@ def taken_of(matches: Matches, setting: Setting) -> Taken:
 
 def as_many_proposals() -> AbstractContextManager[object]:
     """Make all proposals of a round at once, however few they are."""
-    return mock.patch.object(acceptance, "_FEW", -1)
+    return taking(few_proposals=-1)
 
 
 def _boxes(rows: list[Detection] | list[GroundTruth], dtype: torch.dtype) -> Tensor:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -68,7 +68,7 @@ PRIVATE = [f"{PACKAGE}.{path.stem}" for path in sorted(ROOT.glob("_*.py")) if pa
 ENGINE = [FUNCTIONAL, f"{PACKAGE}.metrics", *PRIVATE]
 
 
-def not_known(rooms: dict[str, tuple[str, ...]], whole: str) -> list[tuple[str, str]]:
+def not_known(rooms: Mapping[str, Sequence[str]], whole: str) -> list[tuple[str, str]]:
     """A rule for each room and each that it must not know."""
     return [(f"{whole}.{room}", f"{whole}.{other}") for room, others in rooms.items() for other in others]
 
@@ -78,7 +78,9 @@ BY_STRING = "importlib.import_module"
 # (who, must not import)
 RULES = [
     *((who, banned) for who in ENGINE for banned in (BY_STRING, *(f"{PACKAGE}.{tool}" for tool in TOOLS))),
-    *not_known({tool: tuple(TOOLS.keys() - {tool, *known}) for tool, known in TOOLS.items()}, PACKAGE),
+    *not_known(
+        {tool: [other for other in TOOLS if other not in (tool, *known)] for tool, known in TOOLS.items()}, PACKAGE
+    ),
     *((who, f"{PACKAGE}.{layer}") for who in PRIVATE for layer in ("functional", "metrics")),
     *((FUNCTIONAL, other) for other in ("torchmetrics", "torch.distributed", f"{PACKAGE}.metrics")),
     *((who, other) for who in ENGINE for other in ("matplotlib", "PIL", "lightning", "pycocotools")),
@@ -90,7 +92,7 @@ RULES = [
     *((f"{PACKAGE}.metrics.{base}", f"{FUNCTIONAL}.{half}") for base, half in METRICS_WITHOUT),
     *((f"{PACKAGE}.{room}", f"{PACKAGE}.metrics") for room in ("coco", "plot")),
     *((f"{PACKAGE}.report", f"{PACKAGE}.metrics.{room}") for room in ("base", "reid")),
-    *((f"{PACKAGE}.{tool}", "lightning") for tool in TOOLS.keys() - {"integrations"}),
+    *((f"{PACKAGE}.{tool}", "lightning") for tool in TOOLS if tool != "integrations"),
     *((f"{PACKAGE}.{tool}", "torchmetrics") for tool in ("coco", "report")),
     *((f"{PACKAGE}.{tool}", "matplotlib.pyplot") for tool in ("integrations", "plot", "report")),
     (f"{PACKAGE}.coco", "pycocotools"),

@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import count_sharded_ranks
 from tests.distributed import threads
+from tests.paths import path
 from tests.report import problems
 
 pytest.importorskip("tqdm")
@@ -248,7 +249,7 @@ def detect(query, gallery, labels, max_bytes):
     ],
 )
 def test_what_may_take_long_shows_a_bar(function, shown, terminal, monkeypatch):
-    monkeypatch.setattr(_progress, "DELAY", 0.0)
+    monkeypatch.setattr(*path("progress_delay"), 0.0)
     query, gallery = torch.randn(60, 8), torch.randn(60, 8)
     labels = torch.arange(60) % 20, torch.arange(60) % 20
     function(query, gallery, labels, max_bytes=5_000)
@@ -257,7 +258,7 @@ def test_what_may_take_long_shows_a_bar(function, shown, terminal, monkeypatch):
 
 def test_a_report_shows_a_bar_of_its_pictures(tmp_path, terminal, monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr(_progress, "DELAY", 0.0)
+    monkeypatch.setattr(*path("progress_delay"), 0.0)
     results = problems.of_metric(rank_lists=problems.rank_lists())
     pictures = [problems.picture(number) for number in range(4)]
     write_report(results, tmp_path / "report.html", pictures=pictures, gallery_pictures=pictures)

@@ -8,6 +8,7 @@ import pytest
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
 from reid_torchmetrics.functional.detection.matching import matching
 from tests.metrics.detection.detection_samples import fed, images
+from tests.paths import path
 
 NUM_IMAGES = 11
 
@@ -15,7 +16,7 @@ NUM_IMAGES = 11
 @contextmanager
 def counting():
     """Count the matchings of this process."""
-    with mock.patch.object(matching, "_match", wraps=matching._match) as counter:
+    with mock.patch.object(*path("match_function"), wraps=matching._match) as counter:
         yield counter
 
 

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
-from reid_torchmetrics.functional.retrieval.relevance import from_labels
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.failures import message_of
 from tests.distributed.problems import RawRanks
+from tests.paths import path
 from tests.reference.relevance import sort_gallery
 from tests.reference.retrieval import positive_ranks
 
@@ -91,7 +91,7 @@ def test_ranks_are_those_of_the_slow_reference_in_any_order_and_on_any_number_of
     total = len(problem.embeddings)
     shuffled = torch.randperm(total, generator=torch.Generator().manual_seed(seed)).tolist()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(from_labels, "_PAIRS_AT_A_TIME", at_a_time)
+        patched.setattr(*path("labeled_pairs"), at_a_time)
         alone = problem.ranks(ALONE, shuffled)
         assert alone == (problem.expected() if alone else alone)
         if size > 1:

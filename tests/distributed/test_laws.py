@@ -3,15 +3,15 @@
 import itertools
 import warnings
 from dataclasses import replace
-from unittest import mock
 
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, rows
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.problems import Outcome, Problem, problem
+from tests.paths import taking
 from tests.strategies import TIES
 
 NAMED = ("cosine", "euclidean", "dot")
@@ -80,7 +80,7 @@ def test_ranks_are_those_of_one_process_and_of_the_reference(size):
 def test_queries_that_are_sent_in_pieces_are_all_sent():
     problems = [problem(5000 + seed, 2) for seed in range(10)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
-    with mock.patch.object(rows, "WALK_BYTES", 1):  # one at a time
+    with taking(walk_bytes=1):  # one at a time
         assert not differing(2, problems, wanted)
 
 

@@ -16,6 +16,7 @@ from tests.distributed.failures import message_of, out_of_memory
 from tests.distributed.problems import Outcome, Problem, minus_taxi_distance
 from tests.distributed.test_nearest import as_lists
 from tests.metrics.reid.samples import batches, fed
+from tests.paths import path
 
 pytestmark = pytest.mark.usefixtures("without_shapes")
 
@@ -96,7 +97,7 @@ def test_blocks_change_no_rank_and_no_list(case, max_bytes, blocks):
 
 @pytest.mark.parametrize("slots", [sharded_counting._SLOTS, 200])  # of a group of tiles
 def test_a_process_holds_one_block_at_a_time(slots, blocks, monkeypatch):
-    monkeypatch.setattr(sharded_counting, "_SLOTS", slots)
+    monkeypatch.setattr(*path("shared_slots"), slots)
     make = functools.partial(dealt, [40, 41, 19], "cosine", "pessimistic")
     threads.run(2, lambda world: found(make, world, 16 * ROW))
     sent = blocks[::2]  # by one process

@@ -24,6 +24,7 @@ from tests.integrations.clients import (
     new_figure,
     pixels_in,
 )
+from tests.paths import path
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 lightning = pytest.importorskip("lightning")
@@ -197,7 +198,7 @@ class Shelf:
 
 @pytest.mark.parametrize("kind", [Shelf, "Shelf"])
 def test_a_registered_logger_and_its_heirs_get_all_pictures_at_once(kind, monkeypatch, tmp_path):
-    monkeypatch.setattr(pictures, "_SENDERS", dict(pictures._SENDERS))
+    monkeypatch.setattr(*path("senders"), dict(pictures._SENDERS))
     register_logger(kind, lambda shelf, images, step: shelf.held.append((images, step)))
     shelf = type("Heir", (Shelf,), {})()
     pictures.log_pictures([shelf], {"a": PIXELS, "b": new_figure()}, STEP)

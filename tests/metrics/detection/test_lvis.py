@@ -11,11 +11,9 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, LvisMAP, compare
 from reid_torchmetrics.functional.detection import CocoGrid, DetectionResults, evaluate_images
-from reid_torchmetrics.functional.detection.batches import images, packing
-from reid_torchmetrics.functional.detection.evaluators import coco
-from reid_torchmetrics.functional.detection.matching import matching
 from tests.golden.federated_cases import DetectionCase, detection_cases
 from tests.metrics.detection.detection_samples import fed
+from tests.paths import path
 
 CASES = detection_cases("lvis")
 WITH_MASKS = [case for case in CASES if "lvis_segm" in case.outputs]
@@ -31,12 +29,10 @@ TIED_AT_THE_LIMIT = {("c09_ties", "fixed3")}
 SIZES = slice(3, 6)
 """the numbers of small, medium and large, which rest on the areas of detections"""
 EXACT = 1e-12
-MANY = [
-    *((module, name) for module in (matching, coco) for name in ("_MANY_DETECTIONS", "_AT_A_TIME")),
-    (coco, "_CACHED_CELLS"),
-    (images, "_MANY_BOXES"),
-    (packing, "_MANY_LABELS"),
-]
+MANY = (
+    *("many_to_match", "many_to_average", "matched_classes", "averaged_classes"),
+    *("cached_curves", "many_boxes", "many_labels"),
+)
 """from where on memory is saved"""
 
 
@@ -81,8 +77,8 @@ def test_many_detections_have_the_same_numbers_in_less_memory(call, monkeypatch)
     """Their labels are narrower, their boxes keep their format, and a few classes are evaluated at a time."""
     given = CASES[:12]
     expected = [evaluated(case, case.dicts(), **CALLS[call]) for case in given]
-    for module, name in MANY:
-        monkeypatch.setattr(module, name, 1)
+    for name in MANY:
+        monkeypatch.setattr(*path(name), 1)
     for case, results in zip(given, expected, strict=True):
         found = evaluated(case, case.dicts(), **CALLS[call])
         assert numbers(found) == numbers(results)

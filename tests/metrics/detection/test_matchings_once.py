@@ -14,6 +14,7 @@ from reid_torchmetrics import DetectionMAP, DetectionMetrics
 from reid_torchmetrics.functional.detection.evaluation import image_matches
 from reid_torchmetrics.functional.detection.matching import matching
 from tests.metrics.detection.detection_samples import fed, images
+from tests.paths import path
 
 GIVEN = images(61, 10, with_ids=True)
 
@@ -22,7 +23,7 @@ GIVEN = images(61, 10, with_ids=True)
 def num_matchings(monkeypatch, nothing_kept):
     """Counts the matchings of a test, which begins with none remembered."""
     counter = mock.Mock(wraps=matching._match)
-    monkeypatch.setattr(matching, "_match", counter)
+    monkeypatch.setattr(*path("match_function"), counter)
     return counter
 
 

@@ -1,9 +1,7 @@
 """Average precision of detections: equal to evaluators that look at every detection, from the true positives alone."""
 
 import math
-import sys
 from fractions import Fraction
-from unittest import mock
 
 import pytest
 import torch
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.detection.curves import precision_recall
 from reid_torchmetrics.functional.detection.curves.average_precision import AP_RULES, average_precision
 from reid_torchmetrics.functional.detection.curves.precision_recall import Curves
+from tests.paths import taking
 from tests.reference import detection_curves as reference
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # tests of the metrics execute them
@@ -132,29 +131,29 @@ def test_recalls_next_to_those_of_true_positives_are_told_apart(rule, num_positi
 def test_curves_in_blocks_have_the_same_areas(rows):
     rows = with_missed(rows)
     for rule in AP_RULES:
-        with mock.patch.object(sys.modules[average_precision.__module__], "_MAX_VALUES", 202):  # 2 curves, 101 recalls
+        with taking(curve_values=202):  # 2 curves, 101 recalls
             in_blocks = values_of(rows, rule)
         assert in_blocks == pytest.approx(values_of(rows, rule), abs=0, nan_ok=True)
 
 
-@pytest.mark.parametrize("bound", ["_FEW_POSITIVES", "_MOST_INT32"])
+@pytest.mark.parametrize("bound", ["few_positives_at_recall", "most_int32"])
 @settings(max_examples=50)
 @given(rows=drawn_curves)
 def test_recalls_that_are_looked_up_otherwise_give_the_same_areas(bound, rows):
     rows = with_missed(rows)
     for rule in ("coco", "voc07"):
-        with mock.patch.object(sys.modules[average_precision.__module__], bound, 0):
+        with taking(**{bound: 0}):
             found = values_of(rows, rule)
         assert found == pytest.approx(values_of(rows, rule), abs=0, nan_ok=True)
 
 
-@pytest.mark.parametrize("bound", ["_MOST_CURVES", "_MOST_COUNTED"])
+@pytest.mark.parametrize("bound", ["most_curves", "most_counted"])
 @settings(max_examples=50)
 @given(rows=drawn_curves)
 def test_more_curves_or_detections_than_fit_the_fast_way_have_the_same_areas(bound, rows):
     rows = with_missed(rows)
     for rule in ("coco", "voc", "yolo"):
-        with mock.patch.object(precision_recall, bound, 0):
+        with taking(**{bound: 0}):
             found = values_of(rows, rule)
         assert found == pytest.approx(values_of(rows, rule), abs=0, nan_ok=True)
 

@@ -1,8 +1,6 @@
 """What must change nothing in COCO's evaluation, and what may change only what it says."""
 
-import contextlib
 from dataclasses import replace
-from unittest import mock
 
 import pytest
 import torch
@@ -10,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, evaluate_boxes
-from reid_torchmetrics.functional.detection.curves import precision_recall
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, PrecisionGrid, coco, evaluate_matches
-from reid_torchmetrics.functional.detection.inputs import ordering
-from reid_torchmetrics.functional.detection.matching import acceptance, assignment, matching, merge_matches, pairs
+from reid_torchmetrics.functional.detection.matching import merge_matches
 from tests.detection_strategies import problems
+from tests.paths import taking
 
 few = settings(max_examples=40)
 pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
@@ -100,11 +97,8 @@ def test_many_detections_are_matched_and_averaged_a_few_classes_at_a_time(proble
     options = {} if has_classes else {"classes": None}
     whole = problem.matched(**options)
     grid, averages = evaluate_matches(whole, problem.grid), coco.average_matches(whole, problem.grid)
-    with contextlib.ExitStack() as patches:
-        for module in (matching, coco):
-            patches.enter_context(mock.patch.multiple(module, _MANY_DETECTIONS=1, _AT_A_TIME=at_a_time))
-        patches.enter_context(mock.patch.multiple(matching, _LABEL_BLOCK=3))
-        patches.enter_context(mock.patch.multiple(coco, _CACHED_CELLS=0))
+    many = {"many_to_match": 1, "many_to_average": 1, "matched_classes": at_a_time, "averaged_classes": at_a_time}
+    with taking(**many, label_block=3, cached_curves=0):
         assert same_matches(problem.matched(**options), whole)
         assert same(evaluate_matches(whole, problem.grid), grid)
         few_at_a_time = coco.average_matches(whole, problem.grid)
@@ -168,24 +162,24 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
 
 
 INTERNAL_SIZES = {
-    "blocks of areas": {(matching, "_AREA_BLOCK"): 2},
-    "blocks of pairs": {(pairs, "_CACHED_PAIRS"): 2},
-    "blocks of contested pairs": {(assignment, "_CACHED_CONTESTED_PAIRS"): 2},
+    "blocks of areas": {"area_block": 2},
+    "blocks of pairs": {"cached_pairs": 2},
+    "blocks of contested pairs": {"cached_contested_pairs": 2},
     "only near detections": {
-        (pairs, "_CACHED_PAIRS"): 2,
-        (pairs, "_LEAST_DETECTIONS"): 1,
-        (pairs, "_LEAST_GROUND_TRUTHS"): 1,
-        (pairs, "_LEAST_CROWDED_PAIRS"): 1,
-        (pairs, "_MOST_NEARBY"): 1.0,
+        "cached_pairs": 2,
+        "least_detections": 1,
+        "least_ground_truths": 1,
+        "least_crowded_pairs": 1,
+        "most_nearby": 1.0,
     },
-    "only rounds of proposals": {(acceptance, "_FEW"): -1},
-    "one area range at a time": {(coco, "_CACHED_CELLS"): 0},
-    "many curves": {(precision_recall, "_MOST_CURVES"): 2},
-    "long curves": {(precision_recall, "_MOST_COUNTED"): 2},
-    "keys and rows as one number": {(ordering, "_FEW_ROWS"): 1},
-    "too many rows for that": {(ordering, "_FEW_ROWS"): 1, (ordering, "_BITS"): 33},
-    "many labels": {(ordering, "_FEW_LABELS"): 0},
-    "large labels": {(ordering, "_FEW_LABELS"): 0, (ordering, "_NARROW_LABELS"): 2},
+    "only rounds of proposals": {"few_proposals": -1},
+    "one area range at a time": {"cached_curves": 0},
+    "many curves": {"most_curves": 2},
+    "long curves": {"most_counted": 2},
+    "keys and rows as one number": {"few_rows": 1},
+    "too many rows for that": {"few_rows": 1, "key_bits": 33},
+    "many labels": {"few_labels": 0},
+    "large labels": {"few_labels": 0, "narrow_labels": 2},
 }
 
 
@@ -196,9 +190,7 @@ def test_what_is_done_with_many_boxes_gives_the_same_with_few(sizes):
     @few
     @given(problems())
     def compare(problem):
-        with contextlib.ExitStack() as patches:
-            for (module, size), value in sizes.items():
-                patches.enter_context(mock.patch.object(module, size, value))
+        with taking(**sizes):
             found, taken = problem.evaluated().coco, problem.taken()
         assert same(found, problem.evaluated().coco)
         assert taken == problem.taken()

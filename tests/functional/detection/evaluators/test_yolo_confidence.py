@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import yolo_average_precision
-from reid_torchmetrics.functional.detection.evaluators import yolo
+from tests.paths import path
 from tests.reference.yolo_confidence import JudgedClass, precision_and_recall_at, smoothed_f1
 
 rows = st.lists(
@@ -64,7 +64,7 @@ def test_many_classes_are_read_a_few_at_a_time(monkeypatch):
     detections = [(score > 0.6, score, row * 7 % 11) for row, score in enumerate(scores)]  # none of class 11
     targets = [*range(12)] * 8
     at_once = taken(detections, targets)
-    monkeypatch.setattr(yolo, "_CLASSES", 5)
+    monkeypatch.setattr(*path("yolo_classes"), 5)
     found = taken(detections, targets)
     assert found.confidence == at_once.confidence > 0
     assert all(one.equal(other) for one, other in zip(found[1:4], at_once[1:4], strict=True))

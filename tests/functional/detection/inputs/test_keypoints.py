@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.detection import object_keypoint_similarity
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, keypoints
 from reid_torchmetrics.functional.detection.inputs.keypoints import checked_keypoints, keypoint_boxes
+from tests.paths import path
 from tests.reference.keypoints import similarity
 
 
@@ -63,7 +64,7 @@ def test_blocks_of_detections_change_nothing(monkeypatch):
     found, true = (torch.rand(size, 17, 3, generator=generator) * 50 for size in (9, 4))
     areas = torch.full((4,), 900.0)
     expected = object_keypoint_similarity(found, true, areas=areas)
-    monkeypatch.setattr(keypoints, "_MOST_DISTANCES", 100)
+    monkeypatch.setattr(*path("keypoint_distances"), 100)
     assert torch.equal(object_keypoint_similarity(found, true, areas=areas), expected)
     assert len(COCO_SIGMAS) == 17
 

@@ -1,7 +1,5 @@
 """Masks in every form against sets of pixels and against pycocotools, to the last bit."""
 
-from unittest import mock
-
 import numpy as np
 import pytest
 import torch
@@ -10,9 +8,10 @@ from hypothesis import strategies as st
 from pycocotools import mask as coco_masks
 
 from reid_torchmetrics.functional.detection import RunLengths, mask_iou
-from reid_torchmetrics.functional.detection.inputs import checked_masks, counted_masks, masks
+from reid_torchmetrics.functional.detection.inputs import checked_masks, counted_masks
 from reid_torchmetrics.functional.detection.inputs.counted_masks import BitMasks
 from reid_torchmetrics.functional.detection.inputs.masks import PixelMasks, counted_iou
+from tests.paths import path, taking
 from tests.reference.masks import holding_box, pixels_of, run_lengths
 from tests.reference.masks import mask_iou as reference_iou
 
@@ -129,7 +128,7 @@ def test_polygons_cover_the_pixels_of_pycocotools(size, objects):
 def test_run_lengths_are_looked_up_or_become_bits(words, problem):
     found, true, is_crowd = problem
     lengths = [RunLengths.from_coco(compressed(each), tuple(found.shape[1:])) for each in (found, true)]
-    with mock.patch.object(counted_masks, "_WORDS_PER_LOOKUP", words):
+    with taking(words_per_lookup=words):
         overlaps = mask_iou(*lengths, is_crowd=is_crowd)
     assert torch.equal(overlaps, mask_iou(found, true, is_crowd=is_crowd))
 
@@ -161,7 +160,7 @@ def test_two_masks_that_share_one_of_three_pixels_overlap_by_a_third():
 def test_bits_are_counted_without_the_function_of_numpy_2(monkeypatch):
     given_masks = torch.rand(3, 9, 70, generator=torch.Generator().manual_seed(1)) < 0.5
     expected = mask_iou(given_masks, given_masks)
-    monkeypatch.setattr(counted_masks, "_bits_of_each", counted_masks._bits_by_table)
+    monkeypatch.setattr(*path("bits_of_each"), counted_masks._bits_by_table)
     assert torch.equal(mask_iou(given_masks, given_masks), expected)
     assert BitMasks.of(given_masks).areas().tolist() == given_masks.sum((1, 2)).tolist()
 
@@ -169,7 +168,7 @@ def test_bits_are_counted_without_the_function_of_numpy_2(monkeypatch):
 def test_pixels_are_counted_exactly_beyond_what_float32_holds(monkeypatch):
     given_masks = torch.rand(2, 30, 40, generator=torch.Generator().manual_seed(1)) < 0.5
     expected = PixelMasks(given_masks).intersections(PixelMasks(given_masks))
-    monkeypatch.setattr(masks, "_MOST_CELLS", 100)
+    monkeypatch.setattr(*path("mask_cells"), 100)
     assert torch.equal(PixelMasks(given_masks).intersections(PixelMasks(given_masks)), expected)
 
 

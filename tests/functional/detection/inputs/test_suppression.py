@@ -1,7 +1,6 @@
 """Non-maximum suppression: what is kept is what a loop over the boxes keeps, whatever else is looked at with it."""
 
 import re
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import non_maximum_suppression
-from reid_torchmetrics.functional.detection.inputs import suppression
+from tests.paths import path, taking
 from tests.reference.detection import keep_boxes
 
 A, B, FAR = (0.0, 0.0, 10.0, 10.0), (0.0, 0.0, 10.0, 5.0), (50.0, 50.0, 60.0, 60.0)
@@ -46,7 +45,7 @@ def test_what_is_kept_is_what_a_loop_keeps(seed, size, iou_threshold, dtype):
 def test_the_size_of_blocks_changes_nothing(monkeypatch, at_a_time):
     given = drawn(5, 300, 2, 2)
     expected = non_maximum_suppression(*given[:3], iou_threshold=0.3, images=given[3])
-    monkeypatch.setattr(suppression, "_PAIRS_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(*path("suppressed_pairs"), at_a_time)
     assert torch.equal(non_maximum_suppression(*given[:3], iou_threshold=0.3, images=given[3]), expected)
 
 
@@ -60,9 +59,9 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch, at_a_time):
 def test_boxes_that_are_looked_for_nearby_are_kept_alike(seed, size, iou_threshold, dtype, unit):
     corners, scores, labels, _ = drawn(seed, size)
     corners = corners.to(dtype) * unit
-    with mock.patch.multiple(suppression, _MANY_PAIRS=0, _FRONTS=(2, 5)):
+    with taking(pairs_to_suppress=0, fronts=(2, 5)):
         kept = non_maximum_suppression(corners, scores, labels, iou_threshold=iou_threshold)
-    with mock.patch.multiple(suppression, _MANY_PAIRS=1 << 60):
+    with taking(pairs_to_suppress=1 << 60):
         assert kept.tolist() == non_maximum_suppression(corners, scores, labels, iou_threshold=iou_threshold).tolist()
     if unit == 1:
         assert kept.tolist() == keep_boxes(corners.numpy(), scores.tolist(), labels.tolist(), iou_threshold)

@@ -1,13 +1,10 @@
 """Expectations over drawn galleries: equal to the mean of all possible draws, and to what sampling estimates."""
 
-from unittest import mock
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.draws import drawn_galleries, strata_ahead
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
@@ -28,6 +25,7 @@ from tests.functional.retrieval.draws.drawn_problems import (
     table,
     with_cameras,
 )
+from tests.paths import taking
 from tests.reference import draws as reference
 from tests.strategies import problems
 
@@ -107,7 +105,7 @@ def test_a_draw_of_everything_is_the_whole_ranked_list(problem):
 @given(problems(), PLANS, st.sampled_from([1, TINY, 1000]))
 def test_the_memory_bound_changes_nothing(problem, draw, max_bytes):
     draw = with_cameras(problem, draw)
-    with mock.patch.object(drawn_galleries, "_CELLS", 16), mock.patch.object(strata_ahead, "_CELLS", 16):
+    with taking(drawn_cells=16, counted_cells=16):
         found = expect(problem, draw, max_bytes=max_bytes)
     assert_same(table(found), table(expect(problem, draw)), 1e-14)
 
@@ -116,7 +114,7 @@ def test_the_memory_bound_changes_nothing(problem, draw, max_bytes):
 @given(problems(), PLANS)
 def test_searching_for_the_positives_behind_an_item_changes_nothing(problem, draw):
     draw = with_cameras(problem, draw)
-    with mock.patch.object(strata_ahead, "_FEW", 0):
+    with taking(few_positives=0):
         found = expect(problem, draw)
     assert torch.equal(table(found).nan_to_num(), table(expect(problem, draw)).nan_to_num())
 
@@ -127,10 +125,9 @@ def test_searching_for_the_positives_behind_an_item_changes_nothing(problem, dra
 )
 def test_however_the_items_ahead_are_counted_the_results_are_the_same(problem, draw, near, pairs):
     draw = with_cameras(problem, draw)
-    with mock.patch.object(strata_ahead, "_SMALL", 0):
+    with taking(small_strata=0):
         expected = expect(problem, draw)
-    shares = mock.patch.multiple(strata_ahead, _NEAR=near, _NEAR_ONE=near)
-    with shares, mock.patch.object(strata_ahead, "_PAIRS", pairs):
+    with taking(near_items=near, near_item=near, compared_pairs=pairs):
         found, cmc = expect(problem, draw), expect(problem, draw, with_precision=False).cmc
     assert_same(table(found), table(expected), 1e-14)
     assert_same(cmc, expected.cmc, 1e-14)
@@ -146,7 +143,7 @@ def test_strata_of_many_sizes_are_counted_alike_by_comparing_and_by_searching(sh
     scores = torch.randint(0, 60, (50, len(labels)), generator=generator) + 20.0 * (labels[:50, None] == labels)
     found = []
     for small, bins in ((0, 1 << 15), (255, 1 << 15), (255, 1)):
-        with mock.patch.object(strata_ahead, "_SMALL", small), mock.patch.object(strata_ahead, "_MOST_BINS", bins):
+        with taking(small_strata=small, most_bins=bins):
             options = {"ties": ties, "max_rank": 20}
             found.append(expect_draws(given_scores(scores, relevance), relevance, GalleryDraw(shots), **options))
     for other in found[1:]:

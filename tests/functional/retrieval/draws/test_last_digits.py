@@ -1,13 +1,11 @@
 """A number of drawn galleries is a sum whose order depends on the path: of the same problem only last digits differ."""
 
-from unittest import mock
-
 import pytest
 import torch
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate
-from reid_torchmetrics.functional.retrieval.draws import drawn_galleries, strata_ahead
+from tests.paths import taking
 
 RELATIVE = 1e-13
 PROTOCOLS = ["cuhk03_torchreid", "sysu_mm01_all_multi", "vehicleid"]
@@ -50,7 +48,7 @@ def test_memory_order_and_ways_to_count_change_last_digits_at_most(protocol):
     sides = sides_of(protocol)
     expected = numbers(protocol, sides)
     assert_close(numbers(protocol, sides, max_bytes=3000), expected)
-    for patch in (mock.patch.object(strata_ahead, "_SMALL", 0), mock.patch.object(drawn_galleries, "_POSITIVES", 3)):
+    for patch in (taking(small_strata=0), taking(integrated_positives=3)):
         with patch:
             assert_close(numbers(protocol, sides), expected)
     orders = [torch.randperm(len(side[0]), generator=torch.Generator().manual_seed(0)) for side in sides]

@@ -2,15 +2,14 @@
 
 import math
 from collections import defaultdict
-from unittest import mock
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.evaluation import query_statistics
 from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import Interval, bootstrap_interval
+from tests.paths import taking
 from tests.reference import averages
 
 NAN = math.nan
@@ -106,7 +105,7 @@ def test_only_the_generator_that_is_given_decides_and_no_other_is_touched():
 def test_the_number_of_draws_at_a_time_changes_nothing():
     values = torch.rand(50).double()
     whole = bootstrap_interval(values, generator=seeded(), repeats=33)
-    with mock.patch.object(query_statistics, "_DRAWS_AT_A_TIME", 120):
+    with taking(resampled_draws=120):
         assert ends(bootstrap_interval(values, generator=seeded(), repeats=33)) == ends(whole)
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections import defaultdict
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from reid_torchmetrics.functional.retrieval import bootstrap_interval
 from reid_torchmetrics.functional.retrieval.evaluation import query_statistics
 from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import bootstrap_means, sign_flip_p_values
 from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, seeded
+from tests.paths import taking
 from tests.reference import averages, comparisons
 
 NAN = math.nan
@@ -158,7 +158,7 @@ def test_only_the_generator_that_is_given_decides_and_no_other_is_touched():
 def test_the_number_of_draws_at_a_time_changes_nothing():
     pair = evaluated(1), evaluated(2)
     whole = compared(*pair).differences
-    with mock.patch.object(query_statistics, "_DRAWS_AT_A_TIME", 120):
+    with taking(resampled_draws=120):
         parts = compared(*pair).differences
     for name, difference in whole.items():
         assert numbers_of(parts[name]) == pytest.approx(numbers_of(difference), abs=1e-12)

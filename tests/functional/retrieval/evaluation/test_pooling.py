@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.evaluation import queries
 from reid_torchmetrics.functional.retrieval.evaluation.queries import pool_queries
+from tests.paths import path
 from tests.reference import averages
 
 
@@ -63,7 +63,7 @@ def test_a_single_image_and_labels_beyond_the_integers_of_float64_stay_what_they
 def test_the_coordinates_that_are_averaged_at_a_time_change_nothing(monkeypatch):
     query, identities = torch.randn(20, 7), torch.arange(20) % 3
     whole = pool_queries(query, identities)
-    monkeypatch.setattr(queries, "WALK_BYTES", 1)
+    monkeypatch.setattr(*path("pooling_bytes"), 1)
     assert torch.equal(pool_queries(query, identities).embeddings, whole.embeddings)
 
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchmetrics.functional.retrieval import retrieval_normalized_dcg
 
-from reid_torchmetrics.functional.retrieval.measures import cmc, tied_groups
 from reid_torchmetrics.functional.retrieval.measures.average_precision import (
     AP_NORMALIZERS,
     AP_RULES,
@@ -44,6 +43,7 @@ from reid_torchmetrics.functional.retrieval.measures.tied_groups import (
     expected_reciprocal,
 )
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+from tests.paths import path
 from tests.reference import measures as reference
 from tests.reference.ties import expectation, groups_of_scores, tied_positives
 
@@ -202,8 +202,8 @@ def test_values_of_tied_candidates_do_not_depend_on_blocks(monkeypatch, policy):
     whole = {name: measure(ranks).tolist() for name, measure in measures.items()}
     split = PositiveRanks.split
     monkeypatch.setattr(PositiveRanks, "split", lambda self, *_: split(self, 1))
-    monkeypatch.setattr(tied_groups, "_MAX_TERMS", 1)
-    monkeypatch.setattr(cmc, "_MAX_CHANCES", 1)
+    monkeypatch.setattr(*path("max_terms"), 1)
+    monkeypatch.setattr(*path("max_chances"), 1)
     for name, measure in measures.items():
         assert_close(measure(ranks), whole[name])
 

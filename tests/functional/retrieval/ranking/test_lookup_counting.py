@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
-from reid_torchmetrics.functional.retrieval.ranking import counting
 from reid_torchmetrics.functional.retrieval.ranking.counting import count_by_lookup
 from tests.functional.retrieval.ranking.test_ranks import as_lists, ranks_of
+from tests.paths import path, taking
 from tests.strategies import ALL_TIES, Problem, problems
 
 many = pytest.mark.usefixtures("without_shapes")  # of a module: the row above them executes the shapes in every way
 
 WAYS = {
-    "comparison": {"_FEW_THRESHOLDS": 10**6},
-    "bins": {"_FEW_THRESHOLDS": 0},
-    "bins of a few scores at a time": {"_FEW_THRESHOLDS": 0, "_SCORES": 7},
+    "comparison": {"few_thresholds": 10**6},
+    "bins": {"few_thresholds": 0},
+    "bins of a few scores at a time": {"few_thresholds": 0, "looked_up_scores": 7},
 }
 
 
 def looked_up(problem: Problem, way: str, **options):
-    with mock.patch.object(counting, "_is_numpy", return_value=False), mock.patch.multiple(counting, **WAYS[way]):
+    with mock.patch.object(*path("is_numpy"), return_value=False), taking(**WAYS[way]):
         return ranks_of(problem, **options)
 
 
@@ -33,7 +33,7 @@ def looked_up(problem: Problem, way: str, **options):
 def test_a_row_is_counted_by_hand(way):
     scores = torch.tensor([[0.9, 0.8, 0.6, 0.1, 0.5], [0.0, 0.5, -math.inf, 1.0, 0.5]])
     thresholds = torch.tensor([[0.8, 0.5], [0.5, -math.inf]])
-    with mock.patch.multiple(counting, **WAYS[way]):
+    with taking(**WAYS[way]):
         found = count_by_lookup(scores, torch.tensor([0, 1]), thresholds, or_tied=(True, False))
     # Of the second row one score is what was taken out, which is no negative although a threshold is as low.
     assert found.tolist() == [[[2, 4], [3, 4]], [[1, 3], [1, 4]]]
@@ -59,6 +59,6 @@ def test_infinite_scores_are_ranked_as_after_a_sort(way, problem, infinite):
 def test_a_score_that_is_nan_is_refused():
     scores = torch.tensor([[0.5, math.nan, 0.25]])
     labels = torch.tensor([1]), torch.tensor([1, 2, 2])
-    with mock.patch.object(counting, "_is_numpy", return_value=False):
+    with mock.patch.object(*path("is_numpy"), return_value=False):
         with pytest.raises(ValueError, match="`scores` must give scores that can be ordered; got NaN"):
             rank_positives_from_scores(scores, *labels)

@@ -1,7 +1,6 @@
 """The ranks of positives: equal to the slow reference, and unchanged by everything that must not matter."""
 
 import math
-from unittest import mock
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives_from_scores,
 )
 from reid_torchmetrics.functional.retrieval.ranking import counting
+from tests.paths import taking
 from tests.strategies import ALL_TIES, Problem, problems
 
 TINY = 64  # bytes: a few scores at a time
@@ -50,7 +50,7 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
 
 @given(problems(ties=ALL_TIES), st.sampled_from([TINY, 10**6]))
 def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_bytes):
-    with mock.patch.multiple(counting, _WIDE=1, _FEW_VALUES=2, _SERIAL_SORT=1):
+    with taking(wide_rows=1, few_values=2, serial_sort=1):
         found = as_lists(ranks_of(problem, max_bytes=max_bytes))
     assert found == as_lists(ranks_of(problem))
 

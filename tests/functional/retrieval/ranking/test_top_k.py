@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.ranking import top_k
 from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
+from tests.paths import path
 
 SCORES = st.sampled_from([-math.inf, 0.0, 1.0, 2.0])
 
@@ -61,7 +61,7 @@ def test_rows_are_those_of_a_sort_by_score_and_column(scores_at_a_time, data):
     drawn = [[data.draw(SCORES) for _ in range(width)] for _ in range(num_rows)]
     scores = torch.tensor(drawn).view(num_rows, width).where(candidate, -math.inf)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(top_k, "_SCORES_AT_A_TIME", scores_at_a_time)
+        patched.setattr(*path("listed_scores"), scores_at_a_time)
         plain, masked = stable_top_k(scores, k), stable_top_k(scores, k, candidate)
     for row, values in enumerate(scores.tolist()):
         order = sorted(range(width), key=lambda column: (-values[column], column))[:k]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, evaluate_scores, find_relevance
-from reid_torchmetrics.functional.retrieval.relevance import from_labels
+from tests.paths import path
 
 EXACTLY_25 = [(25,), (-25,), (15, 20), (-7, 24), (24, -7), (12, 15, 16), (0, -15, 20), (25, 0, 0)]
 MAPS = [0.0, 5_000_000.0, 500_000.25, -1_234_567.5]
@@ -49,7 +49,7 @@ def test_positives_are_those_of_the_definition_in_blocks_and_in_any_order(cloud,
     query, gallery, radius = cloud
     order = np.array(random.sample(range(len(gallery)), len(gallery)), dtype=np.int64)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(from_labels, "_PAIRS_AT_A_TIME", pairs_at_a_time)
+        patched.setattr(*path("labeled_pairs"), pairs_at_a_time)
         found, shuffled = near(query, gallery, radius), near(query, gallery[order], radius)
     assert found == slowly(query.tolist(), gallery.tolist(), radius)
     assert [sorted(order[places].tolist()) for places in shuffled] == found

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
-from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance, from_labels, relevance
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
+from tests.paths import path
 from tests.reference.relevance import sort_gallery
 from tests.reference.retrieval import Candidates, positive_ranks
 
@@ -104,8 +105,8 @@ def ruled_problems(draw) -> Problem:
 @given(ruled_problems(), st.sampled_from([1, 1 << 22]))
 def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(relevance, "_PAIRS_AT_A_TIME", pairs_at_a_time)
-        patched.setattr(from_labels, "_PAIRS_AT_A_TIME", pairs_at_a_time)
+        patched.setattr(*path("listed_pairs"), pairs_at_a_time)
+        patched.setattr(*path("labeled_pairs"), pairs_at_a_time)
         found = problem.relevance()
         expected = problem.expected()
         kept = range(found.num_gallery) if found.kept is None else found.kept.tolist()

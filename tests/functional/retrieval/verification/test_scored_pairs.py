@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import find_relevance, given_scores, score_embeddings
-from reid_torchmetrics.functional.retrieval.verification import scored_pairs
 from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs, impostor_scores_at
 from reid_torchmetrics.functional.retrieval.verification.verify import fnmr_at_fmr, verify
 from tests.functional.retrieval.verification.pairs import row
+from tests.paths import path, taking
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # test_verification executes them
 
@@ -23,7 +23,7 @@ def test_no_more_scores_are_held_than_the_memory_bound_allows(max_bytes):
     relevance = find_relevance(identities[:50], identities)
     scores = given_scores(torch.randn(50, 300), relevance, max_bytes=max_bytes)
     fills = mock.patch.object(scores, "fill", wraps=scores.fill)
-    with fills as fill, mock.patch.object(scored_pairs, "_GAPS", 1 << 10):
+    with fills as fill, taking(gaps=1 << 10):
         verify(scores, relevance)
         fnmr_at_fmr(scores, relevance, [0.5])
     sizes = [call.args[0].numel() * 4 for call in fill.call_args_list]
@@ -52,7 +52,7 @@ floats = st.floats(allow_nan=False, width=32) | st.sampled_from([0.0, -0.0, SMAL
 @given(st.lists(floats, min_size=1, max_size=12), st.sampled_from([torch.float32, torch.float64]), st.data())
 def test_any_order_statistic_of_the_impostors_is_found(impostors, dtype, data):
     ranks = data.draw(st.lists(st.integers(1, len(impostors)), min_size=1, max_size=4))
-    with mock.patch.object(scored_pairs, "_GAPS", data.draw(st.sampled_from([4, 1 << 10]))):
+    with mock.patch.object(*path("gaps"), data.draw(st.sampled_from([4, 1 << 10]))):
         found = impostor_scores_at(ScoredPairs(*row([], impostors, dtype)), ranks)
     assert found.tolist() == [sorted(impostors, reverse=True)[rank - 1] for rank in ranks]
 

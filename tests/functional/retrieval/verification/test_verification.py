@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from unittest import mock
 
 import pytest
 import torch
@@ -10,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import find_listed_relevance, find_relevance, given_scores
-from reid_torchmetrics.functional.retrieval.verification import scored_pairs
 from reid_torchmetrics.functional.retrieval.verification.verify import PAIR_TIES, Verification, fnmr_at_fmr, verify
 from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
+from tests.paths import taking
 from tests.reference import verification as reference
 from tests.strategies import Problem, problems
 
@@ -126,7 +125,7 @@ def test_the_threshold_at_a_far_keeps_to_it(problem):
 def test_non_match_rates_are_those_of_the_slow_reference(problem):
     genuine, impostors = pairs_of(problem)
     relevance = relevance_of(problem)
-    with mock.patch.object(scored_pairs, "_GAPS", 64):  # for speed
+    with taking(gaps=64):  # for speed
         found = fnmr_at_fmr(given_scores(problem.scores, relevance), relevance, RATES)
     if not genuine or not impostors:
         assert found.rates.isnan().all()
