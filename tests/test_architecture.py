@@ -251,7 +251,6 @@ ONE_IMPORTER = {
     "functional.retrieval.evaluation.backwards": "a judgment of its own about ranks, with its constants",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries; over 400 lines with the comparison",
     "functional.retrieval.ranking.merging": "whether two counters add up: how functions and blocks are told apart",
-    "functional.retrieval.evaluation.reported": "a mapping of its own; over 400 lines with the results",
     "functional.retrieval.ranking.sharded_listing": "one process's part of rank lists, with its worked example",
     "functional.retrieval.ranking.stream_labels": "labels and options of a stream; over 400 lines with the counter",
     "functional.retrieval.sharding.repetitions": "an algorithm of its own: which repeated samples count",

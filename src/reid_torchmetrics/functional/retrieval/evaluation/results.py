@@ -27,8 +27,7 @@ from .protocol import Protocol
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
-from .ranking_options import Setup, describe
-from .reported import Reported
+from .ranking_options import Reported, Setup, describe
 from .result_checks import check_results
 
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")

@@ -112,17 +112,14 @@ def cmc_curve(
 
 def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
     valid = ranks.num_positives > 0
-    if is_averaged(ranks):
-        return _chances(groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1), max_rank)
-    first = first_rank(ranks)[valid].clamp(max=max_rank + 1).long()
-    return torch.bincount(first, minlength=max_rank + 2)[1:-1].cumsum(0).double()
-
-
-def _chances(groups: Groups, max_rank: int) -> Tensor:
-    cutoffs = torch.arange(1, max_rank + 1, device=groups.size.device)
-    total = torch.zeros(max_rank, dtype=torch.float64, device=groups.size.device)
-    num_rows = max(1, _MAX_CHANCES // max_rank)
-    for part in torch.stack(groups)[:, :, None].split(num_rows, dim=1):
+    if not is_averaged(ranks):
+        first = first_rank(ranks)[valid].clamp(max=max_rank + 1).long()
+        return torch.bincount(first, minlength=max_rank + 2)[1:-1].cumsum(0).double()
+    # The chance of a hit at each rank, of a few queries at a time.
+    groups = groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1)
+    cutoffs = torch.arange(1, max_rank + 1, device=valid.device)
+    total = torch.zeros(max_rank, dtype=torch.float64, device=valid.device)
+    for part in torch.stack(groups)[:, :, None].split(max(1, _MAX_CHANCES // max_rank), dim=1):
         rows = Groups(*part)
         total += (1 - chance_of_none(rows, rows.within(cutoffs))).sum(0)
     return total
