@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchmetrics.functional.retrieval import retrieval_normalized_dcg
 
-from reid_torchmetrics.functional.retrieval.measures import cmc, tied_groups
+from reid_torchmetrics.functional.retrieval.measures import cmc, terms
 from reid_torchmetrics.functional.retrieval.measures.average_precision import (
     AP_NORMALIZERS,
     AP_RULES,
@@ -37,12 +37,7 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     retrieval_rank,
 )
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import (
-    Groups,
-    RangeSums,
-    chance_of_none,
-    expected_reciprocal,
-)
+from reid_torchmetrics.functional.retrieval.measures.terms import Groups, RangeSums, chance_of_none, expected_reciprocal
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
 from tests.reference import measures as reference
 from tests.reference.ties import expectation, groups_of_scores, tied_positives
@@ -202,7 +197,7 @@ def test_values_of_tied_candidates_do_not_depend_on_blocks(monkeypatch, policy):
     whole = {name: measure(ranks).tolist() for name, measure in measures.items()}
     split = PositiveRanks.split
     monkeypatch.setattr(PositiveRanks, "split", lambda self, *_: split(self, 1))
-    monkeypatch.setattr(tied_groups, "_MAX_TERMS", 1)
+    monkeypatch.setattr(terms, "_MAX_TERMS", 1)
     monkeypatch.setattr(cmc, "_MAX_CHANCES", 1)
     for name, measure in measures.items():
         assert_close(measure(ranks), whole[name])

@@ -194,8 +194,8 @@ def _share(
     if "groups" not in samples.labels:  # on all processes or on none
         problem = world.guarded(lambda: build(*_find_items(samples, gallery, first)))
     else:
-        own = world.guarded(lambda: _find_items(samples, gallery, first))
-        items = sharding.gather_groups(world, *own, shard.dtype)
+        here = world.guarded(lambda: _find_items(samples, gallery, first))
+        items = sharding.gather_groups(world, *here, shard.dtype)
         problem = world.guarded(lambda: build(*items))
     return problem, world, num_gallery
 

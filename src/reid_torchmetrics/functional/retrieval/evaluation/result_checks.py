@@ -27,7 +27,7 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
     kinds = counts.valid, counts.junk, counts.not_in_gallery, counts.same_camera_only, counts.not_ranked
     if min(kinds) < 0 or sum(kinds) != counts.total or counts.valid != int((num_positives > 0).sum()):
         raise ValueError(f"`counts` must be those of the ranks; got {counts}.")
-    # Without draws the ranks say what is undefined; under another camera rule they do not.
+    # Numbers of drawn galleries are not computed anew, but the ranks of one camera rule say which are undefined.
     is_known = results.protocol.draw is not None and results.protocol.cmc_same_camera is None
     has_positives = num_positives > 0 if is_known else None
     numbers = [(f"values.{name}", name, values) for name, values in results.values.items()]
@@ -51,8 +51,8 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
         _check_range(f"camera_pairs.{name}.mean", name, pairs.mean, is_defined=pairs.num_valid > 0)
     # Numbers of drawn galleries, or of a CMC under another camera rule, do not follow from the ranks.
     whole = results.protocol.draw is None and results.protocol.cmc_same_camera is None
-    names = ("num_positives", "num_candidates", *_OF_RANKS[: None if whole and is_of_this_version else 0])
-    check_same(results, expected, names)
+    following = _OF_RANKS if whole and is_of_this_version else ()
+    check_same(results, expected, ("num_positives", "num_candidates", *following))
 
 
 def _check_range(place: str, name: str, values: Tensor, *, is_defined: Tensor | None = None) -> None:

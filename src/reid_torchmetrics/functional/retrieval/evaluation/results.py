@@ -378,13 +378,14 @@ def summarize(
         cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
     values = {name: value(name) for name in (*protocol.reports, "map", "minp")}
-    copied: dict[str, Any] = {
+    tensors: dict[str, Any] = {
         "average_precision": values["map"],
         "inverse_negative_penalty": values["minp"],
         "weight": weight,
         **{name: getattr(ranks, name) for name in ("num_positives", "num_candidates")},
         **{name: getattr(ranking, name) for name in ("query_index", "query_identities", "query_cameras")},
     }
+    copies: dict[str, Any] = {name: None if each is None else each.clone() for name, each in tensors.items()}
     return RetrievalResults(
         values={name: values[name] for name in protocol.reports},
         first_rank=measures.first_rank(ranks),
@@ -393,5 +394,5 @@ def summarize(
         ranks=ranks,
         protocol=protocol,
         setup=setup,
-        **{name: None if values is None else values.clone() for name, values in copied.items()},
+        **copies,
     )
