@@ -250,6 +250,7 @@ ONE_IMPORTER = {
     "functional.retrieval.draws.identities_ahead": "counting; over 400 lines with galleries",
     "functional.retrieval.evaluation.backwards": "a judgment of its own about ranks, with its constants",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries; over 400 lines with the comparison",
+    "functional.retrieval.evaluation.result_checks": "whether a file's values agree; over 400 lines with the results",
     "functional.retrieval.ranking.merging": "whether two counters add up: how functions and blocks are told apart",
     "functional.retrieval.ranking.sharded_listing": "one process's part of rank lists, with its worked example",
     "functional.retrieval.ranking.stream_labels": "labels and options of a stream; over 400 lines with the counter",
