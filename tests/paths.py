@@ -57,7 +57,7 @@ PATHS = {
     "pooling_bytes": "functional.retrieval.evaluation.queries.WALK_BYTES",
     "resampled_draws": "functional.retrieval.evaluation.query_statistics._DRAWS_AT_A_TIME",
     "max_chances": "functional.retrieval.measures.cmc._MAX_CHANCES",
-    "max_terms": "functional.retrieval.measures.tied_groups._MAX_TERMS",
+    "max_terms": "functional.retrieval.measures.terms._MAX_TERMS",
     "few_thresholds": "functional.retrieval.ranking.counting._FEW_THRESHOLDS",
     "few_values": "functional.retrieval.ranking.counting._FEW_VALUES",
     "is_numpy": "functional.retrieval.ranking.counting._is_numpy",

@@ -36,12 +36,7 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     retrieval_rank,
 )
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import (
-    Groups,
-    RangeSums,
-    chance_of_none,
-    expected_reciprocal,
-)
+from reid_torchmetrics.functional.retrieval.measures.terms import Groups, RangeSums, chance_of_none, expected_reciprocal
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
 from tests.paths import path
 from tests.reference import measures as reference

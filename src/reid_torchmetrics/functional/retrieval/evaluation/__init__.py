@@ -1,7 +1,7 @@
 """Protocols, the one call, and its results."""
 
 from .comparison import Comparison, Difference, compare
-from .evaluate import evaluate, evaluate_scores
+from .evaluate import evaluate, evaluate_scores, evaluate_stream
 from .ground_truth import ListedTruth
 from .identification import FPIR_RULES, Identification
 from .list_forms import MISSING_QUERIES, Lists
@@ -15,4 +15,3 @@ from .rank_lists import RankLists
 from .ranking import NO_SAMPLE, CameraPairs, Ranking, find_camera_pairs, list_samples, rank_samples
 from .ranking_options import RankingOptions, Setup, describe
 from .results import RetrievalResults, summarize
-from .streams import evaluate_stream

@@ -1,6 +1,6 @@
 """Two models or more on the same data: what they differ by, and whether that may be chance.
 
-Retrieval is compared query by query, see `PairedResults`; detections by other draws of the images, `PairedDetections`.
+Retrieval is compared query by query, see `pair`; detections by other draws of the images, `PairedDetections`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from .paired_queries import pair
 from .protocol import Protocol
 from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws
 from .ranking_options import Setup
-from .result_checks import check_comparison
 from .results import RetrievalResults
 
 _PLAIN = ("names", "num_queries", "num_valid", "level", "repeats", "permutations", "per_identity", "seed")  # of JSON
@@ -110,7 +109,21 @@ class Comparison(SavedResults):
         yield from ((name, 0, saved["num_queries"]) for name in ("gained", "lost"))
 
     def _check(self, *, is_of_this_version: bool) -> None:
-        check_comparison(self)
+        num_queries = self.num_queries
+        if not 0 <= self.num_valid <= num_queries:
+            raise ValueError(f"`num_valid` must lie in [0, {num_queries}]; got {self.num_valid}.")
+        if not self.differences.keys() <= self.conventions.keys():
+            raise ValueError(f"`conventions` must be those of all differences; got {', '.join(self.conventions)}.")
+        _checks.fraction("level", self.level)
+        for name, queries in (("gained", self.gained), ("lost", self.lost)):
+            _checks.in_range(name, queries, 0, num_queries)
+            if bool((queries[1:] <= queries[:-1]).any()):
+                raise ValueError(f"`{name}` must ascend; got {queries[:5].tolist()}.")
+        for name, each in self.differences.items():
+            shares = [value for value in (each.p_value, each.p_holm) if not math.isnan(value)]
+            counts = each.num_better, each.num_worse, each.num_equal
+            if not all(0 <= value <= 1 for value in shares) or each.low > each.high or min(counts) < 0:
+                raise ValueError(f"`differences.{name}` must have p-values from 0 to 1, and ends in order; got {each}.")
 
     def __post_init__(self) -> None:
         for name in ("differences", "conventions"):
@@ -286,9 +299,9 @@ def _compare_images(paired: Any, resampling: Resampling) -> dict[str, Any]:
     counts = ((by_class > ROUNDING).sum(0), (by_class < -ROUNDING).sum(0), (by_class.abs() <= ROUNDING).sum(0))
     columns = means.T.tolist(), chances_of_draws(paired, resampling), torch.stack(counts, 1).tolist()
     rows: Any = zip(paired.titles.items(), *columns, strict=True)
-    differences: dict[str, Difference] = {}
-    for (name, title), of, chance, classes in rows:
-        differences[name] = replace(Difference(*of, *chance, *classes), title=title)
+    differences = {
+        name: replace(Difference(*of, *chance, *classes), title=title) for (name, title), of, chance, classes in rows
+    }
     numbers = dict.fromkeys(("num_queries", "num_valid"), paired.num_images)
     return {"differences": differences, "conventions": paired.conventions, **numbers}
 
@@ -299,7 +312,8 @@ def _compare_queries(
     """The fields of a comparison of retrieval."""
     # One order of the queries, then means, intervals and p-values, and who moved to or from rank 1.
     pairs = pair(a, b, names)
-    differences = {name: _without_rounding(*values) for name, values in pairs.values.items()}
+    ours, theirs = pairs.pop("first_rank")
+    differences = {name: _without_rounding(*values) for name, values in pairs.items()}
     # Numbers that are NaN for one of the models throughout are not resampled.
     means = {name: (a.means[name], b.means[name]) for name in differences}
     resampled = chances(
@@ -310,19 +324,19 @@ def _compare_queries(
         # What stands for a query without a value is the same in both means.
         substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
     )
-    ours, theirs = pairs.first_rank
+    query_index = a.query_index.cpu()
     gained, lost = (is_so.nonzero()[:, 0] for is_so in ((ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)))
     return {
         "differences": {
             name: _difference(name, means[name], values, resampled.get(name, UNDEFINED))
             for name, values in differences.items()
         },
-        "conventions": {name: a.conventions[name] for name in pairs.values},
+        "conventions": {name: a.conventions[name] for name in pairs},
         "gained": gained,
         "lost": lost,
-        "gained_index": pairs.query_index[gained],
-        "lost_index": pairs.query_index[lost],
-        "num_queries": len(pairs.query_index),
+        "gained_index": query_index[gained],
+        "lost_index": query_index[lost],
+        "num_queries": len(query_index),
         "num_valid": min(a.counts.valid, b.counts.valid),
         "protocol": a.protocol,
         "setup_a": a.setup,

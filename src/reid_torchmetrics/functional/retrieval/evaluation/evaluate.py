@@ -1,4 +1,4 @@
-"""Evaluate embeddings or scores under a benchmark protocol in one call."""
+"""Evaluate embeddings, scores, or what a counter has counted of a stream, under a benchmark protocol in one call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._signatures import takes
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, IntegersOrNames, JunkPairs, SideLabels
+from reid_torchmetrics.functional.retrieval.ranking import RankCounter
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, JunkPairs, SideLabels, in_one_spelling
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows
 from reid_torchmetrics.functional.world import ALONE, warn_once
@@ -23,7 +24,7 @@ from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
-from .ranking import rank_problem, warn_if_backwards
+from .ranking import Ranking, rank_problem, warn_if_backwards
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
 
@@ -31,7 +32,7 @@ from .results import RetrievalResults, summarize
 class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
     """Further labels of both sides, groups of the gallery, and fields of the protocol to change."""
 
-    gallery_groups: IntegersOrNames | None
+    gallery_groups: Tensor | _checks.IntegersOrNames | None
 
 
 @takes(EvaluateOptions)
@@ -117,8 +118,7 @@ def evaluate(
         gallery, places = query, torch.arange(len(query), device=query.device)
         labels = replace(labels, gallery=labels.query, self_index=places)
     gallery = _checks.embeddings("gallery", gallery)
-    source = Embeddings(*checked_rows(query, gallery), similarity, rerank, max_bytes)
-    problem = RetrievalProblem(source, labels)
+    problem = RetrievalProblem(Embeddings(*checked_rows(query, gallery), similarity, rerank, max_bytes), labels)
     _warn_of_queries_in_gallery(query, gallery, problem, protocol)
     problem = problem.grouped(protocol)
     return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
@@ -163,6 +163,56 @@ def evaluate_scores(
     if chosen.leave_one_out:
         check_own_places(chosen, labels.self_index, len(matrix))
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
+
+
+@torch.no_grad()
+def evaluate_stream(
+    counter: RankCounter, *, protocol: str | Protocol = "market1501", max_rank: int = 50
+) -> RetrievalResults:
+    """Evaluate what a `RankCounter` has counted so far: the numbers of `evaluate` for the whole gallery.
+
+    The results hold no embeddings, and so no lists of neighbors.
+
+    Args:
+        counter: the counter, after `update` and `merge`; its rules of relevance are the protocol's.
+        protocol: a name in `PROTOCOLS` or a `Protocol`.
+        max_rank: length of the CMC curve.
+
+    Raises:
+        TypeError: `counter` is no `RankCounter`.
+        ValueError: a protocol with other rules than the counter's, with two camera rules, with drawn galleries or
+            groups, that needs lists, or that searches every query among the others, for a counter without `self_index`
+            of all.
+    """
+    _checks.instance("counter", counter, (RankCounter,))
+    _checks.positive_int("max_rank", max_rank)
+    protocol = find_protocol(protocol)
+    protocol.check_relevance((), lists=False)
+    unlike = {
+        "draws galleries": protocol.draw is not None,
+        "ranks groups": protocol.needs_groups,
+        "has two": protocol.for_cmc is not protocol,
+    }
+    for what in (what for what in unlike if unlike[what]):
+        raise ValueError(
+            "`protocol` must rank one whole gallery of items by one camera rule, as a counter does; got"
+            f" {protocol.name!r}, which {what}."
+        )
+    if protocol.leave_one_out:
+        check_own_places(protocol, counter.relevance.self_index, counter.relevance.num_queries)
+    rules, counted = in_one_spelling(protocol.relevance_options), counter.rules
+    others = [name for name in rules if rules[name] != counted[name]]
+    if others:
+        raise ValueError(
+            f"`protocol` must have the counter's rules; got {protocol.name!r} with {others[0]}={rules[others[0]]!r} for"
+            f" a counter with {counted[others[0]]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."
+        )
+    ranks, relevance = counter.ranks(), counter.relevance
+    labels = relevance.query_identities, relevance.query_cameras
+    index = torch.arange(relevance.num_queries, device=relevance.device)
+    ranking = Ranking(ranks, relevance.counts(ranks.num_positives), index, *labels, labels=counter.labels)
+    setup = Setup.of(counter.ties, counter.similarity, None, counter.labels)
+    return summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
 
 
 def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> None:

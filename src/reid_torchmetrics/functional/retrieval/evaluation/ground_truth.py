@@ -156,8 +156,8 @@ class ListedTruth:
             asked = (self.lists[number] for number in queries.tolist())
             return [{name: _places(each, numbers, order) for name, each in lists.items()} for lists in asked]
 
-        found = world.guarded(find)
-        num_here = sum(len(each) for lists in found for each in lists.values())
+        positions = world.guarded(find)
+        num_here = sum(len(each) for lists in positions for each in lists.values())
         num_listed = sum(len(each) for number in queries.tolist() for each in self.lists[number].values())
         num_found = int(all_reduce_values(world, lambda: torch.tensor([num_here], device=queries.device)))
         if num_found < num_listed:
@@ -168,11 +168,7 @@ class ListedTruth:
                 f" {num_listed} entries for {len(queries)} queries. They do not count, which is right for a part of the"
                 " gallery only.",
             )
-        return found
-
-    def __len__(self) -> int:
-        """Number of queries with lists."""
-        return len(self.lists)
+        return positions
 
 
 def _places(items: Int[Tensor, " items"], numbers: Int[Tensor, " gallery"], order: Int[Tensor, " gallery"]) -> Tensor:

@@ -154,10 +154,10 @@ class Identification:
         if isinstance(fpir, (int, float)):
             return self.threshold_at_fpir([fpir], rule)[0]
         _checks.fractions("fpir", fpir, may_be_empty=True)
-        found = self._alarms.new_full((len(fpir),), torch.nan, dtype=torch.float64)
+        thresholds = self._alarms.new_full((len(fpir),), torch.nan, dtype=torch.float64)
         for place, rate in enumerate(fpir if len(self._alarms) else ()):
-            found[place] = FPIR_RULES[rule](self._alarms, rate)
-        return found
+            thresholds[place] = FPIR_RULES[rule](self._alarms, rate)
+        return thresholds
 
     def tpir_at_fpir(
         self, fpir: float | Sequence[float], rank: int = 1, rule: str = "largest"

@@ -175,8 +175,14 @@ def read_truth(
     is_junk, listed = torch.arange(len(item), device=item.device) >= len(items), item >= 0
     grade = None
     if grades is not None:
-        argument = "positives" if gains is None else "gains"
-        grade = _read_grades(argument, grades, lengths).to(item.device)[listed]
+        argument, grades = "positives" if gains is None else "gains", [_as_list(row) for row in grades]
+        if [len(row) for row in grades] != lengths.tolist():
+            rule = "have a grade for each item of `positives`"
+            raise ValueError(f"`{argument}` must {rule}; got lists of other lengths.")
+        values = _as_floats(argument, "grades", [*chain.from_iterable(grades)])
+        if not np.isfinite(values).all():
+            raise ValueError(f"`{argument}` must hold grades that are finite; got {values[~np.isfinite(values)][0]}.")
+        grade = torch.from_numpy(values).to(item.device)[listed]
     return Truth(query[listed], item[listed], is_junk[listed], grade), len(lengths)
 
 
@@ -238,26 +244,13 @@ def _in_order(rows: list[Any]) -> list[Any]:
     with np.errstate(over="ignore"):  # trec_eval 9 has float32, infinite where it overflows
         scores = np.split(given.astype(np.float32), ends)[:-1]
     for place, run, of_run in zip(places, runs, scores, strict=True):
-        ordered[place] = _by_score([*run], of_run)
+        items, order = [*run], np.argsort(-of_run, kind="stable")
+        if (of_run[order[1:]] == of_run[order[:-1]]).any():
+            names = [*map(str, items)]
+            by_name = np.array(sorted(range(len(items)), key=names.__getitem__, reverse=True))
+            order = by_name[np.argsort(-of_run[by_name], kind="stable")]
+        ordered[place] = [items[each] for each in order.tolist()]
     return ordered
-
-
-def _by_score(items: list[Any], scores: NDArray[np.float32]) -> list[Any]:
-    order = np.argsort(-scores, kind="stable")
-    if (scores[order[1:]] == scores[order[:-1]]).any():
-        by_name = np.array(sorted(range(len(items)), key=lambda place: str(items[place]), reverse=True))
-        order = by_name[np.argsort(-scores[by_name], kind="stable")]
-    return [items[place] for place in order.tolist()]
-
-
-def _read_grades(argument: str, grades: Any, lengths: Int[Tensor, " queries"]) -> Float[Tensor, " items"]:
-    rows = [_as_list(row) for row in grades]
-    if [len(row) for row in rows] != lengths.tolist():
-        raise ValueError(f"`{argument}` must have a grade for each item of `positives`; got lists of other lengths.")
-    values = _as_floats(argument, "grades", [*chain.from_iterable(rows)])
-    if not np.isfinite(values).all():
-        raise ValueError(f"`{argument}` must hold grades that are finite; got {values[~np.isfinite(values)][0]}.")
-    return torch.from_numpy(values)
 
 
 def _as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.float64]:

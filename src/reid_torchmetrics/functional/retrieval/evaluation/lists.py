@@ -200,8 +200,9 @@ def _truth_by_identities(
     item, is_kept = relevance.order[entry], None
     if relevance.kept is not None:
         item, is_kept = relevance.kept[item], torch.isin(torch.arange(len(gallery), device=of.device), relevance.kept)
-    own = relevance.self_index
-    return Truth(of, item, torch.zeros_like(item, dtype=torch.bool) if own is None else item == own[of], None, is_kept)
+    self_index = relevance.self_index
+    is_junk = torch.zeros_like(item, dtype=torch.bool) if self_index is None else item == self_index[of]
+    return Truth(of, item, is_junk, None, is_kept)
 
 
 def _without_junk(items: Entries, truth: Truth, place: Entries) -> tuple[Entries, Entries]:
@@ -220,9 +221,9 @@ def _without_junk(items: Entries, truth: Truth, place: Entries) -> tuple[Entries
 
 def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader) -> Entries:
     """For every entry of the lists its pair of the truth, -1 for none."""
-    found = torch.full_like(items, -1)
+    pairs = torch.full_like(items, -1)
     if not len(truth.item):
-        return found
+        return pairs
     # Keys fit int64 unless items are huge numbers: then they are numbered.
     item, span = truth.item, int(truth.item.max()) + 1
     if span * len(items) >= 1 << 62:
@@ -239,8 +240,8 @@ def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: Item
         first = span * torch.arange(rows.start, rows.stop, device=items.device)[:, None]
         wanted = (block + first).masked_fill_((block < 0) | (block >= span), -1)
         place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
-        found[rows] = order[place].masked_fill_(keys[place] != wanted, -1)
-    return found
+        pairs[rows] = order[place].masked_fill_(keys[place] != wanted, -1)
+    return pairs
 
 
 def _rank(items: Entries, place: Entries, truth: Truth, num_positives: Tensor) -> tuple[PositiveRanks, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import NamedTuple
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -22,18 +22,14 @@ _CONVENTIONS = (
 _OF_QUERIES = ("query_identities", "query_cameras")
 _OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
 
-
-class PairedResults(NamedTuple):
-    """The numbers of two results for the same queries, in the order of the first, on the CPU."""
-
-    values: dict[str, tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]]
-    """what both report; NaN for the same queries in both, unless one is NaN throughout"""
-    first_rank: tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
-    query_index: Int[Tensor, " queries"]
+OfBoth: TypeAlias = tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
+"""One value per query of two results, in the order of the first, on the CPU"""
 
 
-def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> PairedResults:
-    """Put the queries of `b` in the order of `a`, by `query_index`; `names` of both are for messages.
+def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, OfBoth]:
+    """The numbers that both report, and "first_rank"; `names` of both are for messages.
+
+    Queries are matched by `query_index`. A number is NaN for the same queries in both, unless one is NaN throughout.
 
     Raises:
         ValueError: other queries, another gallery, other conventions, or no number that both report.
@@ -45,8 +41,7 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> Pa
         raise ValueError(f"`{names[1]}` must report one of the numbers of `{names[0]}`, {ours}; got {theirs}.")
     if a.query_names != b.query_names:
         raise ValueError(f"`{names[1]}` must hold the queries of `{names[0]}`, by the same truth; got other names.")
-    query_index = a.query_index.cpu()
-    order = _order(query_index, b.query_index.cpu(), names)
+    order = _order(a.query_index.cpu(), b.query_index.cpu(), names)
     # The queries of both must be the same. Of a model with embeddings that are not finite only they are known.
     is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
     for name in (*_OF_QUERIES, *(_OF_RANKED_QUERIES if is_ranked else ())):
@@ -60,7 +55,7 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> Pa
             came = f"{float(other[query])} and not {float(one[query])} for query {query}"
             rule = f"must have a value of {name!r} for the same queries as `{names[0]}`"
             raise ValueError(f"`{names[1]}` {rule}; got {came}.")
-    return PairedResults(values, (a.first_rank.cpu(), b.first_rank.cpu()[order]), query_index)
+    return values | {"first_rank": (a.first_rank.cpu(), b.first_rank.cpu()[order])}
 
 
 def _check_conventions(a: RetrievalResults, b: RetrievalResults, models: tuple[str, str]) -> None:

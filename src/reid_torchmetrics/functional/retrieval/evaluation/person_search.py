@@ -123,8 +123,7 @@ def person_search(
     true_boxes, true_images, true_identities = true_boxes[first], true_images[first], true_identities[first]
     pairs = _overlapping(boxes, images, true_boxes, true_images)
     sides = query_images, query_identities, images, true_images, true_identities
-    scene = _Scene(*sides, *pairs, galleries, cameras)
-    found = scene.search_all(query, embeddings, max_rank, twice=listed_twice)
+    found = _Scene(*sides, *pairs, galleries, cameras).search_all(query, embeddings, max_rank, twice=listed_twice)
     setup = Setup("pessimistic", similarity, lists=True, cut=True)
     return _results(found, query_identities, chosen, setup, max_rank)
 

@@ -170,11 +170,11 @@ class Labels:
         labels = {name: value for name, value in zip(given, values, strict=True) if value is not None}
         for argument in labels if others["ground_truth"] is not None else ():
             raise ValueError(f"`ground_truth` must come without labels; got `{argument}` too.")
-        sides: list[dict[str, Tensor]] = []
-        for side in SIDES:
-            arguments = {name: f"{side}_{name}" for name in DECIDING if f"{side}_{name}" in labels}
-            sides.append({name: LABELS[name].check(each, labels[each]) for name, each in arguments.items()})
-        return cls(sides[0], sides[1], self_index=self_index, **others)
+        query, gallery = (
+            {name: LABELS[name].check(each, labels[each]) for name in DECIDING if (each := f"{side}_{name}") in labels}
+            for side in SIDES
+        )
+        return cls(query, gallery, self_index=self_index, **others)
 
     def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""

@@ -58,12 +58,10 @@ def mean_by(
         ValueError: labels that are not as long as `values`, or on another device.
     """
     values = at_work(values)
-    names = ["label", *map("labels[{}]".format, range(len(labels)))]
-    named = zip(names, (label, *labels), strict=True)
-    columns = [_checks.whole_labels(name, column, len(values), values.device) for name, column in named]
+    named = {"label": label, **{f"labels[{place}]": each for place, each in enumerate(labels)}}
+    columns = [_checks.whole_labels(name, each, len(values), values.device).long() for name, each in named.items()]
     # A group is a distinct row of labels.
-    rows = torch.stack([column.long() for column in columns], dim=1)
-    distinct, group = rows.unique(dim=0, return_inverse=True)
+    distinct, group = torch.stack(columns, dim=1).unique(dim=0, return_inverse=True)
     num_groups = len(distinct)
     valid = ~values.isnan()
     num_valid = group[valid].bincount(minlength=num_groups)
@@ -77,8 +75,7 @@ def sums_of_groups(
     """Sum of `values` over the items of each group, in float64 and in their order: the same on every run."""
     # Sorted, a group is one segment; `index_add_` would add in any order on a GPU.
     order = group.argsort(stable=True)
-    sizes = group.bincount(minlength=num_groups)
-    return segments.reduce(values[order].double(), "sum", sizes)
+    return segments.reduce(values[order].double(), "sum", group.bincount(minlength=num_groups))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +135,10 @@ def bootstrap_interval(
     if identities is not None:
         totals, sizes = sums_by_identity(identities[counted], totals, sizes)
     # The mean of a draw is the sum of its values over the sum of its weights.
-    blocks = (drawn.to(totals.device) for drawn in draws(len(totals), repeats, generator))
+    blocks = (drawn.to(totals.device) for drawn in draws(len(totals), (repeats, len(totals)), generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
-    return percentile_interval(means, level)
+    low, high = percentile_ends(means, level)
+    return Interval(low, high, level)
 
 
 def check_resampling(generator: torch.Generator, level: float, repeats: int) -> None:
@@ -172,26 +170,19 @@ def sums_by_identity(identities: Integer[Tensor, " counted"], *of_queries: Tenso
     return [sums_of_groups(each, group, len(distinct)) for each in of_queries]
 
 
-def shapes_of_blocks(num_rows: int, num_columns: int) -> list[tuple[int, int]]:
-    """Cover the rows of a matrix of random numbers by blocks of a bounded size."""
-    blocks = segments.ranges(num_rows, max(1, _DRAWS_AT_A_TIME // num_columns))
-    return [(rows.stop - rows.start, num_columns) for rows in blocks]
+def draws(
+    limit: int, shape: tuple[int, int], generator: torch.Generator, dtype: torch.dtype = torch.int64
+) -> Iterator[Real[Tensor, "block columns"]]:
+    """The rows of a matrix of random whole numbers from 0 to below a limit; a bounded number of them at once."""
+    num_rows, num_columns = shape
+    for rows in segments.ranges(num_rows, max(1, _DRAWS_AT_A_TIME // num_columns)):
+        block = rows.stop - rows.start, num_columns
+        yield torch.randint(limit, block, generator=generator, dtype=dtype, device=generator.device)
 
 
-def draws(num_drawable: int, repeats: int, generator: torch.Generator) -> Iterator[Int[Tensor, "block drawable"]]:
-    """Draw as many as there are, with replacement, `repeats` times; a bounded number of them at once."""
-    for shape in shapes_of_blocks(repeats, num_drawable):
-        yield torch.randint(num_drawable, shape, generator=generator, device=generator.device)
-
-
-def percentile_interval(means: Float[Tensor, " repeats"], level: float) -> Interval:
-    """The quantiles (1 -+ `level`) / 2 of the means of all draws."""
-    low, high = means.quantile(_ends(means, level))
-    return Interval(low, high, level)
-
-
-def _ends(like: Tensor, level: float) -> Float[Tensor, " 2"]:
-    return like.new_tensor([(1 - level) / 2, (1 + level) / 2])
+def percentile_ends(means: Float[Tensor, "repeats ..."], level: float) -> Float[Tensor, "2 ..."]:
+    """The quantiles (1 -+ `level`) / 2 of the means of all draws that have one."""
+    return means.nanquantile(means.new_tensor([(1 - level) / 2, (1 + level) / 2]), dim=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,8 +239,8 @@ def chances(
 
 def _chances(observed: Tensor, resampled: Tensor, p_values: Tensor, level: float) -> list[Chance]:
     """Each observed difference with its interval and p-value; NaN where it is."""
-    low, high = resampled.nanquantile(_ends(resampled, level), dim=0)
-    columns = torch.stack([observed, low, high, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
+    ends = percentile_ends(resampled, level)
+    columns = torch.stack([observed, *ends, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
     return [*map(tuple, columns.tolist())]
 
 
@@ -264,10 +255,9 @@ def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
     if bool(observed.isnan().all()):
         return [UNDEFINED] * len(observed)
     # A bootstrap of the same images for both; for the p-value, models that change places at a random half of them.
-    times = (_occurrences(drawn).long() for drawn in draws(num, resampling.repeats, generator))
+    times = (_occurrences(drawn).long() for drawn in draws(num, (resampling.repeats, num), generator))
     resampled = torch.cat([paired.differences(each, torch.zeros_like(each)) for each in times])
-    shapes = shapes_of_blocks(resampling.permutations, num)
-    flips = (torch.randint(2, shape, generator=generator, device="cpu") for shape in shapes)
+    flips = draws(2, (resampling.permutations, num), generator)
     flipped = torch.cat([paired.differences(torch.ones_like(each), each) for each in flips])
     num_extreme = (flipped.abs() >= observed.abs() - ROUNDING).sum(0)
     p_values = (1 + num_extreme).double() / (1 + resampling.permutations)
@@ -280,7 +270,8 @@ def bootstrap_means(
     """Sum of `totals` over sum of `sizes` in each draw, the same draws for all numbers."""
     both = torch.cat([totals, sizes[:, None]], dim=1)
     # How often each is drawn, times its terms: one product for all numbers.
-    sums = torch.cat([_occurrences(drawn) @ both for drawn in draws(len(totals), repeats, generator)])
+    drawable = len(totals)
+    sums = torch.cat([_occurrences(drawn) @ both for drawn in draws(drawable, (repeats, drawable), generator)])
     return sums[:, :-1] / sums[:, -1:]
 
 
@@ -301,8 +292,7 @@ def sign_flip_p_values(
     observed = totals.sum(0)
     least = observed.abs() - ROUNDING * totals.abs().sum(0)
     num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64, device="cpu")
-    for shape in shapes_of_blocks(permutations, len(totals)):
-        kept = torch.randint(2, shape, generator=generator, dtype=torch.float64, device="cpu")
+    for kept in draws(2, (permutations, len(totals)), generator, torch.float64):
         sums = 2 * (kept @ totals) - observed  # what is kept minus what is flipped
         num_extreme += (sums.abs() >= least).sum(0)
     return (1 + num_extreme).double() / (1 + permutations)

@@ -184,9 +184,9 @@ def _look_up(
     exists = torch.cat([~listed.scores.isnan(), listed.first_rank[:, None] > 0], dim=1)
 
     def numbers() -> Tensor:
-        found, (row, column) = torch.zeros_like(position), (position >= 0).nonzero(as_tuple=True)
-        found[row, column] = known(row, position[row, column])
-        return found.flatten()
+        known_here, (row, column) = torch.zeros_like(position), (position >= 0).nonzero(as_tuple=True)
+        known_here[row, column] = known(row, position[row, column])
+        return known_here.flatten()
 
-    found = all_reduce_values(world, numbers).view(position.shape).masked_fill(~exists, -1)
-    return found[:, :-1], found[:, -1]
+    looked_up = all_reduce_values(world, numbers).view(position.shape).masked_fill(~exists, -1)
+    return looked_up[:, :-1], looked_up[:, -1]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -104,14 +104,14 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
     """
     # A ranking in which no query has a positive is an answer as well: training begins with it.
     needs_order = TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
-    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
-    if shared.problem is None:
-        return _unranked(shared)
-    ranking = rank_problem(shared.problem, options, shared.world)
+    problem, together, num_gallery = _share(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
+    if isinstance(problem, Ranking):
+        return problem
+    ranking = rank_problem(problem, options, together)
     if ranking.counts.valid:
-        warn_if_backwards(ranking, shared.problem, options, shared.world, to=world)
+        warn_if_backwards(ranking, problem, options, together, to=world)
         return ranking
-    return replace(ranking, undefined=no_query_reason(ranking.counts, shared.num_gallery, options))
+    return replace(ranking, undefined=no_query_reason(ranking.counts, num_gallery, options))
 
 
 @torch.no_grad()
@@ -125,11 +125,10 @@ def list_samples(
         TypeError: as `find_rank_lists`.
         ValueError: as both, and embeddings that are not finite.
     """
-    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
     # Lists show places, so the order of the gallery matters under every tie policy.
-    problem, ties = _defined(shared), options.ties
+    problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
     queries = None if queries is None else queries.to(problem.source.device)
-    return find_rank_lists(problem, options.protocol, k, queries, ties=ties, world=shared.world)
+    return find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=world)
 
 
 @torch.no_grad()
@@ -148,28 +147,19 @@ def find_camera_pairs(
         ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
     """
     options, *_ = names.values()
-    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
-    return mean_by_camera_pair(_defined(shared), names, protocol, world=shared.world)
-
-
-class _Shared(NamedTuple):
-    """The problem that processes share."""
-
-    queries: Queries
-    num_gallery: int
-    """on all processes"""
-    world: World
-    """the processes that go on together"""
-    problem: RetrievalProblem | None
-    """all queries against this process's part of the gallery; None where nothing can be ranked"""
-    undefined: str | None = None
-    """why there is no problem"""
+    problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
+    return mean_by_camera_pair(problem, names, protocol, world=world)
 
 
 def _share(
     samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None, in_order: bool
-) -> _Shared:
-    """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
+) -> tuple[RetrievalProblem | Ranking, World, int]:
+    """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for.
+
+    Returns:
+        All queries against this process's part of the gallery, or where nothing can be ranked a ranking that says why;
+        the processes that go on together; and the number of gallery items of all.
+    """
     samples = samples.exchanged() if options.exchanged else samples
     # What all hold together: one dimension and dtype, the same labels.
     shard = sharding.examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out, max_bytes=max_bytes)
@@ -183,7 +173,7 @@ def _share(
     queries = sharding.share_queries(world, shard, gallery)
     num_gallery = sum(shard.num_gallery)
     if shard.non_finite.num_bad:
-        return _Shared(queries, num_gallery, world, None, shard.non_finite.reason())
+        return _unranked(queries, shard.non_finite.reason()), world, num_gallery
 
     lists, none = None, samples.roles[:0].long()  # numbers where there is no sample
     if options.lists is not None:
@@ -204,10 +194,10 @@ def _share(
     if "groups" not in samples.labels:  # on all processes or on none
         problem = world.guarded(lambda: build(*_find_items(samples, gallery, first)))
     else:
-        own = world.guarded(lambda: _find_items(samples, gallery, first))
-        items = sharding.gather_groups(world, *own, shard.dtype)
+        here = world.guarded(lambda: _find_items(samples, gallery, first))
+        items = sharding.gather_groups(world, *here, shard.dtype)
         problem = world.guarded(lambda: build(*items))
-    return _Shared(queries, num_gallery, world, problem)
+    return problem, world, num_gallery
 
 
 def _find_items(samples: Samples, gallery: Tensor, first: int | None) -> tuple[Rows, dict[str, Tensor]]:
@@ -223,23 +213,27 @@ def _find_items(samples: Samples, gallery: Tensor, first: int | None) -> tuple[R
     return samples.rows(place), labels
 
 
-def _defined(shared: _Shared) -> RetrievalProblem:
-    if shared.problem is None:
-        raise ValueError(f"`embeddings` must be finite; got some that are not. {shared.undefined}")
-    return shared.problem
+def _share_defined(
+    samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None
+) -> tuple[RetrievalProblem, World]:
+    """The problem with places in the gallery, and the processes that go on together; raise where nothing is ranked."""
+    problem, world, _ = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
+    if isinstance(problem, Ranking):
+        why = f"`embeddings` must be finite; got some that are not. {problem.undefined}"
+        raise ValueError(why)  # noqa: TRY004 - of the embeddings
+    return problem, world
 
 
-def _unranked(shared: _Shared) -> Ranking:
+def _unranked(queries: Queries, why: str) -> Ranking:
     """A ranking without any positive, so that every measure is NaN."""
     # The queries are known even where their embeddings are not finite, and none of them is ranked.
-    queries = shared.queries
     num_queries, labels = queries.embeddings.size, queries.labels
     nothing = torch.zeros(num_queries, dtype=torch.int64, device=queries.embeddings.device)
     index = labels.get("index", torch.arange(num_queries, device=nothing.device))
     counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
     ranks = PositiveRanks(nothing[:0], nothing, nothing)
     identities, cameras, given = labels.get("identities"), labels.get("cameras"), tuple(deciding(labels))
-    return Ranking(ranks, counts, index, identities, cameras, labels=given, undefined=shared.undefined)
+    return Ranking(ranks, counts, index, identities, cameras, labels=given, undefined=why)
 
 
 def no_query_reason(counts: QueryCounts, num_gallery: int, options: RankingOptions | None = None) -> str:
@@ -302,8 +296,12 @@ def mean_by_camera_pair(
         raise ValueError("`by_camera_pair` must come with cameras; got no `gallery_cameras`.")
     if protocol.draw is not None:
         raise ValueError(f"`by_camera_pair` must come with a protocol that draws no gallery; got {protocol.draw!r}.")
-    # Every process ranks the same cameras in the same order, also cameras that its part of the gallery lacks.
-    cameras = _cameras_of_all(world, gallery_cameras.long())
+    # Every process ranks the same cameras in the same order, also cameras that its part of the gallery lacks: those of
+    # each process are sent to all, and one that several have is kept once.
+    cameras = gallery_cameras.long().unique()
+    _, table = world.guarded_all_gather(lambda: (None, [len(cameras)]))
+    (sent,) = exchange_rows(world, [size for (size,) in table], SentRows(lambda: [cameras]))
+    cameras = sent.to(cameras.device).unique()
     if protocol.search_cameras is not None:
         cameras = cameras[torch.isin(cameras, torch.tensor(protocol.search_cameras, device=cameras.device))]
     rows = query_cameras.long().unique()
@@ -318,17 +316,3 @@ def mean_by_camera_pair(
             means = mean_by(measure(name, ranks[options], protocol), query_cameras.long())
             tables[name].mean[:, column], tables[name].num_valid[:, column] = means.mean, means.num_valid
     return tables
-
-
-def _cameras_of_all(world: World, cameras: Int[Tensor, " gallery"]) -> Int[Tensor, " distinct"]:
-    """The cameras of the galleries of all processes."""
-
-    # How many cameras each process has, then the cameras; one that several processes have is kept once.
-    def look() -> tuple[Tensor, list[int]]:
-        distinct: Tensor = cameras.unique()
-        return distinct, [len(distinct)]
-
-    distinct, table = world.guarded_all_gather(look)
-    (rows,) = exchange_rows(world, [size for (size,) in table], SentRows(lambda: [distinct]))
-    cameras_of_all: Tensor = rows.to(cameras.device).unique()
-    return cameras_of_all

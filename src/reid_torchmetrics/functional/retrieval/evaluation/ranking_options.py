@@ -3,15 +3,18 @@
 RankingOptions      what a ranking is made under; metrics with equal options and samples share it
 Setup               how scores were made, and what relevance was told from
 describe            the convention of a reported number: the measure, the galleries that are drawn, who is relevant
+Reported            what belongs to each reported number, by its name
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
+from reid_torchmetrics.functional.named_numbers import ByName
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS, LABEL_RULES
 
@@ -132,8 +135,7 @@ def describe(name: str, protocol: Protocol, setup: Setup) -> str:
     # What is measured, in which galleries, who is relevant, and what a query without positives counts.
     measure, k = parse_report(name)
     is_drawn = protocol.draws(measure)
-    words = measure.describe(protocol, k, is_drawn=is_drawn)
-    parts = [words]
+    parts = [measure.describe(protocol, k, is_drawn=is_drawn)]
     if is_drawn and protocol.draw is not None and protocol.draw.shots is not None:
         parts.append(f"expected over {protocol.draw}")
     parts += ["queries weighted by their chance not to be drawn"] if is_drawn and protocol.queries_in_draw else []
@@ -156,3 +158,14 @@ def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:
     rules = ((name, getattr(protocol, name)) for name in LABEL_RULES)
     words += [f"{name}: {LABEL_RULES[name][rule]}" for name, rule in rules if rule != "keep"]
     return [*words, "junk identities: " + (", ".join(map(str, protocol.junk_identities)) or "none")]
+
+
+class Reported(ByName[Any]):
+    """The numbers that a protocol reports; of another measure the error says how it is reported."""
+
+    def hint(self, name: object) -> str:
+        """The option that adds the measure, or the name that was meant."""
+        with suppress(ValueError):
+            parse_report(str(name))
+            return f": `reports=(..., {name!r})` adds it"
+        return super().hint(name)

@@ -27,9 +27,8 @@ from .protocol import Protocol
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
-from .ranking_options import Setup, describe
-from .reported import Reported
-from .result_checks import check_results, sizes_of_axes
+from .ranking_options import Reported, Setup, describe
+from .result_checks import check_results
 
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
 
@@ -122,7 +121,6 @@ class RetrievalResults(NamedNumbers, SavedResults):
         Raises:
             ValueError: relevance came as lists, so that no identity is known.
         """
-        # A query of weight 0, always drawn into the gallery, is none.
         # A query of weight 0, always drawn into the gallery, is none.
         identities = self._known("query_identities")
         is_query = torch.ones_like(identities, dtype=torch.bool) if self.weight is None else self.weight > 0
@@ -308,7 +306,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     @classmethod
     def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:  # noqa: ARG003
-        return sizes_of_axes(saved)
+        num_queries = saved["counts"].saved["total"]
+        num_positives = int(saved["num_positives"].read().sum())  # an array of as many queries
+        yield from (("queries", num_queries, num_queries), ("positives", num_positives, num_positives))
 
     def _check(self, *, is_of_this_version: bool) -> None:
         ranking = Ranking(self.ranks, self.counts, self.query_index)
@@ -378,23 +378,21 @@ def summarize(
         cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
     values = {name: value(name) for name in (*protocol.reports, "map", "minp")}
-    labels: dict[str, Any] = {
+    tensors: dict[str, Any] = {
+        "average_precision": values["map"],
+        "inverse_negative_penalty": values["minp"],
         "weight": weight,
-        "query_identities": ranking.query_identities,
-        "query_cameras": ranking.query_cameras,
+        **{name: getattr(ranks, name) for name in ("num_positives", "num_candidates")},
+        **{name: getattr(ranking, name) for name in ("query_index", "query_identities", "query_cameras")},
     }
+    copies: dict[str, Any] = {name: None if each is None else each.clone() for name, each in tensors.items()}
     return RetrievalResults(
         values={name: values[name] for name in protocol.reports},
-        average_precision=values["map"].clone(),
-        inverse_negative_penalty=values["minp"].clone(),
         first_rank=measures.first_rank(ranks),
         cmc=cmc,
-        num_positives=ranks.num_positives.clone(),
-        num_candidates=ranks.num_candidates.clone(),
-        query_index=ranking.query_index.clone(),
         counts=ranking.counts,
         ranks=ranks,
         protocol=protocol,
         setup=setup,
-        **{name: None if values is None else values.clone() for name, values in labels.items()},
+        **copies,
     )

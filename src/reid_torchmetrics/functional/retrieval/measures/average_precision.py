@@ -17,7 +17,6 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, block_
 
 from . import terms
 from .means import mean_of_total
-from .tied_groups import Groups, LogFactorials, expected_in_group, is_averaged
 
 _MAX_INTERPOLATED = 1 << 16  # positives of a block of queries with one value for each recall
 
@@ -172,7 +171,7 @@ AP_NORMALIZERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
 
 
 def _area(ranks: PositiveRanks, term: terms.Term, k: int | None, normalizer: str) -> Tensor:
-    if k is not None and normalizer == "hits" and is_averaged(ranks):
+    if k is not None and normalizer == "hits" and terms.is_averaged(ranks):
         return _expected_mean_over_hits(ranks, term, k)
     divisor = AP_NORMALIZERS[normalizer](ranks, k)
     return terms.defined(ranks, terms.sum_over_positives(ranks, term, k) / divisor.clamp(min=1))
@@ -196,7 +195,7 @@ def _expected_mean_over_hits(ranks: PositiveRanks, term: terms.Term, k: int) -> 
     return terms.defined(ranks, means)
 
 
-def _mean_over_hits_in(groups: Groups, total: Tensor, term: terms.Term, k: int) -> Tensor:
+def _mean_over_hits_in(groups: terms.Groups, total: Tensor, term: terms.Term, k: int) -> Tensor:
     """The same for queries with a group that position k cuts; `total` sums `term` over the positives ahead of it."""
     size, num_positives = groups.size, groups.num_positives
     within = k - groups.before
@@ -204,10 +203,10 @@ def _mean_over_hits_in(groups: Groups, total: Tensor, term: terms.Term, k: int) 
     group, hits = segments.runs(0, lengths)
     first = groups.of(group)
     misses, num_negatives = within[group] - hits, first.size - first.num_positives
-    logs = LogFactorials(size)
+    logs = terms.LogFactorials(size)
     chance = logs.choose(first.num_positives, hits) + logs.choose(num_negatives, misses.minimum(num_negatives))
     chance = (chance - logs.choose(size, within)[group]).exp().masked_fill(misses > num_negatives, 0.0)
     seen = first._replace(size=within[group], num_positives=hits)
-    added = hits * expected_in_group(lambda *place: term(terms.Places(*place)), seen, seen.size)
+    added = hits * terms.expected_in_group(term, seen, seen.size)
     values = chance * (total[group] + added) / (first.better + hits).clamp(min=1)
     return segments.reduce(values, "sum", lengths)

@@ -15,9 +15,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
 
+from . import terms
 from .means import mean_of_total
-from .terms import of_one_positive, ordinals, per_block, sum_per_query
-from .tied_groups import Groups, chance_of_none, expected_reciprocal, groups_at, is_averaged
 
 _MAX_CHANCES = 1 << 20  # ranks times queries held at a time
 
@@ -34,10 +33,10 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     """
     _checks.positive_int("k", k)
 
-    return of_one_positive(
+    return terms.of_one_positive(
         ranks,
         lambda first, _: (first <= min(k, UNRETRIEVED)).double(),
-        lambda groups, _: 1 - chance_of_none(groups, groups.within(k)),
+        lambda groups, _: 1 - terms.chance_of_none(groups, groups.within(k)),
     )
 
 
@@ -52,10 +51,10 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
     """
     _checks.cutoff("k", k)
 
-    return of_one_positive(
+    return terms.of_one_positive(
         ranks,
         lambda first, _: (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0),
-        lambda groups, _: expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False),
+        lambda groups, _: terms.expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False),
     )
 
 
@@ -64,7 +63,7 @@ def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
 
     If P of t tied candidates are positive, the first of them is expected at the (t+1)/(P+1)-th.
     """
-    return of_one_positive(
+    return terms.of_one_positive(
         ranks,
         lambda first, _: in_float(first),
         lambda tied, _: tied.before + (tied.size + 1) / (tied.num_positives + 1).double(),
@@ -112,19 +111,16 @@ def cmc_curve(
 
 def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
     valid = ranks.num_positives > 0
-    if is_averaged(ranks):
-        return _chances(groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1), max_rank)
-    first = first_rank(ranks)[valid].clamp(max=max_rank + 1).long()
-    return torch.bincount(first, minlength=max_rank + 2)[1:-1].cumsum(0).double()
-
-
-def _chances(groups: Groups, max_rank: int) -> Tensor:
-    cutoffs = torch.arange(1, max_rank + 1, device=groups.size.device)
-    total = torch.zeros(max_rank, dtype=torch.float64, device=groups.size.device)
-    num_rows = max(1, _MAX_CHANCES // max_rank)
-    for part in torch.stack(groups)[:, :, None].split(num_rows, dim=1):
-        rows = Groups(*part)
-        total += (1 - chance_of_none(rows, rows.within(cutoffs))).sum(0)
+    if not terms.is_averaged(ranks):
+        first = first_rank(ranks)[valid].clamp(max=max_rank + 1).long()
+        return torch.bincount(first, minlength=max_rank + 2)[1:-1].cumsum(0).double()
+    # The chance of a hit at each rank, of a few queries at a time.
+    groups = terms.groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1)
+    cutoffs = torch.arange(1, max_rank + 1, device=valid.device)
+    total = torch.zeros(max_rank, dtype=torch.float64, device=valid.device)
+    for part in torch.stack(groups)[:, :, None].split(max(1, _MAX_CHANCES // max_rank), dim=1):
+        rows = terms.Groups(*part)
+        total += (1 - terms.chance_of_none(rows, rows.within(cutoffs))).sum(0)
     return total
 
 
@@ -132,13 +128,13 @@ def _all_shots_at(ranks: PositiveRanks, k: int) -> Tensor:
     def share(block: PositiveRanks) -> Tensor:
         best, width = _negatives_ahead(block)
         matched = (min(k, UNRETRIEVED) - best).clamp(min=0).minimum(width) / width.double()
-        return sum_per_query(block, matched) / block.num_positives
+        return terms.sum_per_query(block, matched) / block.num_positives
 
-    return per_block(ranks, share)
+    return terms.per_block(ranks, share)
 
 
 def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
-    is_spread = is_averaged(ranks)
+    is_spread = terms.is_averaged(ranks)
     matched = torch.zeros(max_rank + 1, dtype=torch.float64, device=ranks.rank.device)
     for block in ranks.split():
         best, width = _negatives_ahead(block)
@@ -154,8 +150,8 @@ def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
 
 def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:
     """Fewest negatives ahead of each positive, and the number of equally likely counts from there on."""
-    ahead = ranks.rank - ordinals(ranks)
-    if ranks.tied is None or not is_averaged(ranks):
+    ahead = ranks.rank - terms.ordinals(ranks)
+    if ranks.tied is None or not terms.is_averaged(ranks):
         return ahead, torch.ones_like(ahead)
     return ahead - ranks.tied.num_negatives, ranks.tied.num_negatives + 1
 

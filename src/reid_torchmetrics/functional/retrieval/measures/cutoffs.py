@@ -20,7 +20,6 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
 
 from . import terms
-from .tied_groups import Groups, chance_of_none, expected_reciprocal
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
@@ -201,7 +200,7 @@ def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     return terms.of_one_positive(
         ranks,
         lambda last, num_positives: num_positives / in_float(last),
-        lambda groups, num_positives: num_positives * expected_reciprocal(groups, groups.size, last=True),
+        lambda groups, num_positives: num_positives * terms.expected_reciprocal(groups, groups.size, last=True),
         last=True,
     )
 
@@ -213,11 +212,11 @@ def _discount(places: terms.Places) -> Tensor:
 def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
     hits = terms.num_hits(ranks, k)[ranks.num_positives > 0]
 
-    def expected(groups: Groups, num_positives: Tensor) -> Tensor:
+    def expected(groups: terms.Groups, num_positives: Tensor) -> Tensor:
         # h/k unless the last positive comes before rank k, where n/r_n stands instead.
         earlier = groups.within(k - 1)
-        chance = chance_of_none(groups, groups.size - earlier)
-        reciprocal = expected_reciprocal(groups, earlier, last=True)
+        chance = terms.chance_of_none(groups, groups.size - earlier)
+        reciprocal = terms.expected_reciprocal(groups, earlier, last=True)
         return (hits - num_positives * chance) / k + num_positives * reciprocal
 
     return terms.of_one_positive(ranks, lambda last, _: hits / last.clamp(max=k), expected, last=True)
