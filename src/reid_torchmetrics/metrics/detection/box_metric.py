@@ -260,9 +260,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """The matches of the images of all processes."""
         sharded = self._sharded()
         matches = sharded.match(request)
-        # Units are checked once, on one process, not for every batch of `forward`, nor for values of classes alone.
-        is_main = request.micro == (self.average == "micro")
-        if is_main and sharded.world.process == 0 and self._states_before_forward is None:
+        # Units are checked once, on one process, not for every batch of `forward`.
+        if sharded.world.process == 0 and self._states_before_forward is None:
             self._units.look(matches, sharded, reported=self.metric)
             if not (held := self._held())["image_ids"]:
                 names = ("counts", "labels", "areas", "boxes")

@@ -224,25 +224,22 @@ class DetectionMAP(BoxMetric):
         return self._value()
 
     def _values(self, matches: Sequence[ImageMatches]) -> dict[str, Any]:
-        # Under "micro" values of each class come from matches of their own.
-        means, of_classes = matches[: len(self.iou_type)], matches[-len(self.iou_type) :]
         values: dict[str, Any] = {}
-        for each, by_class in zip(means, of_classes, strict=True):
-            options: dict[str, Any] = {"by_class": by_class if self.class_metrics else None}
-            of_type = computed_values(each, self.rule, self.device, extended_summary=self.extended_summary, **options)
+        options = {"class_metrics": self.class_metrics, "extended_summary": self.extended_summary}
+        for each in matches:
+            of_type = computed_values(each, self.rule, self.device, **options)
             # All types have the same classes, without a prefix.
             labels, begin = of_type.pop("classes"), prefix(each.request.iou_type, self.iou_type)
             values |= {begin + name: value for name, value in of_type.items()}
         return values | {"classes": labels}
 
     def _match_requests(self) -> list[MatchRequest]:
-        """The matches of each type of overlaps, and, under "micro", of the classes if their values are wanted."""
+        """The matches of each type of overlaps; under "micro" with those of the classes if their values are wanted."""
         if self._single is not None:
             return [self._request(self._single.iou_type, localization=self._single.is_lrp)]
-        requests = [self._request(each, with_overlaps=self.extended_summary) for each in self.iou_type]
-        if self.average == "micro" and self.class_metrics:
-            requests += [self._request(each, micro=False) for each in self.iou_type]
-        return requests
+        wanted = {"with_classes": self.average == "micro" and self.class_metrics}
+        wanted["with_overlaps"] = self.extended_summary
+        return [self._request(each, **wanted) for each in self.iou_type]
 
     def _grid(self) -> CocoGrid:
         limits, ranges = tuple(self.max_detection_thresholds), tuple(self.area_ranges.items())

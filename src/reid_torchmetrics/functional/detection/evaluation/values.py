@@ -151,12 +151,9 @@ def _points(images: ImageMatches, confidence: float) -> curves.OperatingPoints:
 
 
 def computed_values(
-    images: ImageMatches, rule: str, device: torch.device, *, by_class: ImageMatches | None, extended_summary: bool
+    images: ImageMatches, rule: str, device: torch.device, *, class_metrics: bool, extended_summary: bool
 ) -> dict[str, Any]:
-    """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics.
-
-    Matches `by_class` are those whose classes have values; None for no such values.
-    """
+    """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
     # One copy from the device for all numbers.
     rounded = images.averages(rule).numbers().to(device, torch.float32)
     numbers = dict(zip(images.request.grid.value_names, rounded.unbind(), strict=True))
@@ -166,7 +163,7 @@ def computed_values(
         grids, names = evaluate_matches(images.matches, images.request.grid), name_images(images.ids, images.names)
         values["ious"] = Overlaps.matrices(images.overlaps, names, grids.classes)
         values |= {name: getattr(grids, name) for name in ("precision", "recall", "scores")}
-    of_classes = {} if by_class is None else by_class.averages(rule).of_classes()
+    of_classes = (images.by_class or images).averages(rule).of_classes() if class_metrics else {}
     nothing = torch.tensor(-1.0, device="cpu")
     for name in ("map", f"mar_{images.request.grid.max_detections[-1]}"):
         values[f"{name}_per_class"] = of_classes.get(name, nothing).nan_to_num(-1.0).float()
