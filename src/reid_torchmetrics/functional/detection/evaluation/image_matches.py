@@ -124,7 +124,7 @@ class MatchRequest:
 
     @property
     def by_class(self) -> MatchRequest | None:
-        """The request for the matches of the classes, if they are wanted besides those of all labels."""
+        """The request for the matches of the classes under "micro"; None if they are not wanted."""
         return replace(self, micro=False, with_classes=False, with_overlaps=False) if self.with_classes else None
 
     @property
@@ -141,6 +141,10 @@ class MatchRequest:
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
         return {name: repr(value) for name, value in vars(self).items() if name not in _OF_METRIC}
+
+    def average(self, matches: Matches, *, rule: str, confidence: float | None) -> ClassAverages:
+        """The numbers of every class."""
+        return self.evaluator.average(matches, self.grid, rule=rule, confidence=confidence)
 
     def run(
         self,
@@ -309,19 +313,15 @@ class ImageMatches:
 
     def averages(self, rule: str, confidence: float | None = None) -> ClassAverages:
         """The numbers of every class."""
-        return self.once(_averages, rule, confidence)
+        return self.once(self.request.average, rule=rule, confidence=confidence)
 
-    def once(self, compute: Callable[..., Result], *args: Hashable) -> Result:
-        """The value of a function of these matches and of further arguments, computed once."""
-        if (compute, args) not in self._values:
-            self._values[compute, args] = compute(self, *args)
-        value: Result = self._values[compute, args]
+    def once(self, compute: Callable[..., Result], *args: Hashable, **options: Hashable) -> Result:
+        """The value of a function of the matches and of further arguments, computed once."""
+        key = (compute, args, *options.items())
+        if key not in self._values:
+            self._values[key] = compute(self.matches, *args, **options)
+        value: Result = self._values[key]
         return value
-
-
-def _averages(images: ImageMatches, rule: str, confidence: float | None) -> ClassAverages:
-    request = images.request
-    return request.evaluator.average(images.matches, request.grid, rule=rule, confidence=confidence)
 
 
 def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:

@@ -12,14 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection import curves, errors
-from reid_torchmetrics.functional.detection.evaluators import (
-    EVALUATORS,
-    ClassAverages,
-    Evaluator,
-    PrecisionGrid,
-    evaluate_matches,
-)
+from reid_torchmetrics.functional.detection import curves, errors, evaluators
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
@@ -39,10 +32,10 @@ class DetectionResults(NamedNumbers, SavedResults):
     """
 
     _ROWS = "class"
-    _PARTS = (ClassAverages, CocoGrid, Matches, errors.ObjectPairs)
+    _PARTS = (evaluators.ClassAverages, CocoGrid, Matches, errors.ObjectPairs)
     _SAVED_AS = SAVED_AS
 
-    averages: ClassAverages
+    averages: evaluators.ClassAverages
     """average precision by the rule of the metric, and recall, of every class"""
     matches: Matches
     """rows are counted in each image, of detections and of ground truths; under "micro" there is one class"""
@@ -60,7 +53,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     """all boxes by image; None unless `results` was asked for them"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """of each image by its number, ascending: their `image_id` where it is a str, else None"""
-    evaluator: Evaluator = EVALUATORS["coco"]
+    evaluator: evaluators.Evaluator = evaluators.EVALUATORS["coco"]
 
     def __str__(self) -> str:
         """The numbers in COCO's lines, each with its name here."""
@@ -107,9 +100,9 @@ class DetectionResults(NamedNumbers, SavedResults):
         }
 
     @cached_property
-    def coco(self) -> PrecisionGrid:
+    def coco(self) -> evaluators.PrecisionGrid:
         """Precision, recall and scores on COCO's whole grid, made when asked for: it is large for many classes."""
-        return evaluate_matches(self.matches, self.averages.grid)
+        return evaluators.evaluate_matches(self.matches, self.averages.grid)
 
     @cached_property
     def num_positives(self) -> Tensor:
@@ -154,7 +147,7 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     def _to_fields(self) -> dict[str, Any]:
         # The functions of an evaluator are those of its row; the boxes of thousands of images are a few tensors.
-        name = {row.title: name for name, row in EVALUATORS.items()}[self.evaluator.title]
+        name = {row.title: name for name, row in evaluators.EVALUATORS.items()}[self.evaluator.title]
         options = {name: each for name, each in vars(self.evaluator).items() if not callable(each)}
         boxes = None if self.boxes is None else ImageBoxes.columns(self.boxes)
         return super()._to_fields() | {"evaluator": (name, options), "boxes": boxes}
@@ -165,7 +158,7 @@ class DetectionResults(NamedNumbers, SavedResults):
             check_columns(saved["boxes"])
             saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
         name, options = saved["evaluator"]
-        return cls(**saved | {"evaluator": replace(EVALUATORS[name], **options)})
+        return cls(**saved | {"evaluator": replace(evaluators.EVALUATORS[name], **options)})
 
     @classmethod
     def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterable[tuple[str, int, int]]:
