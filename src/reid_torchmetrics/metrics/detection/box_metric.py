@@ -26,6 +26,7 @@ from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
 
+_NOT_SCRIPTED = ("_computed", "_forward_cache", "_shape_types", "_units")
 _NOT_DECISIVE = {"backend", "keep_shapes", "max_bytes"}  # arguments that do not change what `compute` gives
 
 Result = TypeVar("Result")
@@ -56,18 +57,15 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     plot_upper_bound = 1.0
 
     # A script has no type for a dict of numbers and grids, which is what was computed last.
-    __jit_ignored_attributes__: ClassVar[list[str]] = [
-        *Metric.__jit_ignored_attributes__,
-        "_computed",
-        "_forward_cache",
-        "_shape_types",
-        "_units",
-    ]
+    __jit_ignored_attributes__: ClassVar[list[str]] = [*Metric.__jit_ignored_attributes__, *_NOT_SCRIPTED]
 
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest limit"""
 
     _owned = "detection_counts"
+
+    _row = "coco"
+    """name of the evaluator"""
 
     average = "macro"
     """whether numbers are means over classes, or "micro" for all labels as one class"""
@@ -125,7 +123,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     def _evaluator(self) -> Evaluator:
         """The evaluator with the options of its matching."""
-        return EVALUATORS["coco"]
+        return EVALUATORS[self._row]
 
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.

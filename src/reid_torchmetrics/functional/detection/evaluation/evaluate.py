@@ -104,7 +104,7 @@ def evaluate_boxes(
     numbered = detections.with_columns(images=images), ground_truths.with_columns(images=true_images)
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
     matches = request.run(*numbered, is_difficult=is_difficult, classes=classes)
-    look_at_objects(detections, ground_truths, matches.matches, has_sizes=len(request.grid.area_ranges) > 1)
+    look_at_objects(detections, ground_truths, matches.matches, request.grid)
     return make_results(replace(matches, ids=ids), rule, confidence=confidence)
 
 

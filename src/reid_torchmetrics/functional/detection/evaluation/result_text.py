@@ -100,21 +100,17 @@ def convention_of(name: str, averages: ClassAverages) -> str:
         return f"{name} at IoU {grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}, mean over classes"
     threshold, area, limit = _terms(name, averages)
     words = f"average precision, rule {averages.rule}" if name.startswith("map") else "largest recall"
-    at = _thresholds_in_words(grid.iou_thresholds) if threshold is None else f"at IoU {threshold:g}"
+    low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
+    at = f"at IoU {low if threshold is None else threshold:g}"
+    if threshold is None and len(grid.iou_thresholds) > 1:
+        at = f"mean over {len(grid.iou_thresholds)} IoU thresholds from {low:g} to {high:g}"
     group = name.removeprefix("map_")
     text = f"{words}; {at}; mean over {f'{group} ' * (group in grid.class_groups)}classes"
     if not averages.has_limits:
         return text
-    low, high = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
-    ranges = f"area range {area}, {low} to {high} pixels"
+    least, most = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
+    ranges = f"area range {area}, {least} to {most} pixels"
     return f"{text}; {ranges}; at most {limit} detections of {_LIMITED[grid.limited]}"
-
-
-def _thresholds_in_words(thresholds: Sequence[float]) -> str:
-    low, high = min(thresholds), max(thresholds)
-    if len(thresholds) == 1:
-        return f"at IoU {low:g}"
-    return f"mean over {len(thresholds)} IoU thresholds from {low:g} to {high:g}"
 
 
 def numbers_as_dict(averages: ClassAverages) -> dict[str, Any]:

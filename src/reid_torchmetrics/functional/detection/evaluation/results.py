@@ -19,9 +19,9 @@ from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
-from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, check_asked, choose_boxes, list_matches
+from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes, list_matches
 from .paired_detections import PairedDetections
-from .result_checks import SAVED_AS, check_columns, check_results, sizes_of_axes
+from .result_checks import SAVED_AS, check_results, sizes_of_axes
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,10 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> DetectionResults:
+        for place, column in enumerate(saved["boxes"] or ()):
+            if column.ndim == 1:  # scores alone are floats; invalid boxes may hold NaN
+                _checks.no_nan(f"boxes.{place}", column)
         if saved["boxes"] is not None:
-            check_columns(saved["boxes"])
             saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
         name, options = saved["evaluator"]
         return cls(**saved | {"evaluator": replace(evaluators.EVALUATORS[name], **options)})
@@ -198,8 +200,6 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         if self.boxes is None:
             raise ValueError("`boxes` must be True in `results(...)` to use `boxes_of`; got False.")
-        # Of the wrong type first, then images that the results do not have.
-        check_asked(image)
         return choose_boxes(image, self.boxes, self.image_names)
 
     def confusion_matrix(

@@ -124,8 +124,7 @@ def look_at_objects(
     detections: Detections,
     ground_truths: GroundTruths,
     matches: Matches,
-    *,
-    has_sizes: bool,
+    grid: CocoGrid,
     labels: Sequence[object] | None = None,
 ) -> None:
     """Warn of units and labels of packed objects that can hardly be meant.
@@ -138,8 +137,8 @@ def look_at_objects(
     shapes = detections.shapes, ground_truths.shapes
     sides = [_some([each.boxes]) for each in shapes if isinstance(each, BoxShapes)]
     if len(sides) == len(shapes) and min(map(len, sides)) >= LEAST_BOXES:
-        areas = ground_truths.areas
-        _warn_of_boxes(said, sides, 0.0 if areas is None else float(areas.amax()), "xywh", has_sizes=has_sizes)
+        area, has_sizes = ground_truths.areas, len(grid.area_ranges) > 1
+        _warn_of_boxes(said, sides, 0.0 if area is None else float(area.amax()), "xywh", has_sizes=has_sizes)
         _warn_of_corners(said, sides, "xywh")
 
 
