@@ -18,9 +18,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection import batches, evaluation, inputs
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
+from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs, matching
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.metrics import base
 
@@ -40,7 +38,7 @@ class BoxOptions(base.MetricOptions, total=False):
     max_bytes: int
 
 
-spelled_out = base.spelled_out(BoxOptions, {"invalid": "count", "max_bytes": DEFAULT_MAX_BYTES})
+spelled_out = base.spelled_out(BoxOptions, {"invalid": "count", "max_bytes": matching.DEFAULT_MAX_BYTES})
 
 
 class BoxMetric(base.GrowingStates, CocoFiles):
@@ -88,7 +86,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         sigmas: Sequence[float] | None = None,
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         invalid: str = "count",
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int = matching.DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -121,9 +119,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         options: dict[str, Any] = {"iou_type": iou_type or self.iou_type[0], "micro": self.average == "micro"} | changes
         return evaluation.MatchRequest(self._grid(), self._evaluator(), self.max_bytes, **options)
 
-    def _evaluator(self) -> Evaluator:
+    def _evaluator(self) -> evaluators.Evaluator:
         """The evaluator with the options of its matching."""
-        return EVALUATORS[self._row]
+        return evaluators.EVALUATORS[self._row]
 
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.

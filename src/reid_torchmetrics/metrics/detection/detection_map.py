@@ -10,9 +10,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection import evaluation, inputs
-from reid_torchmetrics.functional.detection.batches import KEPT_STATES
-from reid_torchmetrics.functional.detection.curves import AP_RULES
+from reid_torchmetrics.functional.detection import batches, curves, evaluation, inputs
 from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
@@ -155,10 +153,10 @@ class DetectionMAP(BoxMetric):
         self.keep_shapes = base.python_bool("keep_shapes", keep_shapes)
         if keep_shapes and self._shape_types:
             self._keeps_shapes = True
-            self._add_growing_states(KEPT_STATES)
+            self._add_growing_states(batches.KEPT_STATES)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
-        _checks.one_of("rule", rule, AP_RULES)
+        _checks.one_of("rule", rule, curves.AP_RULES)
         _checks.one_of("thresholds", thresholds, inputs.THRESHOLDS)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")

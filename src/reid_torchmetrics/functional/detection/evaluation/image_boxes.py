@@ -14,9 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.batches import Images
-from reid_torchmetrics.functional.detection.inputs import ImageRows
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.detection import batches, inputs, matching
 
 Asked: TypeAlias = Tensor | _checks.Integers | Sequence[str]
 """images by their `image_id`, or images with names also by number: ints, or names"""
@@ -35,7 +33,7 @@ class ImageBoxes(NamedTuple):
     """with the `image_id`, a tensor or a str"""
 
     @classmethod
-    def listed(cls, ids: Tensor, images: Images) -> list[Tensor]:
+    def listed(cls, ids: Tensor, images: batches.Images) -> list[Tensor]:
         """The tensors of images with these ids, that `by_image` takes."""
         # The ids, the number of objects of each image on both sides, then the columns of all objects.
         columns = [getattr(images, f"detection_{name}") for name in _OF_DETECTIONS]
@@ -111,7 +109,7 @@ def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[
 
 
 @dataclass(frozen=True)
-class MatchedDetections(ImageRows):
+class MatchedDetections(inputs.ImageRows):
     """Every detection with its ground truth at each threshold, by image and place in the image.
 
     Detections beyond the largest limit of an image and class were not matched and are not here.
@@ -144,7 +142,7 @@ class MatchedDetections(ImageRows):
 
 
 def list_matches(
-    matches: Matches,
+    matches: matching.Matches,
     images: Tensor,
     labels: Tensor,
     iou_thresholds: tuple[float, ...],

@@ -12,9 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection import curves, errors, evaluators
-from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.detection import curves, errors, evaluators, inputs, matching
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.result_files import SavedResults
 
@@ -32,12 +30,12 @@ class DetectionResults(NamedNumbers, SavedResults):
     """
 
     _ROWS = "class"
-    _PARTS = (evaluators.ClassAverages, CocoGrid, Matches, errors.ObjectPairs)
+    _PARTS = (evaluators.ClassAverages, inputs.CocoGrid, matching.Matches, errors.ObjectPairs)
     _SAVED_AS = SAVED_AS
 
     averages: evaluators.ClassAverages
     """average precision by the rule of the metric, and recall, of every class"""
-    matches: Matches
+    matches: matching.Matches
     """rows are counted in each image, of detections and of ground truths; under "micro" there is one class"""
     images: Int[Tensor, " images"]
     """the `image_id` of each image by its number, or the number itself where there are none, or names"""
@@ -123,7 +121,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     @property
     def image_ids(self) -> list[int | str]:
         """`images`, as names where images have names."""
-        return name_images(self.images, self.image_names)
+        return inputs.name_images(self.images, self.image_names)
 
     @property
     def is_micro(self) -> bool:

@@ -18,14 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection import inputs
-from reid_torchmetrics.functional.detection.curves import (
-    AP_RULES,
-    Rule,
-    average_precision,
-    curves_from_flags,
-    trapezoids,
-)
+from reid_torchmetrics.functional.detection import curves, inputs
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
 
 from .class_averages import ClassAverages
@@ -193,11 +186,11 @@ def yolo_average_precision(
     order, class_index = inputs.order_by_class_and_score(inputs.place_of_labels(labels[kept], classes), scores[kept])
     rows = kept[order]
     is_right = is_true_positive[rows].T
-    curves = curves_from_flags(is_right, class_index, num_positives)
-    chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
+    chosen = curves.Rule(partial(curves.trapezoids, tail=end), 101) if rule == "yolo" else curves.AP_RULES[rule]
     judged = JudgedDetections(is_right[0], scores[rows], class_index.long(), num_positives)
     confidence, values = read_at(judged, confidence, epsilon)
-    return YoloAverages(average_precision(curves, chosen), **values, classes=classes, confidence=confidence)
+    precision = curves.average_precision(curves.curves_from_flags(is_right, class_index, num_positives), chosen)
+    return YoloAverages(precision, **values, classes=classes, confidence=confidence)
 
 
 def average_yolo(matches: Matches, grid: inputs.CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:
