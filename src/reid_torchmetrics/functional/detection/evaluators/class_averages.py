@@ -67,8 +67,8 @@ class ClassAverages:
     def numbers(self) -> Float[Tensor, " values"]:
         """The values of `summary`, in its order."""
         if not self.has_limits:
-            values = self.of_classes()
-            return torch.stack([values[name].nanmean().nan_to_num(-1.0) for name in self.value_names])
+            columns = self.of_classes()
+            return torch.stack([columns[name].nanmean().nan_to_num(-1.0) for name in self.value_names])
         grid, num, last = self.grid, len(self.grid.max_detections), len(self.grid.max_detections) - 1
         most, nothing = self.average_precision[last], self.recall.new_full((), -1.0)
         # By area range: recall of each limit, then precision with the largest limit, and with the limit of `map`.
