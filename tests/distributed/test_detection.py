@@ -220,9 +220,7 @@ def test_the_number_of_collectives_does_not_depend_on_the_images(processes, with
         tuple(processes.run(2, counts_collectives, num_images, options | {"with_ids": with_ids}))
         for num_images in (5, 20, 60)
     }
-    num, num_again = (10, 8) if with_ids else (7, 5)
-    num += num_again * ("average" in options)  # under "micro" the values of classes have matches of their own
-    assert counts == {(num, num)}
+    assert counts == {(10, 10) if with_ids else (7, 7)}
 
 
 def every_way(process: int, size: int) -> dict[str, object]:

@@ -21,7 +21,7 @@ PLACES = {
     "packing": functools.partial(out_of_memory, tensor_exchange, "_to_bits"),
     "unpacking": functools.partial(out_of_memory, tensor_exchange, "_from_bits"),
     "merging": functools.partial(out_of_memory, image_matches, "merge_matches"),
-    "averaging": functools.partial(out_of_memory, image_matches, "_averages"),
+    "averaging": functools.partial(out_of_memory, image_matches.MatchRequest, "average"),
 }
 
 

@@ -5,6 +5,7 @@ Most processes are threads, which talk to each other through memory.
 
 import random
 import re
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -37,7 +38,7 @@ def together(metrics: list, ask) -> list:
 
 
 def results_of(metric: DetectionMAP):
-    return metric._results(metric._match(metric._request().of_results(across_classes=False)))
+    return metric._results(metric._match(replace(metric._request(), with_origins=True)))
 
 
 def dealt(seen, order: list[list[int]], make=DetectionMAP) -> list:

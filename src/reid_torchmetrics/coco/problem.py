@@ -143,8 +143,7 @@ class CocoProblem:
 
     def look(self, matches: Matches) -> None:
         """Warn of units and categories that can hardly be meant."""
-        has_sizes = len(self.grid.area_ranges) > 1
-        look_at_objects(self.detections, self.ground_truths, matches, has_sizes=has_sizes, labels=self.categories)
+        look_at_objects(self.detections, self.ground_truths, matches, self.grid, self.categories)
 
 
 def key_of(params: Any) -> tuple[Any, ...]:

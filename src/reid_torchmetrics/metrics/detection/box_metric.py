@@ -18,42 +18,13 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection.batches import (
-    INVALID,
-    Batch,
-    Images,
-    empty_states,
-    pack_images,
-    text_of_many,
-    text_of_warning,
-)
-from reid_torchmetrics.functional.detection.evaluation import (
-    Asked,
-    DetectionResults,
-    DictsOfSides,
-    ImageMatches,
-    MatchRequest,
-    ShardedImages,
-    SingleValue,
-    Units,
-    choose_boxes,
-    make_results,
-    named_classes,
-)
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.detection.inputs import (
-    BOX_FORMATS,
-    CocoGrid,
-    check_kind,
-    checked_iou_type,
-    shape_types,
-)
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
+from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs, matching
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
 
+_NOT_SCRIPTED = ("_computed", "_forward_cache", "_shape_types", "_units")
 _NOT_DECISIVE = {"backend", "keep_shapes", "max_bytes"}  # arguments that do not change what `compute` gives
 
 Result = TypeVar("Result")
@@ -67,7 +38,7 @@ class BoxOptions(base.MetricOptions, total=False):
     max_bytes: int
 
 
-spelled_out = base.spelled_out(BoxOptions, {"invalid": "count", "max_bytes": DEFAULT_MAX_BYTES})
+spelled_out = base.spelled_out(BoxOptions, {"invalid": "count", "max_bytes": matching.DEFAULT_MAX_BYTES})
 
 
 class BoxMetric(base.GrowingStates, CocoFiles):
@@ -80,18 +51,15 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     higher_is_better = True
 
     # A script has no type for a dict of numbers and grids, which is what was computed last.
-    __jit_ignored_attributes__: ClassVar[list[str]] = [
-        *Metric.__jit_ignored_attributes__,
-        "_computed",
-        "_forward_cache",
-        "_shape_types",
-        "_units",
-    ]
+    __jit_ignored_attributes__: ClassVar[list[str]] = [*Metric.__jit_ignored_attributes__, *_NOT_SCRIPTED]
 
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest limit"""
 
     _owned = "detection_counts"
+
+    _row = "coco"
+    """name of the evaluator"""
 
     average = "macro"
     """whether numbers are means over classes, or "micro" for all labels as one class"""
@@ -114,42 +82,42 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         sigmas: Sequence[float] | None = None,
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         invalid: str = "count",
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int = matching.DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         # Options of all metrics of boxes; subclasses check their own.
-        _checks.one_of("box_format", box_format, BOX_FORMATS)
+        _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
         _checks.positive_int("max_bytes", max_bytes)
-        _checks.one_of("invalid", invalid, INVALID)
+        _checks.one_of("invalid", invalid, batches.INVALID)
         self.box_format, self.invalid, self.max_bytes = box_format, invalid, max_bytes
         self.num_dropped = self.num_invalid = 0
         self.class_metrics = base.python_bool("class_metrics", class_metrics)
-        self.class_names = named_classes(class_names)
-        self.iou_type, self.sigmas = checked_iou_type(iou_type), sigmas
+        self.class_names = evaluation.named_classes(class_names)
+        self.iou_type, self.sigmas = inputs.checked_iou_type(iou_type), sigmas
         self.rule = ""
         # Not annotated in the class: a script would have to know these types.
         self.metric: str | None = None
         self.confidence: float | None = None
-        self._single: SingleValue | None = None
-        self._units = Units()
-        shapes = shape_types(self.iou_type, sigmas)
+        self._single: evaluation.SingleValue | None = None
+        self._units = evaluation.Units()
+        shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # without shapes a script of the metric has no attribute to know
             self._shape_types = shapes
-        self._add_growing_states(empty_states([*shapes], self._extras))
+        self._add_growing_states(batches.empty_states([*shapes], self._extras))
 
     @abstractmethod
-    def _grid(self) -> CocoGrid:
+    def _grid(self) -> inputs.CocoGrid:
         """The thresholds, limits and area ranges of the matches."""
 
-    def _request(self, iou_type: str | None = None, **changes: Any) -> MatchRequest:
+    def _request(self, iou_type: str | None = None, **changes: Any) -> evaluation.MatchRequest:
         """The matches of all images, without any of single images; None for the first type of overlaps."""
         options: dict[str, Any] = {"iou_type": iou_type or self.iou_type[0], "micro": self.average == "micro"} | changes
-        return MatchRequest(self._grid(), self._evaluator(), self.max_bytes, **options)
+        return evaluation.MatchRequest(self._grid(), self._evaluator(), self.max_bytes, **options)
 
-    def _evaluator(self) -> Evaluator:
+    def _evaluator(self) -> evaluators.Evaluator:
         """The evaluator with the options of its matching."""
-        return EVALUATORS["coco"]
+        return evaluators.EVALUATORS[self._row]
 
     @base.naming_arguments
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
@@ -183,10 +151,10 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         with self._deferring_errors():
             options: dict[str, Any] = {"invalid": self.invalid, "extras": self._extras, "note": self._units.note}
             options |= {"has_boxes": "bbox" in self.iou_type, "keeps": self._keeps_shapes}
-            batch = pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
+            batch = batches.pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
             states = self._held()
             if batch.states and states["detection_counts"]:
-                check_kind(batch.states, states)
+                inputs.check_kind(batch.states, states)
             self._warn_of(batch)
         # Nothing can fail from here on, so a batch is stored as a whole or not at all.
         self.num_dropped += batch.num_dropped
@@ -221,20 +189,20 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             self._units.reset()
         super().reset()
 
-    def _warn_of(self, batch: Batch) -> None:
+    def _warn_of(self, batch: batches.Batch) -> None:
         limits = vars(self).get("max_detection_thresholds")  # evaluators without limits look at all detections
         if self.warn_on_many_detections and limits and batch.most_detections > limits[-1]:
-            self._warn("many detections", text_of_many(limits[-1]))
+            self._warn("many detections", batches.text_of_many(limits[-1]))
         if batch.num_dropped or batch.num_invalid:
             what = "objects" if self._shape_types else "boxes"
-            self._said().tell("invalid", text_of_warning(batch.num_dropped, batch.num_invalid, what))
+            self._said().tell("invalid", batches.text_of_warning(batch.num_dropped, batch.num_invalid, what))
 
     def _sync_compute(self) -> None:
         """Match images with the other processes."""
         for request in self._match_requests():
             self._match(request)
 
-    def _match_requests(self) -> list[MatchRequest]:
+    def _match_requests(self) -> list[evaluation.MatchRequest]:
         """The requests for the matches of `compute`, in order."""
         return [self._request()]
 
@@ -250,27 +218,28 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         return self._by_workers(compute, is_copied=True)
 
     @abstractmethod
-    def _values(self, matches: Sequence[ImageMatches]) -> dict[str, Any]:
+    def _values(self, matches: Sequence[evaluation.ImageMatches]) -> dict[str, Any]:
         """All numbers by name, given the matches that were asked for."""
 
-    def _match(self, request: MatchRequest) -> ImageMatches:
+    def _match(self, request: evaluation.MatchRequest) -> evaluation.ImageMatches:
         """The matches of the images of all processes."""
         sharded = self._sharded()
         matches = sharded.match(request)
-        # Units are checked once, on one process, not for every batch of `forward`, nor for values of classes alone.
-        is_main = request.micro == (self.average == "micro")
-        if is_main and sharded.world.process == 0 and self._states_before_forward is None:
+        # Units are checked once, on one process, not for every batch of `forward`.
+        if sharded.world.process == 0 and self._states_before_forward is None:
             self._units.look(matches, sharded, reported=self.metric)
             if not (held := self._held())["image_ids"]:
                 names = ("counts", "labels", "areas", "boxes")
                 warn_of_forgotten_reset(sharded.world.said, "images", *(held[f"ground_truth_{name}"] for name in names))
         return matches
 
-    def _sharded(self) -> ShardedImages:
+    def _sharded(self) -> evaluation.ShardedImages:
         states, name = {name: getattr(self, name) for name in self._defaults}, type(self).__name__
         # The device of the images, or the CPU if it has no float64.
         device = place_of_work(self._device_of_images())
-        return ShardedImages(self._world, states, device, self.box_format, name, self._option_texts, self._accept)
+        return evaluation.ShardedImages(
+            self._world, states, device, self.box_format, name, self._option_texts, self._accept
+        )
 
     def _device_of_images(self) -> torch.device:
         counts = vars(self)["detection_counts"]
@@ -294,7 +263,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         across_classes: bool = False,
         boxes: bool = False,
         localization: bool = False,
-    ) -> DetectionResults:
+    ) -> evaluation.DetectionResults:
         """All results in float64: numbers, curves, tables, and the ground truth of each detection.
 
         The same on all processes; all must ask. By default the results hold neither boxes nor overlaps.
@@ -312,7 +281,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             ValueError: an `iou_type` that is not the metric's.
         """
 
-        def evaluate() -> DetectionResults:
+        def evaluate() -> evaluation.DetectionResults:
             if iou_type is not None:
                 _checks.one_of("iou_type", iou_type, self.iou_type)
             _checks.boolean("boxes", boxes)
@@ -323,11 +292,13 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         with self._synced():
             return self._by_workers(evaluate)
 
-    def _results(self, matches: ImageMatches, *, boxes: bool = False) -> DetectionResults:
+    def _results(self, matches: evaluation.ImageMatches, *, boxes: bool = False) -> evaluation.DetectionResults:
         all_boxes, names = self._sharded().boxes_of()[0] if boxes else None, self.class_names
-        return make_results(matches, self.rule, confidence=self.confidence, class_names=names, boxes=all_boxes)
+        return evaluation.make_results(
+            matches, self.rule, confidence=self.confidence, class_names=names, boxes=all_boxes
+        )
 
-    def boxes_of(self, image: Asked) -> DictsOfSides:
+    def boxes_of(self, image: evaluation.Asked) -> evaluation.DictsOfSides:
         """The detections and the ground truths of some images of any process, to be drawn.
 
         The same on all processes; all must ask, for the same images. Boxes are in the metric's `box_format`, and the
@@ -345,7 +316,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """
         with self._synced():
             boxes, names = self._sharded().boxes_of(image)
-        return choose_boxes(image, boxes, names)
+        return evaluation.choose_boxes(image, boxes, names)
 
     def _accept(self) -> None:
         """Raise, on several processes, the error of a batch that one of them refused; on one `update` raised it."""
@@ -378,5 +349,5 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     def _numbers(self, value: Any) -> Any:
         """The entries of a computed value that are one number."""
 
-    def _images(self) -> Images:
+    def _images(self) -> batches.Images:
         return self._sharded().images()

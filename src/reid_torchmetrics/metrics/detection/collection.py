@@ -10,15 +10,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.detection.evaluation import (
-    Asked,
-    DetectionResults,
-    DictsOfSides,
-    SingleValue,
-    Units,
-    coco_names,
-    names_of_values,
-)
+from reid_torchmetrics.functional.detection import evaluation
 from reid_torchmetrics.metrics import base
 
 from .detection_map import DetectionMAP, DetectionOptions
@@ -72,14 +64,14 @@ class DetectionMetrics(MetricCollection):
         plain = DetectionMAP(**options)
         value_names, iou_types = plain._grid().value_names, plain.iou_type  # noqa: SLF001 - of the same room
         if values is None:
-            values = [*names_of_values([*value_names, *_OF_POINTS], iou_types)]
+            values = [*evaluation.names_of_values([*value_names, *_OF_POINTS], iou_types)]
         if class_values is None:
-            class_values = [*names_of_values(["map"], iou_types)]
+            class_values = [*evaluation.names_of_values(["map"], iou_types)]
         chosen = {"values": values, "classes": classes, "class_values": class_values}
         metrics = _with_classes(_distinct("values", values), classes, class_values)
-        names = coco_names(value_names, iou_types)
+        names = evaluation.coco_names(value_names, iou_types)
         # Only values at one confidence take a `confidence`.
-        points = {metric for metric in metrics.values() if SingleValue.parsed(metric, names).is_point}
+        points = {metric for metric in metrics.values() if evaluation.SingleValue.parsed(metric, names).is_point}
         if confidence is not None and not points:
             raise ValueError(
                 "`confidence` must be None unless `values` have a precision, recall or F1, such as 'f1_50'; got"
@@ -91,7 +83,7 @@ class DetectionMetrics(MetricCollection):
             for name, metric in metrics.items()
         }
         # Members share the images, so units are checked once for all of them.
-        units = Units([*metrics.values()])
+        units = evaluation.Units([*metrics.values()])
         collected = tuple((name, repr(value)) for name, value in chosen.items())
         for member in members.values():
             member._units = units  # noqa: SLF001 - of the same room
@@ -109,11 +101,11 @@ class DetectionMetrics(MetricCollection):
 
     def results(
         self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
-    ) -> DetectionResults:
+    ) -> evaluation.DetectionResults:
         """All results in float64; see `DetectionMAP.results`."""
         return self._first_member().results(iou_type, across_classes=across_classes, boxes=boxes)
 
-    def boxes_of(self, image: Asked) -> DictsOfSides:
+    def boxes_of(self, image: evaluation.Asked) -> evaluation.DictsOfSides:
         """The detections and the ground truths of some images, to be drawn; see `DetectionMAP.boxes_of`."""
         return self._first_member().boxes_of(image)
 

@@ -10,24 +10,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection.batches import KEPT_STATES
-from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.evaluation import (
-    ImageMatches,
-    MatchRequest,
-    chosen_value,
-    coco_names,
-    computed_values,
-    names_of_values,
-    prefix,
-)
-from reid_torchmetrics.functional.detection.inputs import (
-    COCO_AREA_RANGES,
-    THRESHOLDS,
-    AreaRange,
-    CocoGrid,
-    check_area_ranges,
-)
+from reid_torchmetrics.functional.detection import batches, curves, evaluation, inputs
 from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
@@ -51,7 +34,7 @@ class DetectionOptions(BoxOptions, total=False):
     extended_summary: bool
     average: _names.Average
     backend: _names.Backend
-    area_ranges: Mapping[str, AreaRange] | None
+    area_ranges: Mapping[str, inputs.AreaRange] | None
     rule: _names.DetectionRule
     thresholds: _names.ThresholdsName
     sigmas: Sequence[float] | None
@@ -59,9 +42,9 @@ class DetectionOptions(BoxOptions, total=False):
 
 
 @lru_cache(maxsize=8)
-def _grid_of(thresholds: Any, recalls: Any, limits: Any, ranges: Any) -> CocoGrid:
+def _grid_of(thresholds: Any, recalls: Any, limits: Any, ranges: Any) -> inputs.CocoGrid:
     """A grid, its area ranges as pairs; made and checked once, as a training loop asks for it each step."""
-    return CocoGrid(thresholds, recalls, limits, dict(ranges))
+    return inputs.CocoGrid(thresholds, recalls, limits, dict(ranges))
 
 
 class DetectionMAP(BoxMetric):
@@ -157,7 +140,7 @@ class DetectionMAP(BoxMetric):
         average: _names.Average = "macro",
         backend: _names.Backend = "pycocotools",
         *,
-        area_ranges: Mapping[str, AreaRange] | None = None,
+        area_ranges: Mapping[str, inputs.AreaRange] | None = None,
         rule: _names.DetectionRule = "coco",
         thresholds: _names.ThresholdsName = "coco",
         metric: str | None = None,
@@ -170,11 +153,11 @@ class DetectionMAP(BoxMetric):
         self.keep_shapes = base.python_bool("keep_shapes", keep_shapes)
         if keep_shapes and self._shape_types:
             self._keeps_shapes = True
-            self._add_growing_states(KEPT_STATES)
+            self._add_growing_states(batches.KEPT_STATES)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
-        _checks.one_of("rule", rule, AP_RULES)
-        _checks.one_of("thresholds", thresholds, THRESHOLDS)
+        _checks.one_of("rule", rule, curves.AP_RULES)
+        _checks.one_of("thresholds", thresholds, inputs.THRESHOLDS)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
         self.average, self.rule, self.thresholds = average, rule, thresholds
@@ -189,13 +172,15 @@ class DetectionMAP(BoxMetric):
         _checks.fractions("rec_thresholds", recalls)
         self.iou_thresholds, self.rec_thresholds = [*map(float, chosen)], sorted(map(float, recalls))
         ranges = usual.area_ranges if area_ranges is None else area_ranges
-        check_area_ranges(ranges)
+        inputs.check_area_ranges(ranges)
         self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in ranges.items()}
         # Types of overlaps, limits and ranges decide the names of the values.
         names = self._grid().value_names
         self._check_distinct(names)
         self.metric, self.confidence = metric, confidence
-        self._single = chosen_value(metric, coco_names(names, self.iou_type), average=average, confidence=confidence)
+        self._single = evaluation.chosen_value(
+            metric, evaluation.coco_names(names, self.iou_type), average=average, confidence=confidence
+        )
         if self._single is not None and self._single.is_lrp:
             vars(self)["higher_is_better"] = False  # a constant of the class to TorchMetrics
 
@@ -223,28 +208,25 @@ class DetectionMAP(BoxMetric):
         """
         return self._value()
 
-    def _values(self, matches: Sequence[ImageMatches]) -> dict[str, Any]:
-        # Under "micro" values of each class come from matches of their own.
-        means, of_classes = matches[: len(self.iou_type)], matches[-len(self.iou_type) :]
+    def _values(self, matches: Sequence[evaluation.ImageMatches]) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        for each, by_class in zip(means, of_classes, strict=True):
-            options: dict[str, Any] = {"by_class": by_class if self.class_metrics else None}
-            of_type = computed_values(each, self.rule, self.device, extended_summary=self.extended_summary, **options)
+        options = {"class_metrics": self.class_metrics, "extended_summary": self.extended_summary}
+        for each in matches:
+            of_type = evaluation.computed_values(each, self.rule, self.device, **options)
             # All types have the same classes, without a prefix.
-            labels, begin = of_type.pop("classes"), prefix(each.request.iou_type, self.iou_type)
+            labels, begin = of_type.pop("classes"), evaluation.prefix(each.request.iou_type, self.iou_type)
             values |= {begin + name: value for name, value in of_type.items()}
         return values | {"classes": labels}
 
-    def _match_requests(self) -> list[MatchRequest]:
-        """The matches of each type of overlaps, and, under "micro", of the classes if their values are wanted."""
+    def _match_requests(self) -> list[evaluation.MatchRequest]:
+        """The matches of each type of overlaps; under "micro" also of the classes if their values are wanted."""
         if self._single is not None:
             return [self._request(self._single.iou_type, localization=self._single.is_lrp)]
-        requests = [self._request(each, with_overlaps=self.extended_summary) for each in self.iou_type]
-        if self.average == "micro" and self.class_metrics:
-            requests += [self._request(each, micro=False) for each in self.iou_type]
-        return requests
+        wanted = {"with_classes": self.average == "micro" and self.class_metrics}
+        wanted["with_overlaps"] = self.extended_summary
+        return [self._request(each, **wanted) for each in self.iou_type]
 
-    def _grid(self) -> CocoGrid:
+    def _grid(self) -> inputs.CocoGrid:
         limits, ranges = tuple(self.max_detection_thresholds), tuple(self.area_ranges.items())
         return _grid_of(tuple(self.iou_thresholds), tuple(self.rec_thresholds), limits, ranges)
 
@@ -254,15 +236,17 @@ class DetectionMAP(BoxMetric):
         return 'DetectionMAP(metric="map")` by it, or `DetectionMetrics()` by `self.log_dict'
 
     def _numbers(self, value: Any) -> Any:
-        names = names_of_values(self._grid().value_names, self.iou_type)
+        names = evaluation.names_of_values(self._grid().value_names, self.iou_type)
         return {name: value[name] for name in names} if isinstance(value, Mapping) else value
 
     def extra_repr(self) -> str:
         """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "rule", "metric")
-        usual = dict(zip(("iou_thresholds", "rec_thresholds"), map(list, THRESHOLDS[self.thresholds]), strict=True))
+        usual = dict(
+            zip(("iou_thresholds", "rec_thresholds"), map(list, inputs.THRESHOLDS[self.thresholds]), strict=True)
+        )
         seldom = usual | {name: self._arguments()[name] for name in _SELDOM}
-        seldom |= {"area_ranges": COCO_AREA_RANGES, "class_names": {}}
+        seldom |= {"area_ranges": inputs.COCO_AREA_RANGES, "class_names": {}}
         return base.show_arguments(self, {name: getattr(self, name) for name in shown}, seldom)
 
 

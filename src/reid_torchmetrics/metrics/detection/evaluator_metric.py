@@ -47,9 +47,6 @@ class EvaluatorMetric(BoxMetric):
         self.metric = metric
         self._single = None if metric is None else SingleValue.parsed(metric, names_of_values(self.VALUES))
 
-    def _evaluator(self) -> Evaluator:
-        return EVALUATORS[self._row]
-
     def _grid(self) -> CocoGrid:
         return self._evaluator().grid(tuple(self.iou_thresholds))
 

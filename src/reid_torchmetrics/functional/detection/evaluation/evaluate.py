@@ -11,17 +11,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.detection.inputs import (
-    BOX_FORMATS,
-    THRESHOLDS,
-    AreaRange,
-    Detections,
-    GroundTruths,
-    checked_iou_type,
-    shape_types,
-)
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, World, concluding
 
@@ -38,14 +30,14 @@ _WITHOUT_LISTS = [name for name, evaluator in EVALUATORS.items() if not evaluato
 
 @torch.no_grad()
 def evaluate_boxes(
-    detections: Detections,
-    ground_truths: GroundTruths,
+    detections: inputs.Detections,
+    ground_truths: inputs.GroundTruths,
     *,
     evaluator: str = "coco",
     iou_thresholds: Sequence[float] | None = None,
     recall_thresholds: Sequence[float] | None = None,
     max_detections: Sequence[int] | None = None,
-    area_ranges: Mapping[str, AreaRange] | None = None,
+    area_ranges: Mapping[str, inputs.AreaRange] | None = None,
     classes: Int[Tensor, " classes"] | _checks.Integers | None = None,
     rule: str | None = None,
     confidence: float | None = None,
@@ -112,7 +104,7 @@ def evaluate_boxes(
     numbered = detections.with_columns(images=images), ground_truths.with_columns(images=true_images)
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
     matches = request.run(*numbered, is_difficult=is_difficult, classes=classes)
-    look_at_objects(detections, ground_truths, matches.matches, has_sizes=len(request.grid.area_ranges) > 1)
+    look_at_objects(detections, ground_truths, matches.matches, request.grid)
     return make_results(replace(matches, ids=ids), rule, confidence=confidence)
 
 
@@ -142,7 +134,7 @@ def evaluate_images(
     iou_thresholds: Sequence[float] | None = None,
     recall_thresholds: Sequence[float] | None = None,
     max_detections: Sequence[int] | None = None,
-    area_ranges: Mapping[str, AreaRange] | None = None,
+    area_ranges: Mapping[str, inputs.AreaRange] | None = None,
     class_groups: Mapping[str, Sequence[int]] | None = None,
     rule: str | None = None,
     thresholds: str | None = None,
@@ -197,7 +189,7 @@ def evaluate_images(
     def prepare() -> tuple[ShardedImages, MatchRequest, dict[str, Any]]:
         """Check the options, and pack the images."""
         _checks.one_of("evaluator", evaluator, EVALUATORS)
-        _checks.one_of("box_format", box_format, BOX_FORMATS)
+        _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
         _checks.one_of("invalid", invalid, INVALID)
         _checks.boolean("boxes", boxes)
         of_grid: dict[str, Any] = {
@@ -210,12 +202,12 @@ def evaluate_images(
         others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
         chosen = _chosen(evaluator, whole_pixels, None, of_grid | others)
         named = "coco" if thresholds is None else thresholds
-        _checks.one_of("thresholds", named, THRESHOLDS)
+        _checks.one_of("thresholds", named, inputs.THRESHOLDS)
         grid = chosen.grid(iou_thresholds, iou_type=iou_type, thresholds=named, **of_grid)
         request = MatchRequest(grid, chosen, max_bytes, iou_type)
         request = request.of_results(across_classes=across_classes, localization=localization)
         # Shapes become overlaps at once, as in `update`; boxes are kept.
-        shapes, extras = shape_types(checked_iou_type(iou_type), sigmas), chosen.extras
+        shapes, extras = inputs.shape_types(inputs.checked_iou_type(iou_type), sigmas), chosen.extras
         options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras, "note": units.note}
         batch = pack_images(preds, target, shapes, box_format, torch.device("cpu"), **options)
         states = {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}

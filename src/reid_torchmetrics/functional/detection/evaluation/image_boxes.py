@@ -14,9 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.batches import Images
-from reid_torchmetrics.functional.detection.inputs import ImageRows
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.detection import batches, inputs, matching
 
 Asked: TypeAlias = Tensor | _checks.Integers | Sequence[str]
 """images by their `image_id`, or images with names also by number: ints, or names"""
@@ -35,7 +33,7 @@ class ImageBoxes(NamedTuple):
     """with the `image_id`, a tensor or a str"""
 
     @classmethod
-    def listed(cls, ids: Tensor, images: Images) -> list[Tensor]:
+    def listed(cls, ids: Tensor, images: batches.Images) -> list[Tensor]:
         """The tensors of images with these ids, that `by_image` takes."""
         # The ids, the number of objects of each image on both sides, then the columns of all objects.
         columns = [getattr(images, f"detection_{name}") for name in _OF_DETECTIONS]
@@ -73,42 +71,37 @@ def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> li
     return [dict(zip(keys, each, strict=False)) for each in parts]
 
 
-def check_asked(image: object) -> None:
-    """Raise unless images are asked for by integers, or by a list of names."""
+def listed_ids(image: Asked) -> list[int] | list[str]:
+    """The ids asked for; raise unless they are integers or a list of names."""
     (image,) = _arrays.as_tensors(image)
     if isinstance(image, Tensor):
-        _checks.integer_labels("image", image)
-        return
+        return _checks.integer_labels("image", image).tolist()
     came = type(image).__name__
     if isinstance(image, (tuple, list)):
         others = [type(each).__name__ for each in image if not isinstance(each, str)]
         if not others:
-            return
+            return [*image]
         came = f"a {came} with {others[0]}"
     raise TypeError(f"`image` must hold integers or be a list of names; got {came}.")
 
 
-def listed_ids(image: Asked) -> list[int] | list[str]:
-    """The ids that were asked for."""
-    (image,) = _arrays.as_tensors(image)
-    return image.tolist() if isinstance(image, Tensor) else [*image]
-
-
-def places_of(image: Asked, names: Sequence[str] | None) -> list[int | None]:
+def places_of(ids: Sequence[int | str], names: Sequence[str] | None) -> list[int | None]:
     """The keys of images in `ImageBoxes.by_image`; None for a name that no image has."""
     place_of = {name: place for place, name in enumerate(names or ())}
-    return [each if isinstance(each, int) else place_of.get(each) for each in listed_ids(image)]
+    return [each if isinstance(each, int) else place_of.get(each) for each in ids]
 
 
 def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[str] | None) -> DictsOfSides:
     """The detections and the ground truths of some images.
 
     Raises:
+        TypeError: `image` is neither an integer tensor nor a list of names.
         ValueError: an image that is not among those of `update`.
     """
     # A name that no image has is refused like an unknown number.
-    places = places_of(image, names)
-    for asked, place in zip(listed_ids(image), places, strict=True):
+    ids = listed_ids(image)
+    places = places_of(ids, names)
+    for asked, place in zip(ids, places, strict=True):
         if place not in boxes:
             raise ValueError(f"`image` must hold images that were given to `update`; got {asked!r}.")
     chosen = [boxes[place] for place in places if place is not None]
@@ -116,7 +109,7 @@ def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[
 
 
 @dataclass(frozen=True)
-class MatchedDetections(ImageRows):
+class MatchedDetections(inputs.ImageRows):
     """Every detection with its ground truth at each threshold, by image and place in the image.
 
     Detections beyond the largest limit of an image and class were not matched and are not here.
@@ -149,7 +142,7 @@ class MatchedDetections(ImageRows):
 
 
 def list_matches(
-    matches: Matches,
+    matches: matching.Matches,
     images: Tensor,
     labels: Tensor,
     iou_thresholds: tuple[float, ...],

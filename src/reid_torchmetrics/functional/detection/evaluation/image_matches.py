@@ -105,6 +105,8 @@ class MatchRequest:
     iou_type: str = "bbox"
     micro: bool = False
     """whether all labels are one class, 0"""
+    with_classes: bool = False
+    """whether the matches of the classes are wanted, too, under "micro" """
     with_overlaps: bool = False
     """whether all overlaps are wanted"""
     with_origins: bool = False
@@ -121,6 +123,11 @@ class MatchRequest:
         return replace(self, with_origins=True, **flags)
 
     @property
+    def by_class(self) -> MatchRequest | None:
+        """The request for the matches of the classes under "micro"; None if they are not wanted."""
+        return replace(self, micro=False, with_classes=False, with_overlaps=False) if self.with_classes else None
+
+    @property
     def is_plain(self) -> bool:
         """Whether nothing of single images is wanted."""
         return not (self.with_overlaps or self.with_origins)
@@ -134,6 +141,10 @@ class MatchRequest:
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
         return {name: repr(value) for name, value in vars(self).items() if name not in _OF_METRIC}
+
+    def average(self, matches: Matches, *, rule: str, confidence: float | None) -> ClassAverages:
+        """The numbers of every class."""
+        return self.evaluator.average(matches, self.grid, rule=rule, confidence=confidence)
 
     def run(
         self,
@@ -170,7 +181,8 @@ class MatchRequest:
         most, max_bytes = self.grid.max_detections[-1], self.max_bytes
         overlaps = (Overlaps.of(*sides, most=most, max_bytes=max_bytes),) if self.with_overlaps else ()
         if not self.with_origins:
-            return ImageMatches(self, labels, matches, overlaps).within_classes()
+            by_class = None if self.by_class is None else self.by_class.run(detections, ground_truths)
+            return ImageMatches(self, labels, matches, overlaps, by_class=by_class).within_classes()
         # Users know an object by its place in its image.
         places = [_places_in_images(each.images) for each in (detections, ground_truths)]
         excluded = is_difficult, None if classes is None else ~torch.isin(ground_truths.labels.long(), matches.classes)
@@ -254,6 +266,8 @@ class ImageMatches:
     """if they are requested"""
     objects: ObjectPairs | None = None
     """of the detections of the matches, with their own labels, if pairs across classes are requested"""
+    by_class: ImageMatches | None = None
+    """the matches of the classes, if they are requested besides these"""
     ids: Tensor | None = None
     """the `image_id` of each image, by its number, of all processes; None for a part, and for a plain request"""
     names: tuple[str, ...] | None = None
@@ -269,7 +283,8 @@ class ImageMatches:
         sent["class_index"] = self.matches.class_index.bincount(minlength=len(self.matches.classes))
         overlaps = [each for part in self.overlaps for each in part]
         objects = [] if self.objects is None else self.objects.to_tensors()
-        return [self.labels, *sent.values(), *overlaps, *(self.origins or ()), *objects]
+        by_class = [] if self.by_class is None else self.by_class.to_tensors()
+        return [self.labels, *sent.values(), *overlaps, *(self.origins or ()), *objects, *by_class]
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], request: MatchRequest) -> ImageMatches:
@@ -284,6 +299,7 @@ class ImageMatches:
             overlaps=(Overlaps(rest.popleft(), rest.popleft()),) if request.with_overlaps else (),
             origins=Origins(rest.popleft(), rest.popleft()) if request.with_origins else None,
             objects=ObjectPairs.from_tensors([*rest]) if request.across_classes else None,
+            by_class=None if request.by_class is None else cls.from_tensors(rest, request.by_class),
         )
 
     def within_classes(self) -> ImageMatches:
@@ -297,19 +313,15 @@ class ImageMatches:
 
     def averages(self, rule: str, confidence: float | None = None) -> ClassAverages:
         """The numbers of every class."""
-        return self.once(_averages, rule, confidence)
+        return self.once(self.request.average, rule=rule, confidence=confidence)
 
-    def once(self, compute: Callable[..., Result], *args: Hashable) -> Result:
-        """The value of a function of these matches and of further arguments, computed once."""
-        if (compute, args) not in self._values:
-            self._values[compute, args] = compute(self, *args)
-        value: Result = self._values[compute, args]
+    def once(self, compute: Callable[..., Result], *args: Hashable, **options: Hashable) -> Result:
+        """The value of a function of the matches and of further arguments, computed once."""
+        key = (compute, args, *options.items())
+        if key not in self._values:
+            self._values[key] = compute(self.matches, *args, **options)
+        value: Result = self._values[key]
         return value
-
-
-def _averages(images: ImageMatches, rule: str, confidence: float | None) -> ClassAverages:
-    request = images.request
-    return request.evaluator.average(images.matches, request.grid, rule=rule, confidence=confidence)
 
 
 def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
@@ -322,6 +334,7 @@ def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
     matches = merge_matches([replace(part.matches, rows=place) for part, place in zip(parts, places, strict=True)])
     origins = [part.origins for part in parts if part.origins is not None]
     objects = [part.objects for part in parts if part.objects is not None]
+    by_class = [part.by_class for part in parts if part.by_class is not None]
     joined = None
     if origins:
         labels, positives = map(torch.cat, zip(*origins, strict=True))
@@ -333,6 +346,7 @@ def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
         overlaps=tuple(each for part in parts for each in part.overlaps),
         origins=joined,
         objects=merge_object_pairs(objects) if objects else None,
+        by_class=merge_image_matches(by_class) if by_class else None,
     ).within_classes()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -42,13 +42,6 @@ def sizes_of_axes(grid: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator
     axes = {"areas": "area_ranges", "thresholds": "iou_thresholds", "limits": "max_detections"}
     yield from ((axis, len(grid[name]), len(grid[name])) for axis, name in axes.items())
     yield "matched", 0, sizes["detections"]
-
-
-def check_columns(columns: Sequence[Tensor]) -> None:
-    """Raise if scores of boxes, the only column of floats, hold NaN; invalid boxes may."""
-    for place, column in enumerate(columns):
-        if column.ndim == 1:
-            _checks.no_nan(f"boxes.{place}", column)
 
 
 def check_results(results: Any, *, is_of_this_version: bool) -> None:

@@ -8,9 +8,7 @@ from typing import Any, SupportsFloat
 
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.curves import best_f1
-from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS, ClassAverages
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.detection import curves, evaluators, matching
 from reid_torchmetrics.functional.named_numbers import aligned
 
 _COUNTS = ("ground truths", "detections")
@@ -48,7 +46,7 @@ def name_of(label: int, class_names: Mapping[int, str]) -> str:
     return class_names.get(label, f"class {label}")
 
 
-def summary_text(averages: ClassAverages, matches: Matches, num_images: int) -> str:
+def summary_text(averages: evaluators.ClassAverages, matches: matching.Matches, num_images: int) -> str:
     """The numbers as pycocotools prints them, each with its name here."""
     # A head with the sizes, a line for each number, and the convention of all at the end.
     counts = f"{int(matches.num_positives[0].sum())} ground truths, {len(matches.scores)} detections"
@@ -58,7 +56,7 @@ def summary_text(averages: ClassAverages, matches: Matches, num_images: int) -> 
     return "\n".join(lines)
 
 
-def _line(name: str, averages: ClassAverages) -> str:
+def _line(name: str, averages: evaluators.ClassAverages) -> str:
     grid = averages.grid
     if name in averages.at_confidence:
         return f"{name:<22} @[ IoU={grid.iou_thresholds[0]:<9.2f} | confidence={averages.confidence:.3f} ]"
@@ -78,7 +76,7 @@ def title_of(name: str) -> str:
     return f"{title}{'' if term.isdigit() or not term else ' '}{term}"
 
 
-def _terms(name: str, averages: ClassAverages) -> tuple[float | None, str, int]:
+def _terms(name: str, averages: evaluators.ClassAverages) -> tuple[float | None, str, int]:
     """Threshold (None for the mean over all), area range and limit of a number of `ClassAverages.summary`.
 
     For instance 0.5, "all" and 100 for `map_50`, None, "small" and 100 for `mar_small`.
@@ -93,31 +91,27 @@ def _terms(name: str, averages: ClassAverages) -> tuple[float | None, str, int]:
     return threshold, term if term in areas else areas[0], limit
 
 
-def convention_of(name: str, averages: ClassAverages) -> str:
+def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
     """The convention of a number of `ClassAverages.summary`, in words."""
     grid = averages.grid
     if name in averages.at_confidence:
         return f"{name} at IoU {grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}, mean over classes"
     threshold, area, limit = _terms(name, averages)
     words = f"average precision, rule {averages.rule}" if name.startswith("map") else "largest recall"
-    at = _thresholds_in_words(grid.iou_thresholds) if threshold is None else f"at IoU {threshold:g}"
+    low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
+    at = f"at IoU {low if threshold is None else threshold:g}"
+    if threshold is None and len(grid.iou_thresholds) > 1:
+        at = f"mean over {len(grid.iou_thresholds)} IoU thresholds from {low:g} to {high:g}"
     group = name.removeprefix("map_")
     text = f"{words}; {at}; mean over {f'{group} ' * (group in grid.class_groups)}classes"
     if not averages.has_limits:
         return text
-    low, high = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
-    ranges = f"area range {area}, {low} to {high} pixels"
+    least, most = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
+    ranges = f"area range {area}, {least} to {most} pixels"
     return f"{text}; {ranges}; at most {limit} detections of {_LIMITED[grid.limited]}"
 
 
-def _thresholds_in_words(thresholds: Sequence[float]) -> str:
-    low, high = min(thresholds), max(thresholds)
-    if len(thresholds) == 1:
-        return f"at IoU {low:g}"
-    return f"mean over {len(thresholds)} IoU thresholds from {low:g} to {high:g}"
-
-
-def numbers_as_dict(averages: ClassAverages) -> dict[str, Any]:
+def numbers_as_dict(averages: evaluators.ClassAverages) -> dict[str, Any]:
     """The numbers with their conventions, and the options; undefined numbers are None."""
     grid = averages.grid
     limits = {"max_detections": list(grid.max_detections), "area_ranges": {**grid.area_ranges}}
@@ -143,7 +137,7 @@ def finite(value: Any) -> Any:
 
 
 def class_numbers(
-    averages: ClassAverages, matches: Matches, names: Sequence[str], threshold: int
+    averages: evaluators.ClassAverages, matches: matching.Matches, names: Sequence[str], threshold: int
 ) -> dict[str, dict[str, float | int]]:
     """Numbers of each class by name, in the first area range; F1 at one IoU threshold."""
     # Counts first, then the numbers of the evaluator.
@@ -153,11 +147,11 @@ def class_numbers(
         **averages.of_classes(),
     }
     # Columns at thresholds that the metric does not have are left out.
-    for name, value in AT_THRESHOLDS.items():
+    for name, value in evaluators.AT_THRESHOLDS.items():
         if value not in averages.grid.iou_thresholds:
             del columns[name]
     if not averages.at_confidence:
-        best = best_f1(matches)
+        best = curves.best_f1(matches)
         columns |= {"f1": best.f1[threshold], "confidence": best.confidence[threshold]}
     rows = zip(*(values.tolist() for values in columns.values()), strict=True)
     return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}

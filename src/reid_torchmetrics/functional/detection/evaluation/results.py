@@ -12,23 +12,14 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection import curves, errors
-from reid_torchmetrics.functional.detection.evaluators import (
-    EVALUATORS,
-    ClassAverages,
-    Evaluator,
-    PrecisionGrid,
-    evaluate_matches,
-)
-from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.detection import curves, errors, evaluators, inputs, matching
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
-from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, check_asked, choose_boxes, list_matches
+from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes, list_matches
 from .paired_detections import PairedDetections
-from .result_checks import SAVED_AS, check_columns, check_results, sizes_of_axes
+from .result_checks import SAVED_AS, check_results, sizes_of_axes
 
 
 @dataclass(frozen=True)
@@ -39,12 +30,12 @@ class DetectionResults(NamedNumbers, SavedResults):
     """
 
     _ROWS = "class"
-    _PARTS = (ClassAverages, CocoGrid, Matches, errors.ObjectPairs)
+    _PARTS = (evaluators.ClassAverages, inputs.CocoGrid, matching.Matches, errors.ObjectPairs)
     _SAVED_AS = SAVED_AS
 
-    averages: ClassAverages
+    averages: evaluators.ClassAverages
     """average precision by the rule of the metric, and recall, of every class"""
-    matches: Matches
+    matches: matching.Matches
     """rows are counted in each image, of detections and of ground truths; under "micro" there is one class"""
     images: Int[Tensor, " images"]
     """the `image_id` of each image by its number, or the number itself where there are none, or names"""
@@ -60,7 +51,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     """all boxes by image; None unless `results` was asked for them"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """of each image by its number, ascending: their `image_id` where it is a str, else None"""
-    evaluator: Evaluator = EVALUATORS["coco"]
+    evaluator: evaluators.Evaluator = evaluators.EVALUATORS["coco"]
 
     def __str__(self) -> str:
         """The numbers in COCO's lines, each with its name here."""
@@ -107,9 +98,9 @@ class DetectionResults(NamedNumbers, SavedResults):
         }
 
     @cached_property
-    def coco(self) -> PrecisionGrid:
+    def coco(self) -> evaluators.PrecisionGrid:
         """Precision, recall and scores on COCO's whole grid, made when asked for: it is large for many classes."""
-        return evaluate_matches(self.matches, self.averages.grid)
+        return evaluators.evaluate_matches(self.matches, self.averages.grid)
 
     @cached_property
     def num_positives(self) -> Tensor:
@@ -130,7 +121,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     @property
     def image_ids(self) -> list[int | str]:
         """`images`, as names where images have names."""
-        return name_images(self.images, self.image_names)
+        return inputs.name_images(self.images, self.image_names)
 
     @property
     def is_micro(self) -> bool:
@@ -154,18 +145,20 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     def _to_fields(self) -> dict[str, Any]:
         # The functions of an evaluator are those of its row; the boxes of thousands of images are a few tensors.
-        name = {row.title: name for name, row in EVALUATORS.items()}[self.evaluator.title]
+        name = {row.title: name for name, row in evaluators.EVALUATORS.items()}[self.evaluator.title]
         options = {name: each for name, each in vars(self.evaluator).items() if not callable(each)}
         boxes = None if self.boxes is None else ImageBoxes.columns(self.boxes)
         return super()._to_fields() | {"evaluator": (name, options), "boxes": boxes}
 
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> DetectionResults:
+        for place, column in enumerate(saved["boxes"] or ()):
+            if column.ndim == 1:  # scores alone are floats; invalid boxes may hold NaN
+                _checks.no_nan(f"boxes.{place}", column)
         if saved["boxes"] is not None:
-            check_columns(saved["boxes"])
             saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
         name, options = saved["evaluator"]
-        return cls(**saved | {"evaluator": replace(EVALUATORS[name], **options)})
+        return cls(**saved | {"evaluator": replace(evaluators.EVALUATORS[name], **options)})
 
     @classmethod
     def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterable[tuple[str, int, int]]:
@@ -205,8 +198,6 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         if self.boxes is None:
             raise ValueError("`boxes` must be True in `results(...)` to use `boxes_of`; got False.")
-        # Of the wrong type first, then images that the results do not have.
-        check_asked(image)
         return choose_boxes(image, self.boxes, self.image_names)
 
     def confusion_matrix(

@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, SameItems
 from reid_torchmetrics.functional.result_cache import Kept, drawn_number, number_of_all
 from reid_torchmetrics.functional.world import SentRows, Settings, World, differing, exchange_rows, meet, warn_again
 
-from .image_boxes import Asked, ImageBoxes, check_asked, listed_ids, places_of
+from .image_boxes import Asked, ImageBoxes, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
 from .tensor_exchange import exchange_tensors
 
@@ -114,7 +114,7 @@ class ShardedImages:
             # First message: what is asked for and which images there are. Kept matches are used if all processes have
             # them, for images may have changed on another process alone.
             method = "results" if request.with_origins else "compute"
-            kept, images, of_processes, numbers = self._meet(method, request.describe(), find)
+            kept, images, of_processes, numbers = self._meet(method, request.describe, find)
             kept = kept if number_of_all([offered for _, offered in numbers]) else None
         if kept is not None:
             warn_again(world, kept.found)
@@ -145,20 +145,20 @@ class ShardedImages:
         process has are left out; None stands for all images. Errors are those of `match`.
         """
 
-        def check() -> tuple[None, Sequence[int]]:
-            if image is not None:
-                check_asked(image)
-            return None, ()
+        def ask() -> tuple[list[int] | list[str] | None, Sequence[int]]:
+            return None if image is None else listed_ids(image), ()
 
-        asked = {"image": "all" if image is None else repr(listed_ids(image))}
+        def describe() -> dict[str, str]:
+            return {"image": "all" if image is None else repr(listed_ids(image))}
+
         # All processes learn of all ids, as in `match`; then each sends the boxes that were asked for.
         as_given = replace(self, box_format="xywh")  # which is not converted
-        _, images, of_processes, _ = as_given._meet("boxes_of", asked, check)  # noqa: SLF001 - of the same class
+        asked, images, of_processes, _ = as_given._meet("boxes_of", describe, ask)  # noqa: SLF001 - of the same class
         numbering = _number(self.world, images, of_processes)
         names, numbered = numbering.names, numbering.number(images, self.world.process, warned=self.world)
         images, ids = numbered.images, numbering.ids_by_number.to(images.device)[numbered.numbers.long()]
-        if image is not None:
-            places = [place for place in places_of(image, names) if place is not None]
+        if asked is not None:
+            places = [place for place in places_of(asked, names) if place is not None]
             is_chosen = torch.isin(ids, torch.tensor(places, dtype=torch.int64, device=ids.device))
             images, ids = images.at(is_chosen), ids[is_chosen]
         tensors = ImageBoxes.listed(ids, images)
@@ -169,7 +169,7 @@ class ShardedImages:
         return boxes, names
 
     def _meet(
-        self, method: str, asked: Mapping[str, str], find: Callable[[], tuple[Result, Sequence[int]]]
+        self, method: str, describe: Callable[[], Mapping[str, str]], find: Callable[[], tuple[Result, Sequence[int]]]
     ) -> tuple[Result, Images, list[_ProcessImages], list[list[int]]]:
         """Exchange the first message: what is found, this process's images, and counts and numbers of all processes."""
 
@@ -179,7 +179,9 @@ class ShardedImages:
             images = self.images()
             return (found, images), [*_ProcessImages.of(images, self.world), *numbers]
 
-        (found, images), table = meet(self.world, look, lambda: Settings(self.owner, method, self.options(), asked))
+        (found, images), table = meet(
+            self.world, look, lambda: Settings(self.owner, method, self.options(), describe())
+        )
         num = len(_ProcessImages._fields)
         return found, images, [_ProcessImages(*row[:num]) for row in table], [row[num:] for row in table]
 

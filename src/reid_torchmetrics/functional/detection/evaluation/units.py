@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid, D
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 from reid_torchmetrics.functional.world import Said
 
-from .image_matches import ImageMatches, MatchRequest
+from .image_matches import ImageMatches
 from .sharded_images import ShardedImages
 
 _LEAST_IMAGES = 10  # without lists of classes: those of a few images may be empty
@@ -95,9 +95,9 @@ class Units:
         states, said, request = sharded.states, sharded.world.said, matches.request
         if matches.num_without_lists >= _LEAST_IMAGES:
             _warn(said, "lists", matches.num_without_lists)
-        if request.grid.class_groups and (values := matches.once(_groups_without_ground_truths)):
+        if values := _groups_without_ground_truths(matches.matches, request.grid.class_groups):
             _warn(said, "groups", *values)
-        if not request.micro and matches.once(_has_few_right):
+        if not request.micro and matches.once(_are_few_right):
             images = sharded.images()
             _warn_of_labels(said, *ImageNumbering.alone(images).number(images, 0).boxes(request.iou_type))
         if self._is_sure or not states["detection_counts"]:
@@ -111,9 +111,11 @@ class Units:
         for name, odd, num in ((name, *pair) for name, pairs in counts.items() for pair in pairs.tolist()):
             if num >= LEAST_BOXES and 2 * odd > num:
                 _warn(said, name, odd, num)
-        names = self._reported if reported is None or self._reported else [reported]
+        # Whether a number of an area range is asked for.
+        sizes, names = [*request.grid.area_ranges][1:], self._reported or ([reported] if reported else None)
+        has_sizes = bool(sizes) if names is None else any(f"_{size}" in name for name in names for size in sizes)
         area = float(_some(states["ground_truth_areas"]).amax())
-        _warn_of_boxes(said, sides, area, sharded.box_format, has_sizes=_has_sizes(request, names))
+        _warn_of_boxes(said, sides, area, sharded.box_format, has_sizes=has_sizes)
         if request.iou_type == "bbox":
             _warn_of_corners(said, sides, sharded.box_format)
 
@@ -122,8 +124,7 @@ def look_at_objects(
     detections: Detections,
     ground_truths: GroundTruths,
     matches: Matches,
-    *,
-    has_sizes: bool,
+    grid: CocoGrid,
     labels: Sequence[object] | None = None,
 ) -> None:
     """Warn of units and labels of packed objects that can hardly be meant.
@@ -136,8 +137,8 @@ def look_at_objects(
     shapes = detections.shapes, ground_truths.shapes
     sides = [_some([each.boxes]) for each in shapes if isinstance(each, BoxShapes)]
     if len(sides) == len(shapes) and min(map(len, sides)) >= LEAST_BOXES:
-        areas = ground_truths.areas
-        _warn_of_boxes(said, sides, 0.0 if areas is None else float(areas.amax()), "xywh", has_sizes=has_sizes)
+        area, has_sizes = ground_truths.areas, len(grid.area_ranges) > 1
+        _warn_of_boxes(said, sides, 0.0 if area is None else float(area.amax()), "xywh", has_sizes=has_sizes)
         _warn_of_corners(said, sides, "xywh")
 
 
@@ -198,26 +199,17 @@ def _unit_of(boxes: Tensor, is_within: bool, box_format: str) -> str | None:
     return "pixels" if float((sides > _PIXELS).all(1).double().mean()) >= MOST else None
 
 
-def _has_sizes(request: MatchRequest, reported: Collection[str] | None) -> bool:
-    """Whether a number of an area range is asked for."""
-    names = [*request.grid.area_ranges][1:]
-    return bool(names) if reported is None else any(f"_{each}" in text for text in reported for each in names)
-
-
-def _groups_without_ground_truths(images: ImageMatches) -> tuple[str, str, str] | None:
+def _groups_without_ground_truths(matches: Matches, groups: Mapping[str, Sequence[int]]) -> tuple[str, str, str] | None:
     """Names, labels, and labels of ground truths, if these are many and none of them is in a group of classes."""
-    matches, groups = images.matches, images.request.grid.class_groups
     num, labels = matches.num_positives[0], [*chain(*groups.values())]
+    if not labels or int(num.sum()) < LEAST_BOXES:
+        return None
     true = matches.classes[num > 0].tolist()
-    if int(num.sum()) < LEAST_BOXES or not labels or not {*labels}.isdisjoint(true):
+    if not {*labels}.isdisjoint(true):
         return None
     names = ", ".join(f"`map_{name}`" for name, of_group in groups.items() if of_group)
     of_groups, of_true = (", ".join(map(str, each[:_MOST_SHOWN])) for each in (sorted(labels), true))
     return names, of_groups, of_true
-
-
-def _has_few_right(images: ImageMatches) -> bool:
-    return _are_few_right(images.matches)
 
 
 def _are_few_right(matches: Matches) -> bool:

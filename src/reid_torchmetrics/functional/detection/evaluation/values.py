@@ -17,15 +17,15 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics.functional.detection import curves
-from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
+from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import name_images
+from reid_torchmetrics.functional.detection.matching import Matches
 
 from .image_matches import ImageMatches, Overlaps
 
 POINT_VALUES = ("precision", "recall", "f1", "confidence")
 """values of a detector that is used at one confidence: fields of `OperatingPoints`"""
-_THRESHOLDS = {"50": 0.5, "75": 0.75}
-_POINT_NAMES = {f"{kind}_{suffix}": (kind, at) for suffix, at in _THRESHOLDS.items() for kind in POINT_VALUES}
+_POINT_NAMES = {name.replace("map", kind): (kind, at) for name, at in AT_THRESHOLDS.items() for kind in POINT_VALUES}
 
 Names = Mapping[str, tuple[str, str]]
 """`iou_type` of each number, and its name without the type"""
@@ -91,7 +91,10 @@ class SingleValue:
         if self.is_point:
             return self._at_point(images, confidence)
         if self.is_lrp:
-            return images.once(_localization_errors).of_label(images.matches.classes, self.label).means()[self.name]
+            grid = images.request.grid
+            at, place = grid.shown_threshold, grid.threshold_index(grid.shown_threshold)
+            errors = images.once(curves.localization_errors, at, threshold=place)
+            return errors.of_label(images.matches.classes, self.label).means()[self.name]
         # Means over classes, or over the one class that is asked for.
         averages = images.averages(rule, confidence)
         if self.label is not None:
@@ -114,8 +117,7 @@ class SingleValue:
             confidence = images.once(_best_confidence, place)
             if confidence is None:  # nothing is right
                 return nothing if kind == "confidence" else nothing.new_zeros(())
-        points = images.once(_points, confidence)
-        values: Tensor = getattr(points, kind)[place, chosen]
+        values: Tensor = getattr(images.once(curves.at_confidence, confidence), kind)[place, chosen]
         return values.nanmean().nan_to_num(0.0)
 
 
@@ -134,29 +136,16 @@ def chosen_value(metric: str | None, names: Names, *, average: str, confidence: 
     return value
 
 
-def _best_confidence(images: ImageMatches, place: int) -> float | None:
-    curve = curves.confidence_curve(images.matches, threshold=place)
+def _best_confidence(matches: Matches, place: int) -> float | None:
+    curve = curves.confidence_curve(matches, threshold=place)
     best: Any = curve.best()
     return None if best is None else float(curve.confidence[best])
 
 
-def _localization_errors(images: ImageMatches) -> curves.LocalizationErrors:
-    grid = images.request.grid
-    place = grid.threshold_index(grid.shown_threshold)
-    return curves.localization_errors(images.matches, grid.shown_threshold, threshold=place)
-
-
-def _points(images: ImageMatches, confidence: float) -> curves.OperatingPoints:
-    return curves.at_confidence(images.matches, confidence)
-
-
 def computed_values(
-    images: ImageMatches, rule: str, device: torch.device, *, by_class: ImageMatches | None, extended_summary: bool
+    images: ImageMatches, rule: str, device: torch.device, *, class_metrics: bool, extended_summary: bool
 ) -> dict[str, Any]:
-    """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics.
-
-    Matches `by_class` are those whose classes have values; None for no such values.
-    """
+    """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
     # One copy from the device for all numbers.
     rounded = images.averages(rule).numbers().to(device, torch.float32)
     numbers = dict(zip(images.request.grid.value_names, rounded.unbind(), strict=True))
@@ -166,7 +155,7 @@ def computed_values(
         grids, names = evaluate_matches(images.matches, images.request.grid), name_images(images.ids, images.names)
         values["ious"] = Overlaps.matrices(images.overlaps, names, grids.classes)
         values |= {name: getattr(grids, name) for name in ("precision", "recall", "scores")}
-    of_classes = {} if by_class is None else by_class.averages(rule).of_classes()
+    of_classes = (images.by_class or images).averages(rule).of_classes() if class_metrics else {}
     nothing = torch.tensor(-1.0, device="cpu")
     for name in ("map", f"mar_{images.request.grid.max_detections[-1]}"):
         values[f"{name}_per_class"] = of_classes.get(name, nothing).nan_to_num(-1.0).float()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -68,31 +67,24 @@ class ClassAverages:
     def numbers(self) -> Float[Tensor, " values"]:
         """The values of `summary`, in its order."""
         if not self.has_limits:
-            values = self.of_classes()
-            return torch.stack([values[name].nanmean().nan_to_num(-1.0) for name in self.value_names])
-        grid, last = self.grid, len(self.grid.max_detections) - 1
-        most, num_areas, num_limits = self.average_precision[last], len(grid.area_ranges), len(grid.max_detections)
-        # By area range: recall of each limit, then precision with the largest limit, then with the limit of `map`.
-        tables = [self.recall, most[None]]
-        if grid.official_limit != last:
-            tables.append(self.average_precision[grid.official_limit][None])
+            columns = self.of_classes()
+            return torch.stack([columns[name].nanmean().nan_to_num(-1.0) for name in self.value_names])
+        grid, num, last = self.grid, len(self.grid.max_detections), len(self.grid.max_detections) - 1
+        most, nothing = self.average_precision[last], self.recall.new_full((), -1.0)
+        # By area range: recall of each limit, then precision with the largest limit, and with the limit of `map`.
+        rows = _means(torch.cat([self.recall, torch.stack([*self.average_precision.values()])])).unbind()
+        recalls, precision = rows[:num], dict(zip(self.average_precision, rows[num:], strict=True))
+        thresholds = dict(zip(grid.iou_thresholds, _means(most[0, :, None]).unbind(), strict=True))
         groups = [torch.tensor(labels, dtype=torch.int64, device=most.device) for labels in grid.class_groups.values()]
-        of_groups = [_means(most[:1, :, torch.isin(self.classes, labels)]) for labels in groups]
-        means = [_means(torch.cat(tables)).flatten(), _means(most[0, :, None]), most.new_full((1,), -1.0), *of_groups]
-        of_precision = num_limits * num_areas
-        of_threshold = (num_limits + len(tables) - 1) * num_areas
-        nothing = of_threshold + len(grid.iou_thresholds)
-        thresholds = {value: of_threshold + slot for slot, value in enumerate(grid.iou_thresholds)}
-        limits = {limit: place * num_areas for place, limit in enumerate(grid.max_detections)}  # one may be given twice
-        places = (
-            of_threshold - num_areas,
+        values = (
+            precision[grid.official_limit][0],
             *(thresholds.get(value, nothing) for value in AT_THRESHOLDS.values()),
-            *range(of_precision + 1, of_precision + num_areas),
-            *range(nothing + 1, nothing + 1 + len(groups)),
-            *limits.values(),
-            *range(last * num_areas + 1, of_precision),
+            *precision[last].unbind()[1:],
+            *(_means(most[0, :, torch.isin(self.classes, labels)]) for labels in groups),
+            *(recall[0] for recall in dict(zip(grid.max_detections, recalls, strict=True)).values()),  # of each once
+            *recalls[last].unbind()[1:],
         )
-        return torch.cat(means).index_select(0, _places(most.device, places))
+        return torch.stack(values)
 
     def of_classes(self) -> dict[str, Float[Tensor, " classes"]]:
         """The numbers of every class by name, in the first area range; NaN for what is undefined."""
@@ -119,9 +111,3 @@ class ClassAverages:
 def _means(values: Float[Tensor, "*rows thresholds classes"]) -> Float[Tensor, "*rows"]:
     """Means over the last two axes without NaN; -1 where all is NaN."""
     return (values.nansum((-2, -1)) / values.isnan().logical_not_().sum((-2, -1))).nan_to_num_(-1.0)
-
-
-@functools.lru_cache(maxsize=8)
-def _places(device: torch.device, places: tuple[int, ...]) -> Int[Tensor, " places"]:
-    """Places as a tensor, cached; it must not be written to."""
-    return torch.tensor(places, device=device)

@@ -163,19 +163,13 @@ def _on_grid(grid: CocoGrid, matches: Matches, curves: Curves) -> tuple[Tensor, 
     scores = matches.scores.index_select(0, curves.places).double()
     scores = torch.cat([scores, scores.new_zeros(1)]).index_select(0, point.flatten()).view_as(precision)
     is_zero = torch.tensor([threshold <= 0 for threshold in grid.recall_thresholds], device=scores.device)
-    scores = torch.where(is_zero, _best_scores(matches)[:, None], scores)  # any detection reaches a recall of 0
+    # Any detection reaches a recall of 0: the first of its class has the highest score.
+    sizes = matches.class_index.bincount(minlength=len(matches.classes))
+    best = torch.cat([matches.scores.double(), scores.new_zeros(1)])[segments.starts(sizes)].where(sizes > 0, 0.0)
+    scores = torch.where(is_zero, best[:, None], scores)
     undefined = curves.num_positives == 0
     recall = (curves.num_true_positives / curves.num_positives.double()).masked_fill(undefined, -1.0)
     return precision.masked_fill(undefined[..., None], -1.0), scores.masked_fill(undefined[..., None], -1.0), recall
-
-
-def _best_scores(matches: Matches) -> Float[Tensor, " classes"]:
-    """The highest score of each class, 0 without detections."""
-    classes = torch.arange(len(matches.classes), device=matches.columns.device, dtype=matches.class_index.dtype)
-    first = torch.searchsorted(matches.class_index, classes)
-    has_any = torch.searchsorted(matches.class_index, classes, right=True) > first
-    scores = torch.cat([matches.scores.double(), matches.scores.new_zeros(1, dtype=torch.float64)])
-    return torch.where(has_any, scores[first], 0.0)
 
 
 def _recall_at_limits(matches: Matches, curves: Curves, num_limits: int) -> Float[Tensor, "limits *curves"]:  # noqa: UP037

@@ -13,15 +13,8 @@ from functools import partial
 from typing import Any
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.inputs import (
-    COCO_IOU_THRESHOLDS,
-    THRESHOLDS,
-    CocoGrid,
-    Detections,
-    GroundTruths,
-    defaults_of,
-)
 from reid_torchmetrics.functional.detection.matching import Matches, match_best_of_all, match_federated, match_on_grid
 
 from .class_averages import ClassAverages
@@ -49,7 +42,7 @@ class Evaluator:
     """of average precision, see `average_precision`"""
     rule: str
     """by default"""
-    iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS
+    iou_thresholds: Sequence[float] = inputs.COCO_IOU_THRESHOLDS
     """by default"""
     reports_confidence: bool = False
     """whether precision, recall and F1 at one confidence are reported"""
@@ -114,7 +107,7 @@ class Evaluator:
         iou_type: str | Sequence[str] = "bbox",
         thresholds: str = "coco",
         **options: Any,
-    ) -> CocoGrid:
+    ) -> inputs.CocoGrid:
         """The grid with some thresholds and `options` of `CocoGrid`; None for what is usual for the type of overlaps.
 
         Without area ranges and limits it has one range without ends, and one limit that says nothing.
@@ -126,22 +119,26 @@ class Evaluator:
         usual: dict[str, Any] = {"max_detections": (1,), "area_ranges": {"all": (float("-inf"), float("inf"))}}
         usual["iou_thresholds"] = self.iou_thresholds
         if self.has_limits:
-            limits, ranges = defaults_of(iou_type)
+            limits, ranges = inputs.defaults_of(iou_type)
             usual = {"max_detections": self.max_detections or limits, "area_ranges": ranges}
-            usual["iou_thresholds"], usual["recall_thresholds"] = THRESHOLDS[thresholds]
+            usual["iou_thresholds"], usual["recall_thresholds"] = inputs.THRESHOLDS[thresholds]
         options["iou_thresholds"] = iou_thresholds
         chosen = {name: value for name, value in options.items() if value is not None}
-        return CocoGrid(**usual | chosen, limited=self.limited)
+        return inputs.CocoGrid(**usual | chosen, limited=self.limited)
 
 
 def _match_at_thresholds(
-    match: Callable[..., Matches], detections: Detections, ground_truths: GroundTruths, grid: CocoGrid, **options: Any
+    match: Callable[..., Matches],
+    detections: inputs.Detections,
+    ground_truths: inputs.GroundTruths,
+    grid: inputs.CocoGrid,
+    **options: Any,
 ) -> Matches:
     """Match with the thresholds of a grid, and nothing else of it."""
     return match(detections, ground_truths, iou_thresholds=grid.iou_thresholds, **options)
 
 
-def _average(matches: Matches, grid: CocoGrid, *, rule: str, has_limits: bool, **_: Any) -> ClassAverages:
+def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: str, has_limits: bool, **_: Any) -> ClassAverages:
     """Average without a confidence."""
     return average_matches(matches, grid, rule=rule, has_limits=has_limits)
 

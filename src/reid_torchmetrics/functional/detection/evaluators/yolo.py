@@ -18,21 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.curves import (
-    AP_RULES,
-    Rule,
-    average_precision,
-    curves_from_flags,
-    trapezoids,
-)
-from reid_torchmetrics.functional.detection.inputs import (
-    CocoGrid,
-    Detections,
-    GroundTruths,
-    check_scores,
-    order_by_class_and_score,
-    place_of_labels,
-)
+from reid_torchmetrics.functional.detection import curves, inputs
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
 
 from .class_averages import ClassAverages
@@ -186,7 +172,7 @@ def yolo_average_precision(
     if is_true_positive.ndim != 2 or not is_true_positive.shape[1]:
         raise ValueError(f"`is_true_positive` must have shape [N, T] with T >= 1; got {list(is_true_positive.shape)}.")
     length, device = len(is_true_positive), is_true_positive.device
-    check_scores("scores", scores, length, device)
+    inputs.check_scores("scores", scores, length, device)
     _checks.integer_labels("labels", labels, length, device)
     _checks.integer_labels("target_labels", target_labels, device=device)
     _checks.one_of("rule", rule, YOLO_RULES)
@@ -197,17 +183,17 @@ def yolo_average_precision(
     classes, num_positives = target_labels.long().unique(return_counts=True)
     # By class and descending score; detections of classes without ground truths would be on no curve.
     kept = torch.isin(labels.long(), classes).nonzero()[:, 0]
-    order, class_index = order_by_class_and_score(place_of_labels(labels[kept], classes), scores[kept])
+    order, class_index = inputs.order_by_class_and_score(inputs.place_of_labels(labels[kept], classes), scores[kept])
     rows = kept[order]
     is_right = is_true_positive[rows].T
-    curves = curves_from_flags(is_right, class_index, num_positives)
-    chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
+    chosen = curves.Rule(partial(curves.trapezoids, tail=end), 101) if rule == "yolo" else curves.AP_RULES[rule]
     judged = JudgedDetections(is_right[0], scores[rows], class_index.long(), num_positives)
     confidence, values = read_at(judged, confidence, epsilon)
-    return YoloAverages(average_precision(curves, chosen), **values, classes=classes, confidence=confidence)
+    precision = curves.average_precision(curves.curves_from_flags(is_right, class_index, num_positives), chosen)
+    return YoloAverages(precision, **values, classes=classes, confidence=confidence)
 
 
-def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:
+def average_yolo(matches: Matches, grid: inputs.CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:
     """Average precision of every class, and precision, recall and F1 under the first threshold at a confidence.
 
     `match_greedily` and `match_best_of_all` match as the code bases do; equal scores are ranked by image, then by row.
@@ -228,8 +214,8 @@ def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: flo
 
 
 def match_greedily(
-    detections: Detections,
-    ground_truths: GroundTruths,
+    detections: inputs.Detections,
+    ground_truths: inputs.GroundTruths,
     *,
     iou_thresholds: Sequence[float],
     keep_ground_truths: bool = False,
