@@ -114,19 +114,16 @@ class SparseCounting:
         self._strata, self._first_case, self._wanted = strata, first_case, wanted
         query, column, self._first = items
         keys = query * strata.number + strata.of_item.index_select(0, column)
-        num_possible = len(wanted) * strata.number
-        if len(keys) >= num_possible:  # most pairs may occur
-            self._query = torch.arange(len(wanted), device=keys.device).repeat_interleave(strata.number)
-            self._stratum = torch.arange(strata.number, device=keys.device).repeat(len(wanted))
-            self._pair_of_item = keys
-            return
-        occurs = torch.zeros(num_possible, dtype=torch.bool, device=keys.device)
-        occurs[keys] = True
-        pairs, number = places_of_true(occurs), torch.empty_like(occurs, dtype=torch.int64)
-        number[pairs] = torch.arange(len(pairs), device=keys.device)
+        pairs = torch.arange(len(wanted) * strata.number, device=keys.device)
+        self._pair_of_item = keys
+        if len(keys) < len(pairs):  # not all pairs can occur
+            occurs = torch.zeros_like(pairs, dtype=torch.bool)
+            occurs[keys] = True
+            number, pairs = pairs, places_of_true(occurs)
+            number[pairs] = torch.arange(len(pairs), device=keys.device)
+            self._pair_of_item = number.index_select(0, keys)
         self._query = pairs.div(max(1, strata.number), rounding_mode="floor")
         self._stratum = pairs.sub(self._query, alpha=strata.number)
-        self._pair_of_item = number.index_select(0, keys)
 
     def count(self, *, most_ahead: float, max_bytes: int) -> Iterator[StrataAhead]:
         """The strata ahead, for a range of positives at a time that takes about `max_bytes`.

@@ -79,10 +79,7 @@ class _Counting:
         self._world, self._part, self._device = world, part, part.scores.device
         self._counted: list[tuple[slice, Positives, Tensor, Tensor]] = []
         run_length = part.relevance.run_length
-        self._before, self._total = (
-            torch.zeros_like(run_length),
-            torch.zeros_like(run_length),
-        )  # of lower processes, all
+        self._before, self._total = torch.zeros_like(run_length), torch.zeros_like(run_length)  # of lower ones, of all
         for some in segments.ranges(len(run_length), max(1, _GATHERED // world.size)):
             lengths = all_gather_values(world, run_length[some], torch.int32).to(run_length.device)
             self._before[some], self._total[some] = lengths[: world.process].sum(0), lengths.sum(0)
