@@ -393,8 +393,6 @@ def _checked(argument: str, value: object, prefix: str, given: Mapping[str, Any]
     """Finite embeddings, and the labels that are given, in the dtypes of the table."""
     embeddings = _checks.embeddings(argument, value).detach()
     _checks.finite(argument, non_finite_rows(embeddings))
-    labels = {}
-    for name in (name for name in _LABELS if given.get(f"{prefix}{name}") is not None):
-        label = LABELS[name].check(f"{prefix}{name}", given[f"{prefix}{name}"], len(embeddings), embeddings.device)
-        labels[name] = label.to(LABELS[name].dtype)
-    return embeddings, labels
+    labels = {name: value for name in _LABELS if (value := given.get(f"{prefix}{name}")) is not None}
+    fits = len(embeddings), embeddings.device
+    return embeddings, {name: LABELS[name].check(f"{prefix}{name}", value, *fits) for name, value in labels.items()}

@@ -177,8 +177,7 @@ def _check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[
     gallery: dict[str, Tensor] = {}
     for name, (side, labels) in itertools.product(DECIDING, zip(SIDES, (query, gallery), strict=True)):
         if (value := given.get(f"{side}_{name}")) is not None:
-            label = LABELS[name].check(f"{side}_{name}", value, length_of(labels) if labels else None, device)
-            labels[name] = label.to(LABELS[name].dtype)
+            labels[name] = LABELS[name].check(f"{side}_{name}", value, length_of(labels) if labels else None, device)
     for name in query.keys() ^ gallery.keys():
         has, lacks = SIDES if name in query else reversed(SIDES)
         raise ValueError(

@@ -77,9 +77,8 @@ class Label:
 
     def check(self, argument: str, value: object, length: int | None = None, device: Any = None) -> Tensor:
         """Raise unless `value` is such a label, of `length` samples and on `device` where they are given."""
-        if self.dtype.is_floating_point:
-            return _checks.positions(argument, value, length, device)
-        return _checks.whole_labels(argument, value, length, device)
+        check = _checks.positions if self.dtype.is_floating_point else _checks.whole_labels
+        return check(argument, value, length, device).to(self.dtype)
 
     def why_needed(self, options: Any) -> str | None:
         """Why options cannot do without it, as `needed`, also by the option of its name; None where they can."""
