@@ -149,8 +149,13 @@ def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor
     infinity = torch.full((num_ranks, 1), torch.inf, dtype=pairs.dtype, device=pairs.device)
     high = infinity.view(_INTEGERS[pairs.dtype]).long()
     low = -1 - high
+    half = max(1, min(_GAPS, _MOST_GAPS // max(1, num_ranks)) // 2)
+    steps, gaps = torch.arange(1 - half, half + 1, device=low.device), 2 * half
     while bool((low < high).any()):  # every pass leaves one gap between two edges
-        edges = _gap_edges(low, high)  # [ranks, gaps]
+        # Codes in (low, high], [ranks, gaps], equally far apart, the last of them `high`; repeated where there are few.
+        # high - low would overflow, and so would all steps in one go.
+        step = high // gaps - low // gaps + (high % gaps > low % gaps)
+        edges = torch.minimum(low + step * half + step * steps, high)
         distinct, of_edge = edges.unique(return_inverse=True)
         num_at = pairs.count_impostors(_floats(distinct, pairs.dtype))[0][of_edge]
         num_reached = (num_at >= wanted).sum(1, keepdim=True)  # they come first, for counts fall as edges rise
@@ -179,16 +184,6 @@ def impostor_quantiles(pairs: ScoredPairs, shares: Sequence[float]) -> Float[Ten
     are_finite = upper.isfinite() & lower.isfinite()
     between = torch.where(are_finite, upper + weight * (lower - upper), (1 - weight) * upper + weight * lower)
     return torch.where((weight == 0) | (lower == upper), upper, between)
-
-
-def _gap_edges(low: Int[Tensor, "ranks 1"], high: Int[Tensor, "ranks 1"]) -> Int[Tensor, "ranks gaps"]:
-    """Codes in (`low`, `high`], equally far apart, the last of them `high`; repeated where there are few."""
-    half = max(1, min(_GAPS, _MOST_GAPS // len(low)) // 2)
-    gaps = 2 * half
-    # high - low would overflow, and so would all steps in one go.
-    step = high // gaps - low // gaps + (high % gaps > low % gaps)
-    steps = torch.arange(1 - half, half + 1, device=low.device)
-    return torch.minimum(low + step * half + step * steps, high)
 
 
 def _floats(codes: Int[Tensor, " values"], dtype: torch.dtype) -> Float[Tensor, " values"]:
@@ -233,7 +228,12 @@ def score_histogram(
     """
     _checks.positive_int("bins", bins)
     if limits is not None:
-        _check_limits(limits)
+        if not isinstance(limits, (tuple, list)):
+            raise TypeError(f"`limits` must be a tuple or list of two numbers, or None; got {type(limits).__name__}.")
+        for limit in limits:
+            _checks.number("limits", limit)
+        if len(limits) != 2 or not 0 < limits[1] - limits[0] < math.inf:
+            raise ValueError(f"`limits` must be two finite numbers, the lower one first; got {limits!r}.")
     # The edges, from the range of the scores unless it is given.
     pairs = ScoredPairs(scores, relevance)
     genuine = pairs.genuine_scores()
@@ -249,16 +249,6 @@ def score_histogram(
     num_impostors_at, _ = pairs.count_impostors(least)
     num_impostors = _between(num_impostors_at, pairs.num_impostors())
     return ScoreHistogram(edges, _between(num_genuine_at, len(genuine)), num_impostors)
-
-
-def _check_limits(limits: object) -> None:
-    """Raise unless `limits` are two numbers that bins can lie between."""
-    if not isinstance(limits, (tuple, list)):
-        raise TypeError(f"`limits` must be a tuple or list of two numbers, or None; got {type(limits).__name__}.")
-    for limit in limits:
-        _checks.number("limits", limit)
-    if len(limits) != 2 or not 0 < limits[1] - limits[0] < math.inf:
-        raise ValueError(f"`limits` must be two finite numbers, the lower one first; got {limits!r}.")
 
 
 def _range(pairs: ScoredPairs, genuine: Float[Tensor, " genuine"], argument: str) -> tuple[float, float]:
