@@ -147,22 +147,20 @@ class SparseCounting:
                 num_items = self._strata.identity[self._strata.of_item].bincount()[self._strata.identity]
                 share = counts * (_ROUNDING / num_items.double()).float()[self._stratum]
                 useful &= share.new_zeros(useful.shape).index_add_(1, self._query, share) <= most_ahead
-            yield self._entries(counts, useful, ordinals)
-
-    def _entries(self, counts: Tensor, useful: Bool[Tensor, "ordinals queries"], ordinals: Tensor) -> StrataAhead:
-        """Pick the counts of useful positives that are not 0."""
-        ordinal, query = useful.nonzero(as_tuple=True)
-        number = (useful.view(-1).cumsum(0) - 1).view(useful.shape)  # of each positive, among the useful ones
-        ahead = counts > 0
-        if not bool(useful.all()):
-            ahead &= useful.index_select(1, self._query)
-        slot, pair = cells_of_true(ahead)
-        count = counts[slot, pair]
-        row, stratum = self._query.index_select(0, pair), self._stratum.index_select(0, pair)
-        positive = number.view(-1).index_select(0, slot.mul_(useful.shape[1]).add_(row))
-        # One row of cases serves all queries where nothing is dropped.
-        case = self._first_case[row if len(self._first_case) > 1 else 0, stratum].add_(count)
-        return StrataAhead(query, ordinals[ordinal], torch.bincount(positive, minlength=len(query)), stratum, case)
+            # The counts of useful positives that are not 0, and the number of each positive among the useful ones.
+            ordinal, query = useful.nonzero(as_tuple=True)
+            number = (useful.view(-1).cumsum(0) - 1).view(useful.shape)
+            ahead = counts > 0
+            if not bool(useful.all()):
+                ahead &= useful.index_select(1, self._query)
+            slot, pair = cells_of_true(ahead)
+            count = counts[slot, pair]
+            row, stratum = self._query.index_select(0, pair), self._stratum.index_select(0, pair)
+            positive = number.view(-1).index_select(0, slot.mul_(useful.shape[1]).add_(row))
+            num_strata = torch.bincount(positive, minlength=len(query))
+            # One row of cases serves all queries where nothing is dropped.
+            case = self._first_case[row if len(self._first_case) > 1 else 0, stratum].add_(count)
+            yield StrataAhead(query, ordinals[ordinal], num_strata, stratum, case)
 
 
 class DenseCounting:
@@ -209,7 +207,13 @@ class DenseCounting:
             if num_bytes > self._max_bytes or part.stop == len(query):
                 number, few, counts = map(torch.cat, zip(*counted, strict=True))
                 block = slice(part.stop - len(few), part.stop)
-                strata = self._strata(query[block][few], ordinal[block][few], counts)
+                # The strata with a count are listed.
+                is_any = counts.bool()
+                num_strata, places = ranking.count_true(is_any), places_of_true(is_any)
+                column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
+                stratum = self._layers.stratum.index_select(0, column)
+                case = self._first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
+                strata = StrataAhead(query[block][few], ordinal[block][few], num_strata, stratum, case)
                 yield strata, [(query[block], ordinal[block], number)]
                 counted, num_bytes = [], 0
 
@@ -231,14 +235,6 @@ class DenseCounting:
             counts[:, :num_strata] += layers[:, start : start + num_strata]
             start += num_strata
         return torch.from_numpy(counts)
-
-    def _strata(self, query: Tensor, ordinal: Tensor, counts: Tensor) -> StrataAhead:
-        """List the strata with a count."""
-        is_any = counts.bool()
-        num_strata, places = ranking.count_true(is_any), places_of_true(is_any)
-        column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
-        case = self._first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
-        return StrataAhead(query, ordinal, num_strata, self._layers.stratum.index_select(0, column), case)
 
 
 class AheadTile:

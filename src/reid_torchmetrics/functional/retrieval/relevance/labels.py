@@ -164,14 +164,9 @@ def at(labels: LabelValues, positions: Tensor | slice) -> dict[str, Tensor]:
     return {name: values[positions] for name, values in labels.items()}
 
 
-def deciding(labels: LabelValues) -> dict[str, Tensor]:
-    """The labels that decide relevance."""
-    return {name: labels[name] for name in DECIDING if name in labels}
-
-
-def deciding_of(labels: LabelValues, side: str) -> dict[str, Tensor]:
-    """The labels of a side that decide relevance."""
-    return {name: values for name, values in deciding(labels).items() if side in LABELS[name].sides}
+def deciding(labels: LabelValues, *sides: str) -> dict[str, Tensor]:
+    """The labels that decide relevance, of those that `sides` have."""
+    return {name: labels[name] for name in DECIDING if name in labels and {*sides} <= {*LABELS[name].sides}}
 
 
 def length_of(labels: LabelValues) -> int:
