@@ -288,8 +288,9 @@ class AheadTile:
         """
         near, width = self._near(wanted), self._scores.shape[1]
         num_items = torch.full_like(wanted, width) if near is None else ranking.count_true(near)
-        # Queries with many items ahead are counted densely, where that can be done, all others sparsely.
-        if near is not None and self._may_compare:
+        # Queries with many items ahead are counted densely where a stratum is the same for all, and small.
+        is_same = self._scores.device.type == "cpu" and len(self._first_case) == 1 and self._strata.one_per_identity
+        if near is not None and is_same and 0 < int(self._strata.num_items.max()) <= _SMALL:
             is_wide = num_items > _NEAR_ONE * width
             query, ordinal = segments.runs(0, wanted.where(is_wide, 0))
             counting = DenseCounting(self._strata.layers, self._first_case[0], chance, max_bytes=self._max_bytes)
@@ -306,12 +307,6 @@ class AheadTile:
             near_some = None if near is None or bool(is_wide[rows].any()) else near[rows]
             for strata in self._sparsely(rows, wanted[rows], near_some, most):
                 yield strata, strata.in_cases(len(chance)) if with_cases else []
-
-    @property
-    def _may_compare(self) -> bool:
-        """Whether `DenseCounting` can count: where a stratum is the same for all queries, and small."""
-        is_simple = self._scores.device.type == "cpu" and len(self._first_case) == 1 and self._strata.one_per_identity
-        return is_simple and 0 < int(self._strata.num_items.max()) <= _SMALL
 
     def _near(self, wanted: Tensor) -> Bool[Tensor, "queries gallery"] | None:
         """Mask of the items that may be ahead of a wanted positive; None if every item must be searched for."""
