@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import find_relevance, rank_positives
-from reid_torchmetrics.functional.retrieval.ranking import count_sharded_ranks, sharded_counting
+from reid_torchmetrics.functional.retrieval.ranking import count_sharded_ranks, ranks
 from reid_torchmetrics.functional.retrieval.scores import Rows, score_rows
 from tests.distributed import threads
 
@@ -43,7 +43,7 @@ def test_messages_do_not_grow_with_tiles(ties):
 
 
 def test_groups_of_tiles_are_bounded(monkeypatch):
-    monkeypatch.setattr(sharded_counting, "_SLOTS", 100)
+    monkeypatch.setattr(ranks, "_SLOTS", 100)
     (few, _), (many, expected) = sharded(1 << 30, "pessimistic"), sharded(20_000, "pessimistic")
     assert few[0][1] < many[0][1]
     assert all(torch.equal(ranks, expected) for ranks, _ in many)

@@ -165,7 +165,7 @@ def at(labels: LabelValues, positions: Tensor | slice) -> dict[str, Tensor]:
 
 
 def deciding(labels: LabelValues, *sides: str) -> dict[str, Tensor]:
-    """The labels that decide relevance, of those that `sides` have."""
+    """The labels that decide relevance, of some sides."""
     return {name: labels[name] for name in DECIDING if name in labels and {*sides} <= {*LABELS[name].sides}}
 
 
