@@ -64,7 +64,7 @@ PATHS = {
     "looked_up_scores": "functional.retrieval.ranking.counting._SCORES",
     "serial_sort": "functional.retrieval.ranking.counting._SERIAL_SORT",
     "wide_rows": "functional.retrieval.ranking.counting._WIDE",
-    "shared_slots": "functional.retrieval.ranking.sharded_counting._SLOTS",
+    "shared_slots": "functional.retrieval.ranking.ranks._SLOTS",
     "listed_scores": "functional.retrieval.ranking.top_k._SCORES_AT_A_TIME",
     "labeled_pairs": "functional.retrieval.relevance.from_labels._PAIRS_AT_A_TIME",
     "listed_pairs": "functional.retrieval.relevance.relevance._PAIRS_AT_A_TIME",

@@ -8,6 +8,7 @@ A check of a tensor also takes an array or a list of numbers, and returns the te
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -193,11 +194,11 @@ def weights(argument: str, value: object, length: int, device: torch.device) -> 
 
 
 def integer_labels(
-    argument: str, value: object, length: int | None = None, device: _Device = None, *, may_be_floats: bool = False
+    argument: str, value: object, length: int | None = None, device: _Device = None, *, or_whole: bool = False
 ) -> Tensor:
     """Raise unless `value` is a 1-D integer tensor, of `length` and on `device` where they are given.
 
-    Floats, if they may be, must be whole numbers and become int64; to look at them waits for their device.
+    With `or_whole`, floats that are whole numbers become int64; to look at them waits for their device.
     """
     if not isinstance(value, Tensor) and _are_strings(value):
         raise TypeError(
@@ -205,16 +206,14 @@ def integer_labels(
             " return_inverse=True)[1]`, all queries and gallery items at once."
         )
     value = _tensor(argument, value, device)
-    if may_be_floats and value.dtype in _FLOATING_DTYPES:
+    if or_whole and value.dtype in _FLOATING_DTYPES:
         value = _whole(argument, value)
     if value.dtype not in _INTEGER_DTYPES:
         raise TypeError(f"`{argument}` must have an integer dtype; got {value.dtype}.")
     return _vector(argument, value, length, device)
 
 
-def whole_labels(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
-    """Raise unless `value` is as for `integer_labels`, or floats that are whole numbers."""
-    return integer_labels(argument, value, length, device, may_be_floats=True)
+whole_labels = functools.partial(integer_labels, or_whole=True)
 
 
 def positions(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:

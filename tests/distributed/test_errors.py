@@ -10,7 +10,7 @@ from torch import distributed
 
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import problem
-from reid_torchmetrics.functional.retrieval.ranking import sharded_counting, tiles
+from reid_torchmetrics.functional.retrieval.ranking import ranks, tiles
 from reid_torchmetrics.functional.retrieval.scores import scores
 from reid_torchmetrics.functional.retrieval.sharding import repetitions, samples, shared_samples
 from reid_torchmetrics.functional.world import Settings
@@ -47,17 +47,17 @@ PLACES = {
     "joining": functools.partial(out_of_memory, samples.Samples, "joined"),
     "looking for what is not finite": functools.partial(out_of_memory, samples.Samples, "non_finite"),
     "dropping repeated samples": functools.partial(out_of_memory, repetitions.Numbered, "of"),
-    "sharing queries": functools.partial(out_of_memory, shared_samples.SharedSamples, "__init__"),
+    "sharing queries": functools.partial(out_of_memory, shared_samples, "unpacked"),
     "labels": functools.partial(out_of_memory, problem, "find_relevance"),
     "surveying the gallery": functools.partial(out_of_memory, scores, "gallery_statistics"),
     "preparing scores": functools.partial(out_of_memory, scores, "EmbeddingScores"),
-    "planning tiles": functools.partial(out_of_memory, sharded_counting, "size_of_tiles"),
-    "reserving memory": functools.partial(out_of_memory, sharded_counting, "Tiles"),
+    "planning tiles": functools.partial(out_of_memory, ranks, "size_of_tiles"),
+    "reserving memory": functools.partial(out_of_memory, ranks, "Tiles"),
     "scoring": functools.partial(out_of_memory, tiles.Tiles, "read"),
     "scoring later": late_out_of_memory,
-    "putting positives together": functools.partial(out_of_memory, sharded_counting, "best_first"),
+    "putting positives together": functools.partial(out_of_memory, ranks, "best_first"),
     "counting": functools.partial(out_of_memory, tiles.Tiles, "count"),
-    "keeping ranks": functools.partial(out_of_memory, sharded_counting._Counting, "_store"),
+    "keeping ranks": functools.partial(out_of_memory, ranks._Counting, "_store"),
     "summarizing": functools.partial(out_of_memory, ReIDMeanAP, "summarize"),
 }
 

@@ -8,7 +8,7 @@ import torch
 
 from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional.retrieval.evaluation import list_samples, rank_samples
-from reid_torchmetrics.functional.retrieval.ranking import sharded_counting
+from reid_torchmetrics.functional.retrieval.ranking import ranks
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, RowsInBlocks, rows_in_blocks
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
@@ -95,7 +95,7 @@ def test_blocks_change_no_rank_and_no_list(case, max_bytes, blocks):
     assert len(blocks) > 2 * size
 
 
-@pytest.mark.parametrize("slots", [sharded_counting._SLOTS, 200])  # of a group of tiles
+@pytest.mark.parametrize("slots", [ranks._SLOTS, 200])  # of a group of tiles
 def test_a_process_holds_one_block_at_a_time(slots, blocks, monkeypatch):
     monkeypatch.setattr(*path("shared_slots"), slots)
     make = functools.partial(dealt, [40, 41, 19], "cosine", "pessimistic")

@@ -15,7 +15,7 @@ from reid_torchmetrics import _arrays, data
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, find_protocol, find_relevance
 from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
-from reid_torchmetrics.functional.retrieval.scores import non_finite_rows
+from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.metrics.reid import EmbeddingMetric, ReIDMetrics
 
 from . import say
@@ -270,7 +270,7 @@ def _name_bad_rows(files: Sequence[data.SampleFile]) -> None:
     """Raise if some embeddings are not finite: their file and rows."""
     for file in files:
         (embeddings,) = _arrays.as_tensors(file.embeddings)
-        bad = non_finite_rows(embeddings).tolist()
+        bad = Rows([embeddings]).non_finite().tolist()
         if bad:
             raise ValueError(
                 f"{file.path}: embeddings must be finite; got {len(bad)} rows that are not, first {bad[0]}."

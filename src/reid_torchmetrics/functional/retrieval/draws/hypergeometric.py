@@ -146,21 +146,16 @@ def at_most(
         event = torch.arange(int(num_events[chosen[-1]]), device=start.device)[:, None]
         places = torch.where(event < num_events[chosen], start[chosen] + event, 0)
         padded = probabilities[places].where(event < num_events[chosen], 0) if len(event) else probabilities[:0, None]
-        below[chosen] = segments.running_sums(_convolved(padded.expand(-1, len(chosen)), size)).T
+        # P(S = s), [size, sums]; one more row, which stays 0, stands for s = -1.
+        state = below.new_zeros(size + 1, len(chosen))
+        state[1] = 1
+        law, shifted, change = state[1:], state[:-1], torch.empty_like(state[1:])
+        for probability in padded.expand(-1, len(chosen)):
+            torch.sub(shifted, law, out=change)
+            law.addcmul_(change, probability)
+        below[chosen] = segments.running_sums(law).T
         done += len(chosen)
     return below
-
-
-def _convolved(probabilities: Float[Tensor, "events sums"], size: int) -> Float[Tensor, "size sums"]:
-    """P(S = s) for s < `size`."""
-    # One more row, which stays 0, stands for S = -1.
-    state = torch.zeros(size + 1, probabilities.shape[1], dtype=torch.float64, device=probabilities.device)
-    state[1] = 1
-    law, shifted, change = state[1:], state[:-1], torch.empty_like(state[1:])
-    for probability in probabilities:
-        torch.sub(shifted, law, out=change)
-        law.addcmul_(change, probability)
-    return law
 
 
 def largest_mean(count: int) -> float:

@@ -114,19 +114,16 @@ class SparseCounting:
         self._strata, self._first_case, self._wanted = strata, first_case, wanted
         query, column, self._first = items
         keys = query * strata.number + strata.of_item.index_select(0, column)
-        num_possible = len(wanted) * strata.number
-        if len(keys) >= num_possible:  # most pairs may occur
-            self._query = torch.arange(len(wanted), device=keys.device).repeat_interleave(strata.number)
-            self._stratum = torch.arange(strata.number, device=keys.device).repeat(len(wanted))
-            self._pair_of_item = keys
-            return
-        occurs = torch.zeros(num_possible, dtype=torch.bool, device=keys.device)
-        occurs[keys] = True
-        pairs, number = places_of_true(occurs), torch.empty_like(occurs, dtype=torch.int64)
-        number[pairs] = torch.arange(len(pairs), device=keys.device)
+        pairs = torch.arange(len(wanted) * strata.number, device=keys.device)
+        self._pair_of_item = keys
+        if len(keys) < len(pairs):  # not all pairs can occur
+            occurs = torch.zeros_like(pairs, dtype=torch.bool)
+            occurs[keys] = True
+            number, pairs = pairs, places_of_true(occurs)
+            number[pairs] = torch.arange(len(pairs), device=keys.device)
+            self._pair_of_item = number.index_select(0, keys)
         self._query = pairs.div(max(1, strata.number), rounding_mode="floor")
         self._stratum = pairs.sub(self._query, alpha=strata.number)
-        self._pair_of_item = number.index_select(0, keys)
 
     def count(self, *, most_ahead: float, max_bytes: int) -> Iterator[StrataAhead]:
         """The strata ahead, for a range of positives at a time that takes about `max_bytes`.
@@ -150,22 +147,20 @@ class SparseCounting:
                 num_items = self._strata.identity[self._strata.of_item].bincount()[self._strata.identity]
                 share = counts * (_ROUNDING / num_items.double()).float()[self._stratum]
                 useful &= share.new_zeros(useful.shape).index_add_(1, self._query, share) <= most_ahead
-            yield self._entries(counts, useful, ordinals)
-
-    def _entries(self, counts: Tensor, useful: Bool[Tensor, "ordinals queries"], ordinals: Tensor) -> StrataAhead:
-        """Pick the counts of useful positives that are not 0."""
-        ordinal, query = useful.nonzero(as_tuple=True)
-        number = (useful.view(-1).cumsum(0) - 1).view(useful.shape)  # of each positive, among the useful ones
-        ahead = counts > 0
-        if not bool(useful.all()):
-            ahead &= useful.index_select(1, self._query)
-        slot, pair = cells_of_true(ahead)
-        count = counts[slot, pair]
-        row, stratum = self._query.index_select(0, pair), self._stratum.index_select(0, pair)
-        positive = number.view(-1).index_select(0, slot.mul_(useful.shape[1]).add_(row))
-        # One row of cases serves all queries where nothing is dropped.
-        case = self._first_case[row if len(self._first_case) > 1 else 0, stratum].add_(count)
-        return StrataAhead(query, ordinals[ordinal], torch.bincount(positive, minlength=len(query)), stratum, case)
+            # The counts of useful positives that are not 0, and the number of each positive among the useful ones.
+            ordinal, query = useful.nonzero(as_tuple=True)
+            number = (useful.view(-1).cumsum(0) - 1).view(useful.shape)
+            ahead = counts > 0
+            if not bool(useful.all()):
+                ahead &= useful.index_select(1, self._query)
+            slot, pair = cells_of_true(ahead)
+            count = counts[slot, pair]
+            row, stratum = self._query.index_select(0, pair), self._stratum.index_select(0, pair)
+            positive = number.view(-1).index_select(0, slot.mul_(useful.shape[1]).add_(row))
+            num_strata = torch.bincount(positive, minlength=len(query))
+            # One row of cases serves all queries where nothing is dropped.
+            case = self._first_case[row if len(self._first_case) > 1 else 0, stratum].add_(count)
+            yield StrataAhead(query, ordinals[ordinal], num_strata, stratum, case)
 
 
 class DenseCounting:
@@ -212,7 +207,13 @@ class DenseCounting:
             if num_bytes > self._max_bytes or part.stop == len(query):
                 number, few, counts = map(torch.cat, zip(*counted, strict=True))
                 block = slice(part.stop - len(few), part.stop)
-                strata = self._strata(query[block][few], ordinal[block][few], counts)
+                # The strata with a count are listed.
+                is_any = counts.bool()
+                num_strata, places = ranking.count_true(is_any), places_of_true(is_any)
+                column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
+                stratum = self._layers.stratum.index_select(0, column)
+                case = self._first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
+                strata = StrataAhead(query[block][few], ordinal[block][few], num_strata, stratum, case)
                 yield strata, [(query[block], ordinal[block], number)]
                 counted, num_bytes = [], 0
 
@@ -234,14 +235,6 @@ class DenseCounting:
             counts[:, :num_strata] += layers[:, start : start + num_strata]
             start += num_strata
         return torch.from_numpy(counts)
-
-    def _strata(self, query: Tensor, ordinal: Tensor, counts: Tensor) -> StrataAhead:
-        """List the strata with a count."""
-        is_any = counts.bool()
-        num_strata, places = ranking.count_true(is_any), places_of_true(is_any)
-        column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
-        case = self._first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
-        return StrataAhead(query, ordinal, num_strata, self._layers.stratum.index_select(0, column), case)
 
 
 class AheadTile:
@@ -295,8 +288,9 @@ class AheadTile:
         """
         near, width = self._near(wanted), self._scores.shape[1]
         num_items = torch.full_like(wanted, width) if near is None else ranking.count_true(near)
-        # Queries with many items ahead are counted densely, where that can be done, all others sparsely.
-        if near is not None and self._may_compare:
+        # Queries with many items ahead are counted densely where a stratum is the same for all, and small.
+        is_same = self._scores.device.type == "cpu" and len(self._first_case) == 1 and self._strata.one_per_identity
+        if near is not None and is_same and 0 < int(self._strata.num_items.max()) <= _SMALL:
             is_wide = num_items > _NEAR_ONE * width
             query, ordinal = segments.runs(0, wanted.where(is_wide, 0))
             counting = DenseCounting(self._strata.layers, self._first_case[0], chance, max_bytes=self._max_bytes)
@@ -313,12 +307,6 @@ class AheadTile:
             near_some = None if near is None or bool(is_wide[rows].any()) else near[rows]
             for strata in self._sparsely(rows, wanted[rows], near_some, most):
                 yield strata, strata.in_cases(len(chance)) if with_cases else []
-
-    @property
-    def _may_compare(self) -> bool:
-        """Whether `DenseCounting` can count: where a stratum is the same for all queries, and small."""
-        is_simple = self._scores.device.type == "cpu" and len(self._first_case) == 1 and self._strata.one_per_identity
-        return is_simple and 0 < int(self._strata.num_items.max()) <= _SMALL
 
     def _near(self, wanted: Tensor) -> Bool[Tensor, "queries gallery"] | None:
         """Mask of the items that may be ahead of a wanted positive; None if every item must be searched for."""

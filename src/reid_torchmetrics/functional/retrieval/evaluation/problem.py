@@ -240,7 +240,7 @@ class RetrievalProblem:
             raise ValueError(f"`{argument}` must come without {names}, which act on items; got `{came}`.")
         for name, values in labels.items():
             labels[name] = LABELS[name].check(f"{prefix}{name}", values, self.source.shape[1], self.source.device)
-        given = labels.pop("groups").long()
+        given = labels.pop("groups")
         groups = Grouping.of(given)
         # Under a radius the best member's position decides, where members differ in it.
         positions = None if protocol.radius is None else labels.get("positions")

@@ -14,7 +14,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, non_finite_rows
+from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, Rows
 
 from .groups import Grouping
 from .protocol import Protocol
@@ -74,7 +74,7 @@ def pool_queries(
         ValueError: shapes or devices that do not fit, or embeddings that are not finite.
     """
     query = _checks.embeddings("query", query)
-    _checks.finite("query", non_finite_rows(query))
+    _checks.finite("query", Rows([query]).non_finite())
     query_identities = _checks.whole_labels("query_identities", query_identities, len(query), query.device)
     if query_cameras is not None:
         query_cameras = _checks.whole_labels("query_cameras", query_cameras, len(query), query.device)

@@ -26,7 +26,7 @@ from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding, deciding_of
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows, warn_once
@@ -182,7 +182,7 @@ def _share(
     first = sum(shard.num_gallery[: world.process]) if in_order else None
 
     def build(items: Rows, labels: dict[str, Tensor]) -> RetrievalProblem:
-        places, of_queries = labels.pop("places", None), deciding_of(queries.labels, "query")
+        places, of_queries = labels.pop("places", None), deciding(queries.labels, "query")
         problem = RetrievalProblem(
             Embeddings(queries.embeddings, items, options.similarity, options.rerank, max_bytes),
             Labels(of_queries, labels, self_index=queries.self_index, ground_truth=lists),

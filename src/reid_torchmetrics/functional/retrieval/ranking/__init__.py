@@ -13,8 +13,7 @@ from .positive_ranks import (
     ranks_of_hits,
 )
 from .rank_counter import RankCounter
-from .ranks import count_ranks, rank_positives, rank_positives_from_scores
-from .sharded_counting import count_sharded_ranks
+from .ranks import count_ranks, count_sharded_ranks, rank_positives, rank_positives_from_scores
 from .tie_policies import TIE_POLICIES, TiePolicy, in_order, sort_with_places
 from .tiles import GalleryPart
 from .top_k import stable_top_k

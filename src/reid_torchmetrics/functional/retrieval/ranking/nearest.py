@@ -1,6 +1,6 @@
 """The first candidates of every query, and its first positive: ranked lists, cut after k.
 
-The gallery may be sharded over processes. As for ranks (`sharded_counting`), tile of queries by tile of queries, every
+The gallery may be sharded over processes. As for ranks (`ranks`), tile of queries by tile of queries, every
 process reads the positives of its part, all learn the best positive, and every process counts the negatives of its part
 before it. In the same pass it lists the best candidates of its part, and all processes merge the lists of all. One
 query on two processes, the items of its identity in brackets, lists of two:

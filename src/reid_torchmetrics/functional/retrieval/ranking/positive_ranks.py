@@ -238,31 +238,21 @@ def in_float(rank: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 def _check_counts(num_positives: Tensor, num_candidates: Tensor, rank: Tensor) -> None:
     """Raise unless every query has as many candidates as positives, or more; a cut list may lack some."""
-    if (query := _first_true(num_positives < 0)) is not None:
-        raise ValueError(f"`num_positives` must be at least 0; got {int(num_positives[query])} for query {query}.")
-    is_cut = bool((rank > UNRETRIEVED).any())
-    if not is_cut and (query := _first_true(num_positives.long() > num_candidates.long())) is not None:
-        raise ValueError(
-            f"`num_positives` must be at most `num_candidates`; got {int(num_positives[query])} of"
-            f" {int(num_candidates[query])} for query {query}."
-        )
+    _refuse(num_positives < 0, "`num_positives` must be at least 0; got {} for query {place}.", num_positives)
+    if not bool((rank > UNRETRIEVED).any()):
+        rule = "`num_positives` must be at most `num_candidates`; got {} of {} for query {place}."
+        _refuse(num_positives.long() > num_candidates.long(), rule, num_positives, num_candidates)
 
 
 def _check_ascending(rank: Tensor, num_positives: Tensor, num_candidates: Tensor) -> None:
     """Raise unless the ranks of each query ascend, each once, from 1 or more to its number of candidates at most."""
     rank, query = rank.long(), torch.repeat_interleave(num_positives.long())
-    if (first := _first_true(rank < 1)) is not None:
-        raise ValueError(f"`rank` must count from 1; got {int(rank[first])} for query {int(query[first])}.")
-    if (first := _first_true((rank[1:] <= rank[:-1]) & (query[1:] == query[:-1]))) is not None:
-        raise ValueError(
-            f"`rank` must ascend within a query, each rank once; got {int(rank[first])}, {int(rank[first + 1])} for"
-            f" query {int(query[first])}."
-        )
-    if (first := _first_true((rank > num_candidates.long()[query]) & (rank <= UNRETRIEVED))) is not None:
-        raise ValueError(
-            f"`rank` must be at most `num_candidates`; got {int(rank[first])} of"
-            f" {int(num_candidates[query[first]])} for query {int(query[first])}."
-        )
+    most, falls = num_candidates.long()[query], (rank[1:] <= rank[:-1]) & (query[1:] == query[:-1])
+    _refuse(rank < 1, "`rank` must count from 1; got {} for query {}.", rank, query)
+    rule = "`rank` must ascend within a query, each rank once; got {}, {} for query {}."
+    _refuse(falls, rule, rank, rank[1:], query)
+    rule = "`rank` must be at most `num_candidates`; got {} of {} for query {}."
+    _refuse((rank > most) & (rank <= UNRETRIEVED), rule, rank, most, query)
 
 
 def _check_rows(hits: object) -> None:
@@ -273,9 +263,8 @@ def _check_rows(hits: object) -> None:
         return
     if not isinstance(hits, (list, tuple)):
         raise TypeError(f"`hits` must be a tensor, an array or a list of lists; got {type(hits).__name__}.")
-    for row in hits:
-        if not isinstance(row, (Tensor, np.ndarray, list, tuple)):
-            raise TypeError(f"`hits` must hold one list for each query; got {type(row).__name__}, so write [hits].")
+    for row in (row for row in hits if not isinstance(row, (Tensor, np.ndarray, list, tuple))):
+        raise TypeError(f"`hits` must hold one list for each query; got {type(row).__name__}, so write [hits].")
 
 
 def _check_hits(argument: str, hits: object) -> Bool[Tensor, " candidates"]:
@@ -293,19 +282,18 @@ def _check_hits(argument: str, hits: object) -> Bool[Tensor, " candidates"]:
     return hits.bool()
 
 
-def _first_true(flags: Tensor) -> int | None:
-    """Position of the first True, if there is one."""
-    return int(flags.nonzero()[0, 0]) if bool(flags.any()) else None
+def _refuse(flags: Tensor, message: str, *values: Tensor) -> None:
+    """Raise if a flag is True, with the values at the place of the first in a message."""
+    if bool(flags.any()):
+        place = int(flags.nonzero()[0, 0])
+        raise ValueError(message.format(*(each[place] for each in values), place=place))
 
 
 def check_declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Tensor) -> Tensor:
     """Raise unless there is a number for each query, and no more hits than that."""
     declared = _checks.integer_labels("num_positives", num_positives, len(num_hits), num_hits.device).long()
-    if (query := _first_true(declared < num_hits)) is not None:
-        raise ValueError(
-            f"`num_positives` must count the hits, too; got {int(declared[query])} for query {query}, which has"
-            f" {int(num_hits[query])} hits."
-        )
+    rule = "`num_positives` must count the hits, too; got {} for query {place}, which has {} hits."
+    _refuse(declared < num_hits, rule, declared, num_hits)
     return declared
 
 
@@ -325,8 +313,5 @@ def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
     inside = (tied.better < ordinal) & (ordinal <= tied.better + tied.num_positives)
     fits = (before >= tied.better) & (end <= ranks.num_candidates[query])
     hold = inside & fits & (tied.better >= 0) & (tied.num_negatives >= 0)
-    if (positive := _first_true(~hold)) is not None:
-        raise ValueError(
-            "`tied` must describe groups that hold their positives at pessimistic ranks; got another for positive"
-            f" {positive}."
-        )
+    rule = "`tied` must describe groups that hold their positives at pessimistic ranks; got another for positive"
+    _refuse(~hold, f"{rule} {{place}}.")

@@ -38,7 +38,6 @@ from reid_torchmetrics.functional.retrieval.scores import (
     bytes_within,
     check_similarity,
     gallery_statistics,
-    non_finite_rows,
     promoted,
     score_dtype,
 )
@@ -298,14 +297,8 @@ class RankCounter:
 
     def _start(self) -> Thresholds:
         """The scores of the positives, read and counted among themselves before the first block."""
-        if self._thresholds is None:
-            thresholds = self._read()
-            self._own = self._counts(self._positives, thresholds)
-            self._added = torch.zeros_like(self._own[0]), torch.zeros_like(self._own[1])
-            self._thresholds, self._blocks = thresholds, CountedBlocks()  # blocks that were surveyed come again
-        return self._thresholds
-
-    def _read(self) -> Thresholds:
+        if self._thresholds is not None:
+            return self._thresholds
         relevance, ties = self._positives.relevance, TIE_POLICIES[self.ties]
         num_positives = torch.zeros_like(relevance.run_length)
         scores = [torch.empty(0, dtype=self._dtype, device=self._query.device)]
@@ -316,7 +309,11 @@ class RankCounter:
             if bool(number.any()):
                 best = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=ties).scores
                 scores.append(best.view(-1)[cells_of_positives(number, best.shape[1])])
-        return Thresholds(torch.cat(scores), num_positives)
+        thresholds = Thresholds(torch.cat(scores), num_positives)
+        self._own = self._counts(self._positives, thresholds)
+        self._added = torch.zeros_like(self._own[0]), torch.zeros_like(self._own[1])
+        self._thresholds, self._blocks = thresholds, CountedBlocks()  # blocks that were surveyed come again
+        return thresholds
 
     def _counts(self, block: _Block, thresholds: Thresholds) -> _Counts:
         """The negatives of a block before each positive, and its candidates."""
@@ -392,9 +389,7 @@ def _sum(one: _Counts, two: _Counts) -> _Counts:
 def _checked(argument: str, value: object, prefix: str, given: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
     """Finite embeddings, and the labels that are given, in the dtypes of the table."""
     embeddings = _checks.embeddings(argument, value).detach()
-    _checks.finite(argument, non_finite_rows(embeddings))
-    labels = {}
-    for name in (name for name in _LABELS if given.get(f"{prefix}{name}") is not None):
-        label = LABELS[name].check(f"{prefix}{name}", given[f"{prefix}{name}"], len(embeddings), embeddings.device)
-        labels[name] = label.to(LABELS[name].dtype)
-    return embeddings, labels
+    _checks.finite(argument, Rows([embeddings]).non_finite())
+    labels = {name: value for name in _LABELS if (value := given.get(f"{prefix}{name}")) is not None}
+    fits = len(embeddings), embeddings.device
+    return embeddings, {name: LABELS[name].check(f"{prefix}{name}", value, *fits) for name, value in labels.items()}

@@ -3,6 +3,19 @@
 The rank of a positive is one plus the candidates before it, and a candidate is before it if it scores higher: no
 gallery is sorted with its indices. The positives are known from the labels: a tile of scores is filled, the scores of
 the positives are read, positives and junk are taken out, and the negatives above each positive are counted.
+
+Where the gallery is sharded over processes, some tiles of queries are ranked at a time. Every process reads the scores
+of the positives in its own part of the gallery. All get the scores of all positives, by a sum into a buffer with slots
+for each process. Every process counts the negatives of its part before each positive, and the counts are summed. One
+query on two processes, the scores of its own identity in brackets:
+
+    process                 0                  1
+    scores            [.9]  .8  .3       .85  [.5]  .6
+    buffer             .9   0             0    .5        each fills its own slots
+    summed             .9   .5            .9   .5        the positives of all, best first
+    negatives before    0    1             0    2        each in its own part: .8; .85 and .6
+    summed              0    3             0    3
+    ranks               1    5             1    5        negatives before, and the place among the positives
 """
 
 from __future__ import annotations
@@ -15,8 +28,14 @@ from jaxtyping import Float, Int, Integer, Real
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _progress
-from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance, number_names
+from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.retrieval.relevance import (
+    QueryCounts,
+    Relevance,
+    TileRelevance,
+    find_relevance,
+    number_names,
+)
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
     Scores,
@@ -24,12 +43,16 @@ from reid_torchmetrics.functional.retrieval.scores import (
     given_scores,
     score_embeddings,
 )
+from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives
 from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy, best_first
-from .tiles import GalleryPart, Tiles, cells_of_positives
+from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 
+_GATHERED = 1 << 22  # run lengths that are gathered at a time
+_SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
+_MANY_QUERIES = 256  # a tile of so many is exchanged by itself
 _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
 
 
@@ -179,3 +202,171 @@ class RankTable:
         entries = self._entries[:, : self._filled]
         tied = TiedGroups(self._ties.name, *entries[1:]) if self._ties.groups else None
         return unchecked_ranks(entries[0], self.num_positives, self.num_candidates, tied)
+
+
+def count_sharded_ranks(
+    world: World, scores: Scores, relevance: Relevance, *, ties: str, places: Int[Tensor, " kept"] | None = None
+) -> tuple[PositiveRanks, QueryCounts]:
+    """Rank the positives of all queries among the parts of all processes; every process gets all ranks.
+
+    Args:
+        world: the processes; each has all queries and a part of the gallery.
+        scores: of all queries against this process's part.
+        relevance: of this part.
+        ties: the order of equal scores; see `rank_positives`.
+        places: of the kept items of this part in the order of the whole gallery, ascending; used by tie policies
+            `by_place` alone.
+
+    Raises:
+        DistributedMetricError: an error on some process.
+        ValueError: scores that are NaN.
+    """
+    if world.size == 1:
+        ranks = count_ranks(scores, relevance, ties=ties)
+        return ranks, relevance.counts(ranks.num_positives)
+    policy = TIE_POLICIES[ties]
+    counting = _Counting(world, GalleryPart(scores, relevance, policy, places if policy.by_place else None))
+    for group in _progress.steps(counting.groups, "Ranking"):
+        counting.rank(group)
+    return counting.results()
+
+
+class _Counting:
+    """The state of counting: slots, buffers for a group of tiles, and the ranks so far.
+
+    A query has one slot for each gallery item with its identity on any process, junk or positive, in the order of the
+    processes.
+    """
+
+    _of_tiles: list[TileRelevance]
+
+    def __init__(self, world: World, part: GalleryPart) -> None:
+        """Agree on the slots, and on tiles of the same queries on all processes."""
+        self._world, self._part, self._device = world, part, part.scores.device
+        self._counted: list[tuple[slice, Positives, Tensor, Tensor]] = []
+        run_length = part.relevance.run_length
+        self._before, self._total = torch.zeros_like(run_length), torch.zeros_like(run_length)  # of lower ones, of all
+        for some in segments.ranges(len(run_length), max(1, _GATHERED // world.size)):
+            lengths = all_gather_values(world, run_length[some], torch.int32).to(run_length.device)
+            self._before[some], self._total[some] = lengths[: world.process].sum(0), lengths.sum(0)
+        longest = int(self._total.max()) if len(self._total) else 0
+        # A tile has as many queries as fit on the process with the least memory to spend.
+        facts = part.relevance.num_kept, part.scores.at is not None
+        _, table = world.guarded_all_gather(lambda: (None, [size_of_tiles(part, longest)[0], *facts]))
+        each_rows, each_kept, is_ahead = zip(*table, strict=True)
+        # With tiles of many queries there are few of them, and reading the positives ahead would cost more than
+        # messages.
+        at_once = _SLOTS if all(is_ahead) and min(each_rows) < _MANY_QUERIES else 0
+        world.guarded(lambda: self._reserve(min(each_rows), longest, sum(each_kept), at_once))
+
+    def _reserve(self, num_rows: int, longest: int, num_gallery: int, at_once: int) -> None:
+        """Reserve all buffers, so that memory runs out here if it does; a group has one tile, or `at_once` slots."""
+        part, device = self._part, self._world.device
+        self._tiles = Tiles(part, longest_run=longest, num_rows=num_rows)
+        self._num_slots = {rows.start: int(self._total[rows].sum()) for rows in self._tiles.rows}
+        numbers = torch.tensor([*self._num_slots.values()], dtype=torch.int64, device="cpu")
+        weights, self._sent = numbers + 1, part.scores.sent
+        if self._sent is not None:  # no group has much more than a quarter of a block
+            weights.clamp_(min=4 * at_once * min(num_rows, len(self._total)) // self._sent.num_fitting)
+        cuts = segments.ranges_within(weights, at_once) if at_once else segments.ranges(len(numbers), 1)
+        self.groups = [self._tiles.rows[cut] for cut in cuts]
+        # Buffers that are summed over the processes, for the largest group; their first entry says whether one failed.
+        most = 1 + max((sum(self._sizes(group)) for group in self.groups), default=0)
+        self._scores = torch.empty(most, dtype=part.scores.dtype, device=device)
+        self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=device)
+        count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
+        self._counts = torch.empty(1 + part.ties.num_counts * (most - 1), dtype=count_dtype, device=device)
+        self._table = RankTable(part.ties, self._total)
+        self._totals = torch.empty(1 + 2 * len(self._total), dtype=torch.int64, device=device)
+
+    def _sizes(self, group: Sequence[slice]) -> list[int]:
+        return [self._num_slots[rows.start] for rows in group]
+
+    def rank(self, group: Sequence[slice]) -> None:
+        """Rank the positives of the queries of some tiles."""
+        world, sizes = self._world, self._sizes(group)
+        if self._sent is not None:
+            self._sent.fetch(slice(group[0].start, group[-1].stop), ahead=True)
+        # The scores of all positives: every process fills its own slots, the others add zeros.
+        scores = world.all_reduce_sum(self._scores[: sum(sizes) + 1], lambda out: self._read(group, out))
+        places = self._places[:0]
+        if self._part.ties.by_place:
+            places = world.all_reduce_sum(self._places[: sum(sizes) + 1], lambda out: self._read_places(group, out))
+        # The negatives before them: every process counts the negatives of its part.
+        of_each = places.split(sizes if len(places) else [0] * len(sizes))
+        tiles = list(zip(group, scores.split(sizes), of_each, strict=True))
+        num_counts = self._part.ties.num_counts
+        if sum(sizes):
+            world.all_reduce_sum(self._counts[: num_counts * sum(sizes) + 1], lambda out: self._count(tiles, out))
+
+    def results(self) -> tuple[PositiveRanks, QueryCounts]:
+        """The ranks, once all tiles are done."""
+        num_queries, relevance, table = len(self._total), self._part.relevance, self._table
+
+        def fill(out: Tensor) -> None:
+            self._store()
+            out[:num_queries] = table.num_candidates
+            out[num_queries:] = relevance.num_others
+
+        totals = self._world.all_reduce_sum(self._totals, fill).to(self._device)
+        table.num_candidates = totals[:num_queries].clone()
+        return table.ranks(), relevance.counts(table.num_positives, totals[num_queries:])
+
+    def _read(self, group: Sequence[slice], out: Tensor) -> None:
+        """Put the scores of local positives, and NaN for local junk, into the slots of this process."""
+        self._store()
+        self._of_tiles = [self._part.relevance.tile(rows) for rows in group]
+        for rows, tile, part in zip(group, self._of_tiles, out.split(self._sizes(group)), strict=True):
+            self._table.num_candidates[rows] = tile.num_candidates
+            scores = self._tiles.read(rows, tile, ahead=len(group) > 1)
+            self._put(rows, tile, scores.masked_fill(~tile.positive, torch.nan), part)
+
+    def _read_places(self, group: Sequence[slice], out: Tensor) -> None:
+        assert self._part.places is not None  # noqa: S101 - for the type checker
+        for rows, tile, part in zip(group, self._of_tiles, out.split(self._sizes(group)), strict=True):
+            self._put(rows, tile, self._part.places[tile.columns], part)
+
+    def _put(self, rows: slice, tile: TileRelevance, values: Tensor, out: Tensor) -> None:
+        first = segments.starts(self._total[rows]) + self._before[rows]
+        slots = first[:, None] + torch.arange(values.shape[1], device=values.device)
+        out.zero_()
+        out[slots[tile.listed].to(out.device)] = values[tile.listed].to(out.device)
+
+    def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> tuple[Positives, Tensor] | None:
+        """The positives of all processes, best first, and the `cells_of_positives`; None if there are none."""
+        total = self._total[rows]
+        # Slots laid end to end become rows [queries, padded]; junk and padding are NaN.
+        is_slot = torch.arange(int(total.max()), device=self._device) < total[:, None]
+        padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
+        padded[is_slot] = scores.to(self._device)
+        positive = ~padded.isnan()
+        self._table.num_positives[rows] = num_positives = positive.sum(1)
+        cells = cells_of_positives(num_positives, padded.shape[1])
+        if not len(cells):
+            return None
+        # In a part of the gallery a positive of another part stands between two columns, or at an end.
+        columns = torch.zeros_like(padded, dtype=torch.int64)
+        if self._part.places is not None:
+            columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
+        return best_first(padded, columns, positive, ties=self._part.ties), cells
+
+    def _count(self, group: Sequence[tuple[slice, Tensor, Tensor]], out: Tensor) -> None:
+        """Count this part's negatives before the positives of all parts; a tile has as many counts as slots, or fewer.
+
+        Once they are added up they are stored, before the next message: an error then needs no message of its own.
+        """
+        num_counts, steps = self._part.ties.num_counts, _progress.steps(group, "Ranking")
+        parts = out.zero_().split([num_counts * len(scores) for _, scores, _ in group])
+        for (rows, scores, places), tile, part in zip(steps, self._of_tiles, parts, strict=True):
+            merged = self._merge(rows, scores, places)
+            if merged is not None:
+                positives, cells = merged
+                counts = part[: num_counts * len(cells)].view(num_counts, -1)
+                counts.copy_(self._tiles.count(rows, tile, positives).flatten(1)[:, cells])
+                self._counted.append((rows, positives, counts, cells))
+
+    def _store(self) -> None:
+        """Add what was counted and added up to the table of ranks."""
+        for rows, positives, counts, cells in self._counted:
+            self._table.add(rows, positives, counts.to(self._device, torch.int64), cells)
+        self._counted.clear()

@@ -17,7 +17,6 @@ from .labels import (
     at,
     check_needed,
     deciding,
-    deciding_of,
     length_of,
     number_names,
     packed,

@@ -108,6 +108,7 @@ def find_relevance(
     named = dict(zip(named, tensors, strict=True))
     check_needed(why_needed(SimpleNamespace(radius=radius, clothes=clothes)), named, "query_", "gallery_")
     query, gallery = _check_labels(named, self_index)
+    self_index = None if self_index is None else self_index.long()
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.one_of("clothes", clothes, CLOTHES_RULES)
     _checks.integers("junk_identities", junk_identities)
@@ -128,7 +129,7 @@ def find_relevance(
         run_start=run_start,
         run_length=run_length,
         is_junk=is_junk if radius is None else torch.zeros_like(is_junk),  # another identity may be near
-        self_index=None if self_index is None else self_index.long(),
+        self_index=self_index,
         own_column=_own_column(self_index, kept, num_gallery),
         # Sequences are dropped like the cameras of "all": for any identity.
         rules=_rules(query, gallery, {"cameras": same_camera, "sequences": "all", "clothes": clothes}, camera_map),
@@ -177,8 +178,7 @@ def _check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[
     gallery: dict[str, Tensor] = {}
     for name, (side, labels) in itertools.product(DECIDING, zip(SIDES, (query, gallery), strict=True)):
         if (value := given.get(f"{side}_{name}")) is not None:
-            label = LABELS[name].check(f"{side}_{name}", value, length_of(labels) if labels else None, device)
-            labels[name] = label.to(LABELS[name].dtype)
+            labels[name] = LABELS[name].check(f"{side}_{name}", value, length_of(labels) if labels else None, device)
     for name in query.keys() ^ gallery.keys():
         has, lacks = SIDES if name in query else reversed(SIDES)
         raise ValueError(
@@ -334,11 +334,8 @@ def _are_among(chosen: Int[Tensor, " chosen"], labels: Int[Tensor, " samples"]) 
 
 def _own_column(self_index: Tensor | None, kept: Tensor | None, num_gallery: int) -> Tensor | None:
     """Translate gallery positions into kept positions; -1 where the query's own item was dropped."""
-    if self_index is None:
-        return None
-    columns = self_index.long()
-    if kept is not None:
-        column_of = torch.full((num_gallery + 1,), -1, dtype=torch.int64, device=kept.device)
-        column_of[kept] = torch.arange(len(kept), device=kept.device)
-        columns = column_of[columns]  # -1 reads the last entry, which stays -1
-    return columns
+    if self_index is None or kept is None:
+        return self_index
+    column_of = torch.full((num_gallery + 1,), -1, dtype=torch.int64, device=kept.device)
+    column_of[kept] = torch.arange(len(kept), device=kept.device)
+    return column_of[self_index]  # -1 reads the last entry, which stays -1

@@ -77,9 +77,8 @@ class Label:
 
     def check(self, argument: str, value: object, length: int | None = None, device: Any = None) -> Tensor:
         """Raise unless `value` is such a label, of `length` samples and on `device` where they are given."""
-        if self.dtype.is_floating_point:
-            return _checks.positions(argument, value, length, device)
-        return _checks.whole_labels(argument, value, length, device)
+        check = _checks.positions if self.dtype.is_floating_point else _checks.whole_labels
+        return check(argument, value, length, device).to(self.dtype)
 
     def why_needed(self, options: Any) -> str | None:
         """Why options cannot do without it, as `needed`, also by the option of its name; None where they can."""
@@ -165,14 +164,9 @@ def at(labels: LabelValues, positions: Tensor | slice) -> dict[str, Tensor]:
     return {name: values[positions] for name, values in labels.items()}
 
 
-def deciding(labels: LabelValues) -> dict[str, Tensor]:
-    """The labels that decide relevance."""
-    return {name: labels[name] for name in DECIDING if name in labels}
-
-
-def deciding_of(labels: LabelValues, side: str) -> dict[str, Tensor]:
-    """The labels of a side that decide relevance."""
-    return {name: values for name, values in deciding(labels).items() if side in LABELS[name].sides}
+def deciding(labels: LabelValues, *sides: str) -> dict[str, Tensor]:
+    """The labels that decide relevance, of some sides."""
+    return {name: labels[name] for name in DECIDING if name in labels and {*sides} <= {*LABELS[name].sides}}
 
 
 def length_of(labels: LabelValues) -> int:

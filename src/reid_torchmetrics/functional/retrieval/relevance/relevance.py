@@ -173,7 +173,15 @@ class Relevance:
         """Mark the pairs that are dropped, listed or not; None if no rule does that."""
         masks = [rule.between(rows, columns) for rule in self.rules if rule.drops_others]
         if self.junk_pairs is not None:
-            masks.append(self._call_junk_pairs(rows, columns))
+            queries, gallery = (torch.arange(part.start, part.stop, device=self.device) for part in (rows, columns))
+            mask = self.junk_pairs(queries, gallery if self.kept is None else self.kept[gallery])
+            _checks.boolean_tensor("junk_pairs", mask, "return a bool tensor")
+            if mask.shape != (len(queries), len(gallery)) or mask.device != self.device:
+                raise ValueError(
+                    f"`junk_pairs` must return a mask {[len(queries), len(gallery)]} on {self.device}; got"
+                    f" {list(mask.shape)} on {mask.device}."
+                )
+            masks.append(mask.clone())  # masks are combined in place
         return reduce(operator.ior, masks) if masks else None
 
     def pairs(
@@ -235,19 +243,6 @@ class Relevance:
         at_columns, number = map(torch.cat, zip(*counted, strict=True))
         return [at_columns], number
 
-    def _call_junk_pairs(self, rows: slice, columns: slice) -> Tensor:
-        queries = torch.arange(rows.start, rows.stop, device=self.device)
-        gallery = torch.arange(columns.start, columns.stop, device=self.device)
-        assert self.junk_pairs is not None  # noqa: S101 - for the type checker
-        mask = self.junk_pairs(queries, gallery if self.kept is None else self.kept[gallery])
-        _checks.boolean_tensor("junk_pairs", mask, "return a bool tensor")
-        if mask.shape != (len(queries), len(gallery)) or mask.device != self.device:
-            raise ValueError(
-                f"`junk_pairs` must return a mask {[len(queries), len(gallery)]} on {self.device}; got"
-                f" {list(mask.shape)} on {mask.device}."
-            )
-        return mask.clone()  # masks are combined in place
-
 
 def _moved(record: Record, device: torch.device) -> Record:
     """A record with its tensors on a device."""
@@ -285,7 +280,11 @@ def find_listed_relevance(
     if self_index is not None:
         self_index = _checks.integer_labels("self_index", self_index, len(listed)).cpu()
         _checks.in_range("self_index", self_index, -1, num_gallery)
-        listed, dropped = _without_self(listed, dropped, self_index)
+        # Each query's own position becomes junk; -1 is in no list.
+        items = self_index.long().split(1)
+        listed = [part[part != item] for part, item in zip(listed, items, strict=True)]
+        pairs = zip(dropped, items, strict=True)
+        dropped = [torch.cat([part[part != item].long(), item[item >= 0]]) for part, item in pairs]
     check_listed_once("positives` and `junk", listed, dropped)
     # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
     parts = [torch.cat([part.long() for part in pair]) for pair in zip(listed, dropped, strict=True)]
@@ -339,11 +338,3 @@ def check_listed_once(
         if len(repeated):
             came = f"item {int(repeated[0])} twice for query {name(query)}"
             raise ValueError(f"`{argument}` must list a gallery item once for a query; got {came}.")
-
-
-def _without_self(positives: list[Tensor], junk: list[Tensor], self_index: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Make each query's own position junk."""
-    items = self_index.long().split(1)  # -1 is in no list
-    positives = [part[part != item] for part, item in zip(positives, items, strict=True)]
-    junk = [torch.cat([part[part != item].long(), item[item >= 0]]) for part, item in zip(junk, items, strict=True)]
-    return positives, junk

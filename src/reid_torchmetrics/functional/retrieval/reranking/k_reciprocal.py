@@ -24,6 +24,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.scores import (
     EmbeddingScores,
     Rows,
+    Scores,
     bytes_within,
     check_pair,
     gallery_statistics,
@@ -94,7 +95,7 @@ class KReciprocal:
         nearest = find_neighbors(scores, max(self.k1 + 1, self.k2), of_items=True)
         original = NormalizedDistance(embeddings, nearest, power=ORIGINAL_DISTANCES[self.distance])
         # V, sparse [items, items], then its local mean.
-        encoding = encode(ReciprocalSets(nearest.positions, self.k1), original, max_bytes=max_bytes)
+        encoding = ReciprocalSets(nearest.positions, self.k1).encode(original, max_bytes=max_bytes)
         encoding = average_over(nearest.positions[:, : self.k2], encoding, max_bytes=max_bytes)
         return RerankedScores(original, encoding, items, weight=self.weight, max_bytes=max_bytes)
 
@@ -185,17 +186,30 @@ class ReciprocalSets:
 
     def __init__(self, neighbors: Int[Tensor, "items depth"], k: int) -> None:
         """Take the nearest items of every item, itself first: at least k + 1 of them, or all items."""
-        self.num_items = len(neighbors)
         self._near = neighbors[:, : k + 1]
         half = neighbors[:, : round(k / 2) + 1]
-        self._half = half.where(_is_mutual(half, slice(0, len(half))), self.num_items)
-        self.num_considered = self._near.shape[1] * (half.shape[1] + 1)
-        """places of lists that are looked at for one set"""
+        self._half = half.where(_is_mutual(half, slice(0, len(half))), len(half))
+
+    def encode(self, distance: NormalizedDistance, *, max_bytes: int) -> SparseRows:
+        """The weights exp(-d(p, q)) of the q in R*(p, k), divided by their sum, for every item p."""
+
+        def encode_some(items: slice) -> SparseRows:
+            length, columns = self.members(items)
+            row = segments.numbers(length)
+            weights = torch.exp(-distance.of_pairs(row + items.start, columns))
+            total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
+            total.index_add_(0, row, weights.double())
+            return SparseRows(length, columns, (weights / total[row]).to(weights.dtype))
+
+        num_considered = self._near.shape[1] * (self._half.shape[1] + 1)  # places of lists, for one set
+        step = max(1, _entries_within(max_bytes) // max(1, num_considered))
+        some = segments.ranges(len(self._near), step) or [slice(0, 0)]
+        return _joined(workers.share(encode_some, some, most=_MOST_AT_A_TIME))
 
     def members(self, rows: slice) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:
         """Sizes of the sets of the items `rows`, and their members, ascending."""
         # R(p, k) in places [rows, k + 1], and R(q, k/2) of each of its members in [rows, k + 1, k/2 + 1].
-        near, none = self._near[rows], self.num_items  # `none`, which is no item, fills places without a member
+        near, none = self._near[rows], len(self._near)  # `none`, which is no item, fills places without a member
         mutual = near.where(_is_mutual(self._near, rows), none)
         theirs = self._half[near].masked_fill((mutual == none)[:, :, None], none)
         # Which of theirs are in R(p, k) too, by looking each up there.
@@ -228,22 +242,6 @@ class SparseRows(NamedTuple):
         length = self.length[rows]
         _, entries = segments.runs(segments.starts(self.length)[rows], length)
         return SparseRows(length, self.columns[entries], self.values[entries])
-
-
-def encode(sets: ReciprocalSets, distance: NormalizedDistance, *, max_bytes: int) -> SparseRows:
-    """The weights exp(-d(p, q)) of the q in R*(p, k), divided by their sum, for every item p."""
-    step = max(1, _entries_within(max_bytes) // max(1, sets.num_considered))
-
-    def encode_some(items: slice) -> SparseRows:
-        length, columns = sets.members(items)
-        row = segments.numbers(length)
-        weights = torch.exp(-distance.of_pairs(row + items.start, columns))
-        total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
-        total.index_add_(0, row, weights.double())
-        return SparseRows(length, columns, (weights / total[row]).to(weights.dtype))
-
-    some = segments.ranges(sets.num_items, step) or [slice(0, 0)]
-    return _joined(workers.share(encode_some, some, most=_MOST_AT_A_TIME))
 
 
 def average_over(neighbors: Int[Tensor, "items k"], rows: SparseRows, *, max_bytes: int) -> SparseRows:
@@ -315,12 +313,10 @@ class SharedWeights:
         workers.share(share_with, [*parts], most=_MOST_AT_A_TIME)
 
 
-class RerankedScores:
+class RerankedScores(Scores):
     """Minus the final distances of queries and kept gallery items, any tile of them on demand."""
 
     argument = "rerank"
-
-    at = sent = None
 
     def __init__(
         self, original: NormalizedDistance, encoding: SparseRows, items: ItemSet, *, weight: float, max_bytes: int
@@ -333,10 +329,9 @@ class RerankedScores:
         query, gallery = Rows([embeddings], self._of_query), Rows([embeddings], of_gallery)
         self._scores = _euclidean_scores(embeddings, query, gallery, max_bytes // 2)
         self._work_bytes = max_bytes // 8
-        self.max_bytes, self.num_tiles = self._scores.max_bytes, 1
+        self.max_bytes = self._scores.max_bytes
         self.num_queries, self.num_gallery = len(self._of_query), len(of_gallery)
         self.dtype, self.device = embeddings.dtype, embeddings.device
-        self.keeps_thread = self._scores.keeps_thread
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write minus the distances of the queries `rows` to the kept gallery items `columns` into `out`."""
@@ -351,11 +346,6 @@ class RerankedScores:
 
         self._gallery.with_each(queries, columns, subtract, max_bytes=self._work_bytes)
 
-    def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
-        """Nothing: these are distances."""
-
     def distances(self) -> Float[Tensor, "queries kept"]:
         """All final distances at once, for small problems."""
-        out = torch.empty((self.num_queries, self.num_gallery), dtype=self.dtype, device=self.device)
-        self.fill(out, slice(0, self.num_queries), slice(0, self.num_gallery))
-        return out.neg_()
+        return self.all().neg_()

@@ -2,7 +2,7 @@
 
 from .group_scores import GroupScores
 from .products import shape_on
-from .rows import WALK_BYTES, Rows, check_pair, checked_rows, non_finite_rows, promoted
+from .rows import WALK_BYTES, Rows, check_pair, checked_rows, promoted
 from .rows_in_blocks import RowsInBlocks
 from .scores import (
     DEFAULT_MAX_BYTES,

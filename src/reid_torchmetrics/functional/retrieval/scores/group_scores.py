@@ -25,10 +25,8 @@ from .scores import Scores
 _MOST_LENGTHS = 1 << 17  # of groups, for each row of a few
 
 
-class GroupScores:
+class GroupScores(Scores):
     """Scores of groups, from scores of their members; a maximum is exact, so pieces change no score."""
-
-    at = sent = None
 
     def __init__(self, members: Scores, positions: Int[Tensor, " members"], sizes: Int[Tensor, " groups"]) -> None:
         """Take the scores of all members, group by group, their positions, and the number of members of each group."""

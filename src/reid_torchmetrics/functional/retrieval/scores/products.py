@@ -117,28 +117,26 @@ class _Blocks:
             self._fill(slice(rest, columns.stop), max(0, columns.stop - self._width))
 
     def _fill(self, columns: slice, start: int) -> None:
-        """Write the scores of gallery items by a product with items from `start` on."""
+        """Write the scores of gallery items by a product with items from `start` on: a block before may have the first.
+
+        Sums over pieces of the depth are always in the same order.
+        """
         stop = max(columns.stop, start + self._width)
-        pieces = self._cut(self._gallery[start:stop].to(self._dtype))
-        for queries, rows in zip(self._queries, self._rows, strict=True):
-            self._multiply(queries, pieces, self._out[rows, columns], columns.start - start)
+        first_items, *other_items = self._cut(self._gallery[start:stop].to(self._dtype))
+        for (first, *others), rows in zip(self._queries, self._rows, strict=True):
+            out, shape = self._out[rows, columns], (len(first), len(first_items))
+            # On other devices the place of the scores in memory, too, may decide on the kernel.
+            is_ready = out.shape == shape and out.dtype == self._dtype and out.is_contiguous()
+            block = out if is_ready and out.device.type == "cpu" else self._block(shape)
+            torch.mm(first, first_items.T, out=block)
+            for queries, items in zip(others, other_items, strict=True):
+                block.addmm_(queries, items.T)
+            if block is not out:
+                out.copy_(block[: len(out), columns.start - start :][:, : out.shape[1]])
 
     def _cut(self, vectors: Tensor) -> Sequence[Tensor]:
         """Pieces of the depth."""
         return vectors.split(self._depth, dim=1) if vectors.shape[1] > self._depth else [vectors]
-
-    def _multiply(self, query: Sequence[Tensor], items: Sequence[Tensor], out: Tensor, num_seen: int) -> None:
-        """Write scores, without the first `num_seen` items: the block before has them."""
-        shape = (len(query[0]), len(items[0]))
-        # On other devices the place of the scores in memory, too, may decide on the kernel.
-        is_whole = out.shape == shape and out.dtype == self._dtype and out.is_contiguous() and out.device.type == "cpu"
-        block = out if is_whole else self._block(shape)
-        # A sum over pieces of the depth, always in the same order.
-        torch.mm(query[0], items[0].T, out=block)
-        for queries_piece, items_piece in zip(query[1:], items[1:], strict=True):
-            block.addmm_(queries_piece, items_piece.T)
-        if not is_whole:
-            out.copy_(block[: len(out), num_seen : num_seen + out.shape[1]])
 
     def _block(self, shape: tuple[int, int]) -> Tensor:
         """Contiguous memory of this thread, used again and again: it stays in the cache, unlike a part of `out`."""

@@ -195,11 +195,6 @@ def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
     return reduce(torch.promote_types, dtypes, torch.float16)
 
 
-def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"]:
-    """Positions of the rows with NaN or infinity."""
-    return Rows([embeddings]).non_finite()
-
-
 def check_pair(query: object, gallery: object) -> tuple[Tensor, Tensor]:
     """Raise unless queries and gallery are finite embeddings that can be compared."""
     query, gallery = _checks.embeddings("query", query), _checks.embeddings("gallery", gallery)

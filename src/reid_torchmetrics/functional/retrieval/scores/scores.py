@@ -6,8 +6,9 @@ Scores of one process's part of a gallery are comparable with the scores of othe
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -33,9 +34,11 @@ _SAME = 0.05  # difference allowed, as a share of a score: other blocks are roun
 ScoresAt = Callable[[slice, Int[Tensor, "queries listed"]], Float[Tensor, "queries listed"]]
 
 
-@runtime_checkable
-class Scores(Protocol):
-    """Scores for the counting engine: their size, dtype and device, and any tile of them."""
+class Scores(ABC):
+    """Scores for the counting engine: their size, dtype and device, and any tile of them.
+
+    Classes of scores inherit what is common: scores of a plain table, all of which can be compared.
+    """
 
     argument: str
     """the user's argument behind the scores, for error messages"""
@@ -45,30 +48,36 @@ class Scores(Protocol):
     num_gallery: int
     dtype: torch.dtype
     device: torch.device
-    keeps_thread: bool
+    keeps_thread: bool = False
     """whether the calling thread must compute them, by a function of the user"""
-    num_tiles: int
+    num_tiles: int = 1
     """tiles of `max_bytes` within the bound of the user"""
+    sent: RowsInBlocks | None = None
+    """the queries, if they must be fetched before they are scored"""
 
+    @abstractmethod
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
 
     @property
     def at(self) -> ScoresAt | None:
         """Scores of the queries `rows` at a few columns of each, with the bits of `fill`; None if only it has them."""
+        return None
 
-    @property
-    def sent(self) -> RowsInBlocks | None:
-        """The queries, if they must be fetched before they are scored."""
+    def all(self) -> Float[Tensor, "queries gallery"]:
+        """All scores at once, of few queries and items."""
+        out = torch.empty((self.num_queries, self.num_gallery), dtype=self.dtype, device=self.device)
+        self.fill(out, slice(0, self.num_queries), slice(0, self.num_gallery))
+        return out
 
-    def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
+    def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:  # noqa: B027
         """Turn scores of the queries `rows`, in place, into scores that can be compared between queries.
 
         Under "euclidean" these are minus the distance.
         """
 
 
-class EmbeddingScores:
+class EmbeddingScores(Scores):
     """Scores of embeddings; scores and prepared gallery rows together stay within `max_bytes`."""
 
     argument = "similarity"
@@ -157,21 +166,13 @@ class EmbeddingScores:
             self._similarity.score(query, self._similarity.gallery(gallery), items[part], scores[:, part])
         return scores
 
-    def all(self) -> Float[Tensor, "queries gallery"]:
-        """All scores at once, of few embeddings."""
-        out = torch.empty((self.num_queries, self.num_gallery), dtype=self.dtype, device=self.device)
-        self.fill(out, slice(0, self.num_queries), slice(0, self.num_gallery))
-        return out
-
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """As the similarity does."""
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
 
 
-class GivenScores:
+class GivenScores(Scores):
     """Scores that the user computed, or minus distances; read tile by tile and never written to."""
-
-    sent = None
 
     def __init__(
         self,
@@ -183,7 +184,7 @@ class GivenScores:
         are_distances: bool = False,
     ) -> None:
         """Take the columns `kept` of `scores`, all of them if None."""
-        self.max_bytes, self.num_tiles = max_bytes, 1
+        self.max_bytes = max_bytes
         self.argument, self._are_distances = argument, are_distances
         self._scores = scores.detach()
         self._kept = kept
@@ -191,7 +192,6 @@ class GivenScores:
         self.num_gallery = scores.shape[1] if kept is None else len(kept)
         self.dtype = torch.promote_types(torch.float32, scores.dtype)
         self.device = scores.device
-        self.keeps_thread = False
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Copy a tile into `out`."""
@@ -206,9 +206,6 @@ class GivenScores:
         """Look them up."""
         scores = self._scores[rows].gather(1, columns if self._kept is None else self._kept[columns]).to(self.dtype)
         return -scores if self._are_distances else scores
-
-    def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
-        """Do nothing: the user's scores are taken to be comparable."""
 
 
 def bytes_within(max_bytes: int | None, device: torch.device) -> int:

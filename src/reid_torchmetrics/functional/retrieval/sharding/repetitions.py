@@ -244,8 +244,13 @@ class SameSamples:
         labels = reduce(mixed, columns, torch.zeros_like(columns[0]))
         queries, gallery = (samples.roles & role > 0 for role in (QUERY, GALLERY))
         arrivals = _Arrivals(labels[queries], features[queries]), _Arrivals(labels[gallery], features[gallery])
+        # Otherwise equal samples say nothing: under a constant model all are equal.
         identities = samples.labels.get("identities", torch.zeros_like(labels))  # without, all samples are alike
-        return cls(len(samples), arrivals, _tell_apart(identities[:_MOST_COMPARED], entries[:_MOST_COMPARED]))
+        order = identities[:_MOST_COMPARED].argsort(stable=True)
+        is_same = identities[order[1:]] == identities[order[:-1]]
+        differs, counted = ~_are_close(entries[order[1:]], entries[order[:-1]]), entries[:_MOST_COUNTED]
+        can_tell = bool((is_same & differs).any()) and len(counted.unique()) >= _LEAST_VALUES * len(counted)
+        return cls(len(samples), arrivals, can_tell)
 
     def signs(self) -> list[int]:
         """Numbers for the other processes."""
@@ -286,18 +291,6 @@ class SameSamples:
 def _of_role(signs: Sequence[int], role: int) -> Sequence[int]:
     """The signs of the samples of a role."""
     return signs[2 + role * _LENGTH_OF_ROLE :][:_LENGTH_OF_ROLE]
-
-
-def _tell_apart(identities: Int[Tensor, " samples"], entries: Float32[Tensor, "samples entries"]) -> bool:
-    """Whether some two samples of one identity differ, and entries have many values.
-
-    Otherwise equal samples say nothing: under a constant model all are equal.
-    """
-    order = identities.argsort(stable=True)
-    is_same = identities[order[1:]] == identities[order[:-1]]
-    differs = ~_are_close(entries[order[1:]], entries[order[:-1]])
-    counted = entries[:_MOST_COUNTED]
-    return bool((is_same & differs).any()) and len(counted.unique()) >= _LEAST_VALUES * len(counted)
 
 
 def _are_close(first: Float32[Tensor, "samples entries"], others: Float32[Tensor, "... entries"]) -> Tensor:

@@ -49,15 +49,13 @@ class Samples:
             nothing = {name: LABELS[name].empty(device=device) for name in DECIDING}
             return cls(embeddings, torch.empty(0, dtype=torch.int8, device=device), nothing)
         roles = _joined("roles", states["roles"], total, device)
-        is_grouped = roles & GROUPED > 0 if "groups" in given else None
-        labels = {}
-        for name in given:
-            some = is_grouped if name == "groups" else None
-            values = _joined(name, states[name], total if some is None else int(some.sum()), device)
-            labels[name] = values
-            if some is not None:
-                labels[name] = LABELS[name].empty(length=total, device=device).masked_scatter_(some, values)
-        return cls(embeddings, roles if is_grouped is None else roles & (QUERY | GALLERY), labels)
+        is_grouped = roles & GROUPED > 0
+        sizes = {name: int(is_grouped.sum()) if name == "groups" else total for name in given}
+        labels = {name: _joined(name, states[name], size, device) for name, size in sizes.items()}
+        if "groups" in labels:
+            of_all = LABELS["groups"].empty(length=total, device=device)
+            labels["groups"] = of_all.masked_scatter_(is_grouped, labels["groups"])
+        return cls(embeddings, roles & (QUERY | GALLERY), labels)
 
     def exchanged(self) -> Samples:
         """The same samples with the gallery as queries, and the queries as gallery."""

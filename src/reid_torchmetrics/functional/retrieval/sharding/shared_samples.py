@@ -11,12 +11,12 @@ Each process keeps the samples that it saw. Three processes, with sample 0 repea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, LabelValues, at, packed, unpacked, width_of
@@ -163,29 +163,13 @@ def _completed(samples: Samples, dimension: int, dtype: torch.dtype, widths: Seq
     return replace(samples, embeddings=embeddings, labels=labels)
 
 
-@dataclass(frozen=True)
-class SharedSamples:
-    """Some samples of all processes, in the order of the processes."""
-
-    embeddings: list[Float[Tensor, "samples dim"]]
-    """one block, or none where they were not sent"""
-    labels: Int[Tensor, "samples columns"]
-    """the role, then all labels that are given, as `packed`"""
-    local: slice
-    """rows of this process"""
-
-    def to_samples(self, like: Samples) -> Samples:
-        """As the samples of one process, with the labels and the device of `like`."""
-        columns = self.labels.to(like.device)
-        labels = unpacked(columns[:, 1:], like.labels)
-        embeddings = [block.to(like.device) for block in self.embeddings]
-        return Samples(embeddings, columns[:, 0].to(like.roles.dtype), labels)
-
-
 def share_samples(
     world: World, shard: Shard, positions: Int[Tensor, " local"], sizes: Sequence[int], *, labels_only: bool = False
-) -> SharedSamples:
-    """Send the samples at some positions of each process to all processes, `sizes` samples of each."""
+) -> Callable[[], Samples]:
+    """Send the samples at some positions of each process to all processes, `sizes` samples of each.
+
+    What is returned brings them to the device of the samples, in the order of the processes: work to be guarded.
+    """
     samples = shard.samples
 
     def labels() -> list[Tensor]:
@@ -193,9 +177,14 @@ def share_samples(
 
     width = 1 + sum(map(width_of, samples.labels.values()))  # the same labels are given on all processes
     sent = SentRows(lambda: samples.rows(positions).walk(shard.dtype), (samples.dimension,), shard.dtype)
-    *embeddings, of_samples = exchange_rows(world, sizes, *([] if labels_only else [sent]), SentRows(labels, (width,)))
-    first = sum(sizes[: world.process])
-    return SharedSamples(embeddings, of_samples, slice(first, first + len(positions)))
+    *embeddings, columns = exchange_rows(world, sizes, *([] if labels_only else [sent]), SentRows(labels, (width,)))
+
+    def receive() -> Samples:
+        roles, of_labels = columns.to(samples.device).split([1, width - 1], dim=1)
+        blocks = [block.to(samples.device) for block in embeddings]
+        return Samples(blocks, roles[:, 0].to(samples.roles.dtype), unpacked(of_labels, samples.labels))
+
+    return receive
 
 
 def gather_samples(world: World, shard: Shard) -> Samples:
@@ -209,7 +198,7 @@ def gather_samples(world: World, shard: Shard) -> Samples:
         return (replace(shard, samples=replace(shard.samples, roles=roles)), chosen), [len(chosen)]
 
     (shard, chosen), table = world.guarded_all_gather(choose)
-    return share_samples(world, shard, chosen, [size for (size,) in table]).to_samples(shard.samples)
+    return share_samples(world, shard, chosen, [size for (size,) in table])()
 
 
 class Queries(NamedTuple):
@@ -230,15 +219,16 @@ def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) 
     if world.size == 1:  # nothing is copied
         query = samples.in_order(query)
         return Queries(samples.rows(query), at(samples.labels, query), samples.column_of(gallery, query))
-    shared = share_samples(world, shard, query, shard.num_queries, labels_only=shard.sends_blocks)
+    receive = share_samples(world, shard, query, shard.num_queries, labels_only=shard.sends_blocks)
 
     def put_in_order() -> Queries:
-        everyone = shared.to_samples(samples)
+        everyone = receive()
         # Only one process holds a query as a gallery item, too: its own, where it is left out.
         own, self_index = samples.column_of(gallery, query), None
         if own is not None:
             self_index = torch.full_like(everyone.roles, -1, dtype=torch.int64)
-            self_index[shared.local] = own
+            first = sum(shard.num_queries[: world.process])
+            self_index[first : first + len(query)] = own
         # In the order of the data set results do not depend on how samples are sharded.
         order = None if everyone.index is None else everyone.index.argsort()
         place = slice(None) if order is None else order

@@ -11,8 +11,11 @@ pairs counts the impostors at or above many possible scores at once and leaves o
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import starmap
 from typing import TypeVar
 
 import torch
@@ -42,13 +45,6 @@ _MOST_GAPS = 1 << 20  # of all ranks: with more ranks there are fewer for each, 
 _INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
-PairTile = tuple[Tensor, Tensor, Tensor]
-"""Comparable scores of some queries against some of the gallery, and bool masks of genuine pairs and of impostors.
-
-The next tile overwrites the scores; every pair is in one tile.
-"""
-
-
 class ScoredPairs:
     """The pairs of one retrieval problem; tiles of scores and masks stay within `scores.max_bytes`."""
 
@@ -75,11 +71,8 @@ class ScoredPairs:
             ValueError: one is NaN.
         """
         none = torch.empty(0, dtype=self.dtype, device=self.device)
-
-        def look(tiles: Iterator[PairTile]) -> Float[Tensor, " genuine"]:
-            return torch.cat([none, *(scores[genuine] for scores, genuine, _ in tiles)])
-
-        scores = torch.cat([none, *self._each(look)]).sort().values
+        parts = self._reduce(lambda scores, genuine, _: [scores[genuine]], operator.add, [none])
+        scores = torch.cat(parts).sort().values
         _checks.no_nan(self._scores.argument, scores[-1:])  # NaN sorts to the end
         return scores
 
@@ -89,18 +82,14 @@ class ScoredPairs:
         Raises:
             ValueError: the score of an impostor is NaN.
         """
-        nothing = torch.full((), -torch.inf, dtype=self.dtype, device=self.device)
 
-        def extremes(tiles: Iterator[PairTile]) -> tuple[Tensor, Tensor]:
-            below = above = nothing
-            for scores, _, impostor in tiles:
-                above = torch.maximum(above, scores.masked_fill_(~impostor, -torch.inf).max())
-                below = torch.maximum(below, scores.neg_().masked_fill_(~impostor, -torch.inf).max())
-            return below, above
+        def extremes(scores: Tensor, _: Tensor, impostor: Tensor) -> Float[Tensor, " ends"]:
+            """The highest score, and minus the lowest."""
+            above = scores.masked_fill_(~impostor, -torch.inf).max()
+            return torch.stack([above, scores.neg_().masked_fill_(~impostor, -torch.inf).max()])
 
-        below, above = nothing, nothing
-        for low, high in self._each(extremes):
-            below, above = torch.maximum(below, low), torch.maximum(above, high)
+        nothing = torch.full((2,), -torch.inf, dtype=self.dtype, device=self.device)
+        above, below = self._reduce(extremes, torch.maximum, nothing)
         _checks.no_nan(self._scores.argument, above)  # NaN is above all
         return -float(below), float(above)
 
@@ -112,33 +101,36 @@ class ScoredPairs:
         Raises:
             ValueError: the score of an impostor is NaN.
         """
-        counts = torch.zeros((2, *thresholds.shape), dtype=torch.int64, device=self.device)
 
-        def count(tiles: Iterator[PairTile]) -> Int[Tensor, "2 thresholds"]:
-            of_rows = torch.zeros_like(counts)
-            for scores, _, impostor in tiles:
-                num_removed = (~impostor).sum()[None]
-                values = scores.masked_fill_(~impostor, -torch.inf).view(1, -1)
-                ordered = sort_rows(values, argument=self._scores.argument)
-                for place, tied in enumerate((True, False)):
-                    of_rows[place] += negatives_above(ordered, num_removed, thresholds[None], or_tied=tied)[0]
-            return of_rows
+        def count(scores: Tensor, _: Tensor, impostor: Tensor) -> Int[Tensor, "2 thresholds"]:
+            num_removed = (~impostor).sum()[None]
+            values = scores.masked_fill_(~impostor, -torch.inf).view(1, -1)
+            ordered = sort_rows(values, argument=self._scores.argument)
+            at, above = (
+                negatives_above(ordered, num_removed, thresholds[None], or_tied=tied) for tied in (True, False)
+            )
+            return torch.cat([at, above])
 
-        for of_rows in self._each(count):
-            counts += of_rows
-        return counts
+        nothing = torch.zeros((2, *thresholds.shape), dtype=torch.int64, device=self.device)
+        return self._reduce(count, torch.add, nothing)
 
-    def _each(self, look: Callable[[Iterator[PairTile]], Result]) -> Iterator[Result]:
-        """What comes of looking at the tiles of some queries; several threads do so."""
+    def _reduce(
+        self, look: Callable[[Tensor, Tensor, Tensor], Result], add: Callable[[Result, Result], Result], nothing: Result
+    ) -> Result:
+        """Add up what comes of looking at each tile; several threads do so."""
 
         def work(walk: Walk, rows: slice) -> Result:
-            return look(self._tiles(walk, rows))
+            return reduce(add, starmap(look, self._tiles(walk, rows)), nothing)
 
         keeps_thread = self._relevance.junk_pairs is not None
         shared = share_tiles(self._scores, self._size, work, "Pairs", keeps_thread=keeps_thread)
-        return (result for _, result in shared)
+        return reduce(add, (result for _, result in shared), nothing)
 
-    def _tiles(self, walk: Walk, rows: slice) -> Iterator[PairTile]:
+    def _tiles(self, walk: Walk, rows: slice) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Comparable scores, and bool masks of genuine pairs and of impostors; each pair is in one tile.
+
+        The next tile overwrites the scores.
+        """
         listed = self._relevance.tile(rows)
         for panel, scores in walk.panels_of(rows):
             self._scores.to_comparable(scores, rows)
@@ -157,8 +149,13 @@ def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor
     infinity = torch.full((num_ranks, 1), torch.inf, dtype=pairs.dtype, device=pairs.device)
     high = infinity.view(_INTEGERS[pairs.dtype]).long()
     low = -1 - high
+    half = max(1, min(_GAPS, _MOST_GAPS // max(1, num_ranks)) // 2)
+    steps, gaps = torch.arange(1 - half, half + 1, device=low.device), 2 * half
     while bool((low < high).any()):  # every pass leaves one gap between two edges
-        edges = _gap_edges(low, high)  # [ranks, gaps]
+        # Codes in (low, high], [ranks, gaps], equally far apart, the last of them `high`; repeated where there are few.
+        # high - low would overflow, and so would all steps in one go.
+        step = high // gaps - low // gaps + (high % gaps > low % gaps)
+        edges = torch.minimum(low + step * half + step * steps, high)
         distinct, of_edge = edges.unique(return_inverse=True)
         num_at = pairs.count_impostors(_floats(distinct, pairs.dtype))[0][of_edge]
         num_reached = (num_at >= wanted).sum(1, keepdim=True)  # they come first, for counts fall as edges rise
@@ -189,21 +186,10 @@ def impostor_quantiles(pairs: ScoredPairs, shares: Sequence[float]) -> Float[Ten
     return torch.where((weight == 0) | (lower == upper), upper, between)
 
 
-def _gap_edges(low: Int[Tensor, "ranks 1"], high: Int[Tensor, "ranks 1"]) -> Int[Tensor, "ranks gaps"]:
-    """Codes in (`low`, `high`], equally far apart, the last of them `high`; repeated where there are few."""
-    half = max(1, min(_GAPS, _MOST_GAPS // len(low)) // 2)
-    gaps = 2 * half
-    # high - low would overflow, and so would all steps in one go.
-    step = high // gaps - low // gaps + (high % gaps > low % gaps)
-    steps = torch.arange(1 - half, half + 1, device=low.device)
-    return torch.minimum(low + step * half + step * steps, high)
-
-
 def _floats(codes: Int[Tensor, " values"], dtype: torch.dtype) -> Float[Tensor, " values"]:
     """The floats that have these codes."""
-    integer = _INTEGERS[dtype]
-    bits = codes.to(integer)
-    return torch.where(bits < 0, bits ^ torch.iinfo(integer).max, bits).view(dtype)
+    bits = codes.to(_INTEGERS[dtype])
+    return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits).view(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +228,12 @@ def score_histogram(
     """
     _checks.positive_int("bins", bins)
     if limits is not None:
-        _check_limits(limits)
+        if not isinstance(limits, (tuple, list)):
+            raise TypeError(f"`limits` must be a tuple or list of two numbers, or None; got {type(limits).__name__}.")
+        for limit in limits:
+            _checks.number("limits", limit)
+        if len(limits) != 2 or not 0 < limits[1] - limits[0] < math.inf:
+            raise ValueError(f"`limits` must be two finite numbers, the lower one first; got {limits!r}.")
     # The edges, from the range of the scores unless it is given.
     pairs = ScoredPairs(scores, relevance)
     genuine = pairs.genuine_scores()
@@ -258,16 +249,6 @@ def score_histogram(
     num_impostors_at, _ = pairs.count_impostors(least)
     num_impostors = _between(num_impostors_at, pairs.num_impostors())
     return ScoreHistogram(edges, _between(num_genuine_at, len(genuine)), num_impostors)
-
-
-def _check_limits(limits: object) -> None:
-    """Raise unless `limits` are two numbers that bins can lie between."""
-    if not isinstance(limits, (tuple, list)):
-        raise TypeError(f"`limits` must be a tuple or list of two numbers, or None; got {type(limits).__name__}.")
-    for limit in limits:
-        _checks.number("limits", limit)
-    if len(limits) != 2 or not 0 < limits[1] - limits[0] < math.inf:
-        raise ValueError(f"`limits` must be two finite numbers, the lower one first; got {limits!r}.")
 
 
 def _range(pairs: ScoredPairs, genuine: Float[Tensor, " genuine"], argument: str) -> tuple[float, float]:
@@ -286,5 +267,4 @@ def _range(pairs: ScoredPairs, genuine: Float[Tensor, " genuine"], argument: str
 
 def _between(num_at: Int[Tensor, " inner"], total: int) -> Int[Tensor, " bins"]:
     """Numbers in the bins, from the numbers at or above the edges between them."""
-    ends = num_at.new_tensor([total]), num_at.new_tensor([0])
-    return -torch.cat([ends[0], num_at, ends[1]]).diff()
+    return -num_at.diff(prepend=num_at.new_tensor([total]), append=num_at.new_tensor([0]))

@@ -78,10 +78,9 @@ class Verification:
 
         Corners may coincide. scikit-learn's `roc_curve` draws the same line, with more or fewer points on it.
         """
-        impostors, genuine = self._corners()
-        return ReceiverOperatingCharacteristic(
-            impostors.double() / self.num_impostors, genuine.double() / self.num_genuine, self._corner_thresholds()
-        )
+        impostors, genuine, thresholds = self._corners()
+        rates = impostors.double() / self.num_impostors, genuine.double() / self.num_genuine
+        return ReceiverOperatingCharacteristic(*rates, thresholds)
 
     def tar_at_far(self, far: Sequence[float], rule: str = "largest") -> Float[Tensor, " rates"]:
         """The largest TAR of a threshold with a FAR of at most each of `far`; nothing is interpolated.
@@ -153,14 +152,14 @@ class Verification:
             ValueError: an unknown rule.
         """
         _checks.one_of("rule", rule, EER_RULES)
-        impostors, genuine = self._corners()
+        impostors, genuine, thresholds = self._corners()
         num_genuine, num_impostors = self.num_genuine, self.num_impostors
         if not num_genuine or not num_impostors:
             return EqualErrorRate(*torch.full((2,), torch.nan, dtype=torch.float64, device=impostors.device).unbind())
         if rule == "voxceleb":
-            rates, tar, thresholds = self._kept_corners()
+            rates, tar, kept_thresholds = self._kept_corners()
             first = (1 - tar - rates).abs().sort(stable=True).indices[0]
-            return EqualErrorRate(torch.maximum(rates, 1 - tar)[first], thresholds[first])
+            return EqualErrorRate(torch.maximum(rates, 1 - tar)[first], kept_thresholds[first])
 
         # FAR rises and FRR falls from corner to corner: bisect for the first with FAR >= FRR.
         def errors(corner: int) -> tuple[int, int]:
@@ -172,8 +171,7 @@ class Verification:
         (far_before, frr_before), (far, frr) = errors(corner - 1), errors(corner)
         meeting = far * frr_before - far_before * frr
         rate = meeting / ((far - far_before + frr_before - frr) * num_genuine * num_impostors)
-        threshold = self._corner_thresholds()[corner]
-        return EqualErrorRate(threshold.new_tensor(rate), threshold)
+        return EqualErrorRate(thresholds.new_tensor(rate), thresholds[corner])
 
     def area_under_curve(self) -> Float[Tensor, ""]:
         """AUC = P(genuine > impostor) + P(genuine = impostor) / 2, the area under the ROC curve; counted in integers.
@@ -231,18 +229,16 @@ class Verification:
     def _num_genuine_here(self) -> Int[Tensor, " thresholds"]:
         return self.num_genuine_at.diff(prepend=self.num_genuine_at.new_zeros(1))
 
-    def _corners(self) -> tuple[Int[Tensor, " corners"], Int[Tensor, " corners"]]:
-        """Accepted impostors and accepted genuine pairs at every corner."""
-        genuine_above = self.num_genuine_at - self._num_genuine_here()
+    def _corners(self) -> tuple[Int[Tensor, " corners"], Int[Tensor, " corners"], Float[Tensor, " corners"]]:
+        """Accepted impostors, accepted genuine pairs and the threshold at every corner."""
         # Two corners for each threshold, just above it and at it, between the corners of nothing and of everything.
-        impostors = torch.stack([self.num_impostors_above, self.num_impostors_at], 1).flatten()
-        genuine = torch.stack([genuine_above, self.num_genuine_at], 1).flatten()
-        return _between(0, impostors, self.num_impostors), _between(0, genuine, self.num_genuine)
-
-    def _corner_thresholds(self) -> Float[Tensor, " corners"]:
+        genuine_above = self.num_genuine_at - self._num_genuine_here()
         just_above = self.thresholds.nextafter(torch.full_like(self.thresholds, torch.inf))
-        inner = torch.stack([just_above, self.thresholds], 1).flatten().double()
-        return _between(torch.inf, inner, -torch.inf)
+        return (
+            _between(0, self.num_impostors_above, self.num_impostors_at, self.num_impostors),
+            _between(0, genuine_above, self.num_genuine_at, self.num_genuine),
+            _between(torch.inf, just_above.double(), self.thresholds.double(), -torch.inf),
+        )
 
     def _places_at_far(self, far: Sequence[float]) -> Int[Tensor, " rates"]:
         """How many of the thresholds keep FAR within each of `far`."""
@@ -255,7 +251,8 @@ class Verification:
         return values if self.num_genuine and self.num_impostors else torch.full_like(values, torch.nan)
 
 
-def _between(first: Any, inner: Tensor, last: Any) -> Tensor:
+def _between(first: Any, above: Tensor, at: Tensor, last: Any) -> Tensor:
+    inner = torch.stack([above, at], 1).flatten()
     return torch.cat([inner.new_tensor([first]), inner, inner.new_tensor([last])])
 
 
