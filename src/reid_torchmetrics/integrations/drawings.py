@@ -132,17 +132,13 @@ def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
     if not has_samples:
         return {}
     rows = plot.FIGURES[type(results)].items()
-    drawings: Drawings = {name: partial(_figure, row, results) for name, row in rows if not row.why_not(results)}
+    drawings: Drawings = {name: lambda row=row: row.plot(results)[0] for name, row in rows if not row.why_not(results)}
     if options.pictures is not None:
         try:
             drawings |= prepare()
         except Exception as error:  # noqa: BLE001 - as in all processes alike, and said where pictures are drawn
             drawings[name] = partial(_fail, error)
     return drawings
-
-
-def _figure(row: plot.ResultFigure, results: RetrievalResults | DetectionResults) -> Any:
-    return row.plot(results)[0]
 
 
 def _fail(error: Exception) -> Any:

@@ -307,18 +307,13 @@ def _write_files(logger: object, images: _Images, step: int, default_root_dir: s
     folder = os.fspath(next((each for each in folders if isinstance(each, (str, os.PathLike))), default_root_dir))
     for name, image in images.items():
         parts = "/".join(_safe(part) for part in name.split("/") if part)
-        contents = io.BytesIO()
+        path, contents = f"pictures/{parts}_step_{step:06d}.png", io.BytesIO()
         image.save(contents, format="PNG")
-        _write(folder, f"pictures/{parts}_step_{step:06d}.png", contents.getvalue())
-
-
-def _write(folder: str, path: str, contents: bytes) -> None:
-    if "://" not in folder:
-        write_whole(Path(folder, path), contents)
-        return
-    # `CSVLogger` writes to object stores, too; PyTorch and Lightning bring fsspec.
-    with importlib.import_module("fsspec").open(f"{folder}/{path}", "wb") as file:
-        file.write(contents)
+        if "://" in folder:  # `CSVLogger` writes to object stores, too; PyTorch and Lightning bring fsspec
+            with importlib.import_module("fsspec").open(f"{folder}/{path}", "wb") as file:
+                file.write(contents.getvalue())
+        else:
+            write_whole(Path(folder, path), contents.getvalue())
 
 
 def _safe(part: str) -> str:

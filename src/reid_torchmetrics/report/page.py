@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import torch
+import torchmetrics
 
 from reid_torchmetrics._version import __version__
 from reid_torchmetrics._warnings import warn
@@ -118,12 +117,9 @@ def _section(section: Section) -> Html:
 
 def _versions() -> dict[str, str]:
     """Versions of the packages that computed the numbers."""
-    of_torchmetrics = "unknown"
-    with suppress(PackageNotFoundError):
-        of_torchmetrics = version("torchmetrics")
     return {
         "reid_torchmetrics": __version__,
         "torch": str(torch.__version__),
-        "torchmetrics": of_torchmetrics,
+        "torchmetrics": torchmetrics.__version__,
         "python": platform.python_version(),
     }
