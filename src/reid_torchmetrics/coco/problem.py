@@ -136,13 +136,9 @@ class CocoProblem:
     def matches(self, *, keep_ground_truths: bool = False) -> Matches:
         """The matches on the grid; the match of an annotation of id 0 is none, as in pycocotools."""
         zero = next((place for place, row in enumerate(self.truth.rows) if row["id"] == 0), None)
-        matches = match_on_grid(
-            self.detections,
-            self.ground_truths,
-            self.grid,
-            classes=torch.arange(len(self.categories), device=_CPU),
-            keep_ground_truths=keep_ground_truths or zero is not None,
-        )
+        sides, classes = (self.detections, self.ground_truths), torch.arange(len(self.categories), device=_CPU)
+        keeps = keep_ground_truths or zero is not None
+        matches = match_on_grid(*sides, self.grid, classes=classes, keep_ground_truths=keeps)
         if zero is None or matches.ground_truths is None:
             return matches
         is_none = matches.true_positive & (matches.ground_truths == zero)

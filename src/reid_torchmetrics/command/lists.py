@@ -11,10 +11,8 @@ from reid_torchmetrics.functional.retrieval import Protocol, evaluate_lists, fin
 from .options import new_parser, parsed
 from .outputs import Outputs
 
-_FROM_FILES = (
-    *("retrieved", "positives", "gains", "num_positives"),
-    *("query_identities", "gallery_identities", "self_index"),
-)
+_LABELS = ("query_identities", "gallery_identities", "self_index")
+_FROM_FILES = ("retrieved", "positives", "gains", "num_positives", *_LABELS)
 
 
 def run(words: Sequence[str]) -> int:

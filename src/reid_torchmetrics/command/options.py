@@ -42,11 +42,7 @@ def new_parser(command: str) -> ArgumentParser:
 
 
 def parsed(
-    parser: ArgumentParser,
-    words: Sequence[str],
-    *functions: Callable[..., Any],
-    described: Sequence[Any],
-    without: Collection[str] = (),
+    parser: ArgumentParser, words: Sequence[str], *functions: Any, described: Sequence[Any], without: Collection[str]
 ) -> tuple[Namespace, dict[str, Any]]:
     """All arguments in the words of the command line, and the given options of functions.
 

@@ -13,7 +13,6 @@ import json
 import pickle
 import pickletools
 import re
-from collections.abc import Callable
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -110,11 +109,9 @@ def _read_items(path: Path) -> list[str]:
     return [line for _, line in lines]
 
 
-def _read_table(
-    path: Path, form: str, pattern: re.Pattern[str], number: Callable[[str], float]
-) -> dict[str, dict[str, float]]:
+def _read_table(path: Path, form: str, pattern: re.Pattern[str], number: type) -> dict[str, dict[str, Any]]:
     """The numbers in lines by query and item."""
-    table: dict[str, dict[str, float]] = {}
+    table: dict[str, dict[str, Any]] = {}
     for where, line in text_lines(path):
         found = pattern.fullmatch(line)
         if found is None:

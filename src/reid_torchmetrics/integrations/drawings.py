@@ -45,16 +45,12 @@ def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) 
             value = operator.attrgetter(attribute)(module)
         except AttributeError:
             has = [repr(name) for name, child in module.named_children() if any(_metrics_in(name, child))]
-            raise ValueError(
-                f"`{argument}` must name an attribute of {type(module).__name__}, whose metrics are"
-                f" {', '.join(has) or 'none'}; got {attribute!r}."
-            ) from None
+            rule = f"name an attribute of {type(module).__name__}, whose metrics are {', '.join(has) or 'none'}"
+            raise ValueError(f"`{argument}` must {rule}; got {attribute!r}.") from None
         of_attribute = dict(_metrics_in(attribute, value))
         if not of_attribute:
-            raise TypeError(
-                f"`{argument}` must name a metric of embeddings or of boxes, or a collection of some; got"
-                f" {attribute!r}, a {type(value).__name__}."
-            )
+            rule = "name a metric of embeddings or of boxes, or a collection of some"
+            raise TypeError(f"`{argument}` must {rule}; got {attribute!r}, a {type(value).__name__}.")
         metrics |= of_attribute
     return metrics
 
@@ -84,8 +80,8 @@ def numbers_are_others(metric: EvaluatedMetric, loaders: object) -> bool:
 
 
 def _samplers(loaders: object) -> Iterator[object]:
-    listed = [*loaders.values()] if isinstance(loaders, Mapping) else loaders
-    for loader in listed if isinstance(listed, (tuple, list)) else [listed]:
+    loaders = [*loaders.values()] if isinstance(loaders, Mapping) else loaders
+    for loader in loaders if isinstance(loaders, (tuple, list)) else [loaders]:
         yield getattr(loader, "sampler", None)
         yield getattr(getattr(loader, "batch_sampler", None), "sampler", None)
 
@@ -132,13 +128,17 @@ def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
     if not has_samples:
         return {}
     rows = plot.FIGURES[type(results)].items()
-    drawings: Drawings = {name: lambda row=row: row.plot(results)[0] for name, row in rows if not row.why_not(results)}
+    drawings: Drawings = {name: partial(_figure, row, results) for name, row in rows if not row.why_not(results)}
     if options.pictures is not None:
         try:
             drawings |= prepare()
         except Exception as error:  # noqa: BLE001 - as in all processes alike, and said where pictures are drawn
             drawings[name] = partial(_fail, error)
     return drawings
+
+
+def _figure(row: plot.ResultFigure, results: RetrievalResults | DetectionResults) -> Any:
+    return row.plot(results)[0]
 
 
 def _fail(error: Exception) -> Any:

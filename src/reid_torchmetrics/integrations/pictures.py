@@ -179,10 +179,8 @@ def _image_of(picture: object) -> Image:
     if isinstance(picture, ImageModule.Image):
         return ImageModule.fromarray(np.array(picture_at("picture", (picture,), 0)))
     if not isinstance(picture, (np.ndarray, Tensor)):
-        raise TypeError(
-            "`picture` must be a figure of Matplotlib, an image of Pillow, a NumPy array or a tensor; got"
-            f" {type(picture).__name__}."
-        )
+        rule = "a figure of Matplotlib, an image of Pillow, a NumPy array or a tensor"
+        raise TypeError(f"`picture` must be {rule}; got {type(picture).__name__}.")
     if str(picture.dtype).removeprefix("torch.") != "uint8":
         raise TypeError(f"`picture` must have the dtype uint8; got {picture.dtype}.")
     if picture.ndim != 3 or picture.shape[2] != 3:

@@ -89,12 +89,7 @@ def _rows(**columns: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def read_coco(
-    results_path: str,
-    data_set_path: str,
-    iou_type: Sequence[str] = ("bbox",),
-    *,
-    is_federated: bool = False,
-    guesses: list[str] | None = None,
+    results_path: str, data_set_path: str, iou_type: Sequence[str], *, is_federated: bool, guesses: list[str] | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
 
@@ -219,10 +214,6 @@ def _by_image(rows: list[Any], path: str, images: list[Any], categories: Collect
     return by_image
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float))
-
-
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) or (isinstance(value, float) and value % 1 == 0)
 
@@ -237,7 +228,7 @@ def _is_box(value: object) -> bool:  # `bbox: []` stands for none
 
 _FIELDS: tuple[tuple[str, Any, Callable[[Any], bool], str], ...] = (
     ("bbox", None, _is_box, "four numbers as `bbox`; got {value!r} for image {image!r}"),
-    ("score", 0, _is_number, "numbers as `score`; got {value!r}"),
+    ("score", 0, lambda score: isinstance(score, (int, float)), "numbers as `score`; got {value!r}"),
     ("image_id", None, _is_id, "whole numbers or names as `image_id`; got {value!r}"),
     ("category_id", 0, _is_whole, "whole numbers as `category_id`; got {value!r}"),
     ("area", 0, lambda area: not area < 0, "areas of at least 0; got {value!r} for image {image!r}"),
