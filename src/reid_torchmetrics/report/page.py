@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import torch
-import torchmetrics
 
 from reid_torchmetrics._version import __version__
 from reid_torchmetrics._warnings import warn
@@ -83,17 +84,10 @@ class Page(NamedTuple):
 
 def written(page: Page, title: str | None) -> str:
     """The page as HTML, under another title than its own if one is given; versions and numbers are its end."""
-    title = page.title if title is None else title
-    # Versions of the packages that computed the numbers.
-    of_packages = {
-        "reid_torchmetrics": __version__,
-        "torch": str(torch.__version__),
-        "torchmetrics": torchmetrics.__version__,
-        "python": platform.python_version(),
-    }
-    numbers = as_json({"versions": of_packages, **page.data})
+    title, data = page.title if title is None else title, {"versions": _versions(), **page.data}
+    numbers = as_json(data)
     code = element("pre", element("code", numbers), tabindex="0")
-    versions = table("Versions", ("package", "version"), of_packages.items())
+    versions = table("Versions", ("package", "version"), data["versions"].items())
     provenance = Section("provenance", "Provenance", [versions, details("Settings and numbers as JSON", code)])
     sections = [*page.sections, provenance]
     head = element(
@@ -120,3 +114,16 @@ def _file(name: str) -> Html:
 def _section(section: Section) -> Html:
     heading = element("h2", section.heading, id=f"{section.id}-heading")
     return element("section", heading, *section.content, id=section.id, aria_labelledby=f"{section.id}-heading")
+
+
+def _versions() -> dict[str, str]:
+    """Versions of the packages that computed the numbers."""
+    of_torchmetrics = "unknown"
+    with suppress(PackageNotFoundError):
+        of_torchmetrics = version("torchmetrics")
+    return {
+        "reid_torchmetrics": __version__,
+        "torch": str(torch.__version__),
+        "torchmetrics": of_torchmetrics,
+        "python": platform.python_version(),
+    }

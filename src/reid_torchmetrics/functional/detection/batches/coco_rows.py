@@ -202,9 +202,9 @@ def _by_image(rows: list[Any], path: str, images: list[Any], categories: Collect
     )
     # A field of all rows at a time: files have rows by the hundred thousand.
     for key, default, is_kept, rule in (*_FIELDS, *of_data_set):
-        values = [row.get(key, default) for row in rows]
-        if not all(map(is_kept, values)):
-            wrong = next(row for row, value in zip(rows, values, strict=True) if not is_kept(value))
+        are_kept = [*map(is_kept, [row.get(key, default) for row in rows])]
+        if not all(are_kept):
+            wrong = rows[are_kept.index(False)]
             value, ids = wrong.get(key), _listed(categories if key == "category_id" else by_image)
             also = "; are yours counted from 0?" if key == "category_id" and value == 0 else "."
             came = rule.format(value=value, image=wrong.get("image_id"), ids=ids)
