@@ -307,11 +307,12 @@ def _write_files(logger: object, images: _Images, step: int, default_root_dir: s
         parts = "/".join(_safe(part) for part in name.split("/") if part)
         path, contents = f"pictures/{parts}_step_{step:06d}.png", io.BytesIO()
         image.save(contents, format="PNG")
-        if "://" in folder:  # `CSVLogger` writes to object stores, too; PyTorch and Lightning bring fsspec
-            with importlib.import_module("fsspec").open(f"{folder}/{path}", "wb") as file:
-                file.write(contents.getvalue())
-        else:
+        if "://" not in folder:
             write_whole(Path(folder, path), contents.getvalue())
+            continue
+        # `CSVLogger` writes to object stores, too; PyTorch and Lightning bring fsspec.
+        with importlib.import_module("fsspec").open(f"{folder}/{path}", "wb") as file:
+            file.write(contents.getvalue())
 
 
 def _safe(part: str) -> str:
