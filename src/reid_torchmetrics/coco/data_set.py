@@ -47,13 +47,12 @@ class COCO:
 
     def createIndex(self) -> None:
         """Make the other attributes from `dataset`."""
-        names = ("annotations", "images", "categories")
-        self.anns, self.imgs, self.cats = (
-            {_given(row, "id", name): row for row in self.dataset.get(name, [])} for name in names
-        )
+        listed = {name: self.dataset.get(name, []) for name in ("annotations", "images", "categories")}
+        by_id = ({_given(row, "id", name): row for row in rows} for name, rows in listed.items())
+        self.anns, self.imgs, self.cats = by_id
         self.imgToAnns: dict[Any, list[Row]] = defaultdict(list)
         self.catToImgs: dict[Any, list[Any]] = defaultdict(list)
-        for row in self.dataset.get("annotations", []):
+        for row in listed["annotations"]:
             self.imgToAnns[_given(row, "image_id", "annotations")].append(row)
             if "category_id" in row:
                 self.catToImgs[row["category_id"]].append(row["image_id"])

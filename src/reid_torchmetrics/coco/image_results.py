@@ -28,10 +28,8 @@ Ints: TypeAlias = NDArray[np.int64]
 def _groups(problem: CocoProblem, matches: Matches) -> list[tuple[Ints, Ints]]:
     """Of each category and image the places of its detections in the matches, by score, and rows of ground truths."""
     num_images = len(problem.images)
-    keys = (
-        matches.class_index.numpy() * num_images + matches.images.numpy(),
-        problem.truth.labels.numpy() * num_images + problem.truth.images.numpy(),
-    )
+    pairs = (matches.class_index, matches.images), (problem.truth.labels, problem.truth.images)
+    keys = [(labels * num_images + images).numpy() for labels, images in pairs]
     numbers = np.arange(len(problem.categories) * num_images)
     orders = [key.argsort(kind="stable") for key in keys]
     sides = [np.split(order, np.searchsorted(key[order], numbers[1:])) for order, key in zip(orders, keys, strict=True)]
@@ -163,8 +161,7 @@ def _counted(row: Any, num_thresholds: int) -> list[NDArray[np.float64]]:
         values = [np.full(1, np.nan)] * 4
     shape = (num_thresholds, values[0].size)
     if [each.shape for each in values[:3]] != [shape[1:], shape, shape] or not np.isfinite(values[0]).all():
-        raise ValueError(
-            "`evalImgs` must hold dicts with `dtScores` [D], finite, `dtMatches` and `dtIgnore` [T, D] and `gtIgnore`"
-            f" for the {num_thresholds} `iouThrs`; got {reprlib.repr(row)}."
-        )
+        rule = "dicts with `dtScores` [D], finite, `dtMatches` and `dtIgnore` [T, D] and `gtIgnore`"
+        came = f"for the {num_thresholds} `iouThrs`; got {reprlib.repr(row)}"
+        raise ValueError(f"`evalImgs` must hold {rule} {came}.")
     return values

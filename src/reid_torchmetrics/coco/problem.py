@@ -113,7 +113,14 @@ class CocoProblem:
         """
         grid = grid_of(params)
         truth, results = CocoSide.of(cocoGt, params), CocoSide.of(cocoDt, params)
-        _check_ids(truth.rows)
+        # A match is told by the id of its annotation, in `dtMatches` of pycocotools.
+        counts = Counter(row["id"] for row in truth.rows)
+        for number, count in counts.items():
+            if count > 1:
+                raise ValueError(f"`annotations` must have an id of their own; got {number!r} {count} times.")
+        if 0 in counts:
+            text = "Annotation 0 counts as missed, and its match as wrong, as in pycocotools: ids must begin with 1."
+            warn(text)
         crowds = torch.tensor([bool(row.get("iscrowd")) for row in truth.rows], dtype=torch.bool, device=_CPU)
         areas, scores = _column(truth.rows, "area"), _column(results.rows, "score")
         shapes, true_shapes = _shapes(results, truth, params, areas, crowds)
@@ -129,13 +136,9 @@ class CocoProblem:
     def matches(self, *, keep_ground_truths: bool = False) -> Matches:
         """The matches on the grid; the match of an annotation of id 0 is none, as in pycocotools."""
         zero = next((place for place, row in enumerate(self.truth.rows) if row["id"] == 0), None)
-        matches = match_on_grid(
-            self.detections,
-            self.ground_truths,
-            self.grid,
-            classes=torch.arange(len(self.categories), device=_CPU),
-            keep_ground_truths=keep_ground_truths or zero is not None,
-        )
+        sides, classes = (self.detections, self.ground_truths), torch.arange(len(self.categories), device=_CPU)
+        keeps = keep_ground_truths or zero is not None
+        matches = match_on_grid(*sides, self.grid, classes=classes, keep_ground_truths=keeps)
         if zero is None or matches.ground_truths is None:
             return matches
         is_none = matches.true_positive & (matches.ground_truths == zero)
@@ -167,17 +170,6 @@ def grid_of(params: Any) -> CocoGrid:
         for ours, theirs in _NAMES.items():
             text = text.replace(ours, theirs)
         raise type(error)(text) from None
-
-
-def _check_ids(rows: list[Row]) -> None:
-    # A match is told by the id of its annotation, in `dtMatches` of pycocotools.
-    counts = Counter(row["id"] for row in rows)
-    twice = [each for each, count in counts.items() if count > 1]
-    if twice:
-        raise ValueError(f"`annotations` must have an id of their own; got {twice[0]!r} {counts[twice[0]]} times.")
-    if 0 in counts:
-        text = "Annotation 0 counts as missed, and its match as wrong, as in pycocotools: ids must begin with 1."
-        warn(text)
 
 
 def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, crowds: Tensor) -> tuple[Shapes, Shapes]:

@@ -142,7 +142,12 @@ def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Se
 def _add_labels(sides: _Sides, tables: list[_Columns], said: str) -> None:
     """Give the files the labels and roles of tables."""
     if len(tables) == 1 and len(sides) == 2:
-        tables = _by_side(tables[0], said, _places(sides["query"])[-1].stop)
+        # Rows of queries come first, unless a column says it.
+        is_query, num_queries = tables[0].get("roles"), _places(sides["query"])[-1].stop
+        if is_query is None:
+            is_query = np.arange(min(map(len, tables[0].values()))) < num_queries
+            say(f"{said}: the first {num_queries} rows as those of the queries")
+        tables = [{name: each[side] for name, each in tables[0].items()} for side in (is_query, ~is_query)]
     if len(tables) != len(sides):
         raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
     for (role, files), table in zip(sides.items(), tables, strict=True):
@@ -153,10 +158,9 @@ def _with_table(files: Sequence[data.SampleFile], table: _Columns, said: str, ro
     """The files of a side with the labels and roles of a table, a row for each embedding."""
     places, first = _places(files), files[0]  # all shards have the same labels
     for name, values in table.items():
-        if len(values) != places[-1].stop:
-            raise ValueError(
-                f"{said}: `{name}` must have a row for each of {places[-1].stop} {role} embeddings; got {len(values)}."
-            )
+        if len(values) != (total := places[-1].stop):
+            rule = f"`{name}` must have a row for each of {total} {role} embeddings"
+            raise ValueError(f"{said}: {rule}; got {len(values)}.")
         if name in first.labels or (name == "roles" and first.roles is not None):
             raise ValueError(f"{said}: `{name}` must come once; got it from {first.path}, too.")
     labeled = []
@@ -164,15 +168,6 @@ def _with_table(files: Sequence[data.SampleFile], table: _Columns, said: str, ro
         labels = {name: values[place] for name, values in table.items()}
         labeled.append(replace(file, roles=labels.pop("roles", file.roles), labels=file.labels | labels))
     return labeled
-
-
-def _by_side(table: _Columns, said: str, num_queries: int) -> list[_Columns]:
-    """The rows of queries and of the gallery: queries come first, unless a column says it."""
-    is_query = table.get("roles")
-    if is_query is None:
-        is_query = np.arange(min(map(len, table.values()))) < num_queries
-        say(f"{said}: the first {num_queries} rows as those of the queries")
-    return [{name: each[side] for name, each in table.items()} for side in (is_query, ~is_query)]
 
 
 def _places(files: Sequence[data.SampleFile]) -> list[slice]:
@@ -198,16 +193,13 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Collection[str]) -> 
     names = {name for file in chain(*sides.values()) for name in file.labels}
     for name, why in protocol.needed_labels.items():
         if name not in names:
-            raise ValueError(
-                f"`{name}` must be given {why}, as an array or a column of that name, or by `--names {name}=NAME`;"
-                " got none in the files."
-            )
+            how = f"as an array or a column of that name, or by `--names {name}=NAME`"
+            raise ValueError(f"`{name}` must be given {why}, {how}; got none in the files.")
     rules = {name: getattr(protocol, name) for name in _RULES_ABOUT_CAMERAS if "cameras" not in names}
     for name, rule in ((name, rule) for name, rule in rules.items() if rule not in (None, "keep", ())):
         if {name, "protocol"} & {*typed}:
-            raise ValueError(
-                f"`cameras` must be given for `{name}` {rule!r}, or `--same-camera keep`; got none in the files."
-            )
+            remedy = f"be given for `{name}` {rule!r}, or `--same-camera keep`"
+            raise ValueError(f"`cameras` must {remedy}; got none in the files.")
         say(f"no cameras: `{name}` {rule!r} of {protocol.name} drops nothing")
 
 
@@ -270,8 +262,6 @@ def _name_bad_rows(files: Sequence[data.SampleFile]) -> None:
     """Raise if some embeddings are not finite: their file and rows."""
     for file in files:
         (embeddings,) = _arrays.as_tensors(file.embeddings)
-        bad = Rows([embeddings]).non_finite().tolist()
-        if bad:
-            raise ValueError(
-                f"{file.path}: embeddings must be finite; got {len(bad)} rows that are not, first {bad[0]}."
-            )
+        if bad := Rows([embeddings]).non_finite().tolist():
+            came = f"{len(bad)} rows that are not, first {bad[0]}"
+            raise ValueError(f"{file.path}: embeddings must be finite; got {came}.")

@@ -11,18 +11,15 @@ from reid_torchmetrics.functional.retrieval import Protocol, evaluate_lists, fin
 from .options import new_parser, parsed
 from .outputs import Outputs
 
-_FROM_FILES = (
-    *("retrieved", "positives", "gains", "num_positives"),
-    *("query_identities", "gallery_identities", "self_index"),
-)
+_LABELS = ("query_identities", "gallery_identities", "self_index")
+_FROM_FILES = ("retrieved", "positives", "gains", "num_positives", *_LABELS)
 
 
 def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
     parser = new_parser("lists")
-    parser.add_argument(
-        "retrieved", help="a TREC run, ints of a vector index (.npy), ranked names, or a folder of them"
-    )
+    of_retrieved = "a TREC run, ints of a vector index (.npy), ranked names, or a folder of them"
+    parser.add_argument("retrieved", help=of_retrieved)
     parser.add_argument("positives", help="qrels, a folder of Oxford's lists (*_good.txt, ...), JSON, or gnd_*.pkl")
     described = evaluate_lists, find_relevance, Protocol
     arguments, options = parsed(parser, words, evaluate_lists, described=described, without=_FROM_FILES)
@@ -32,8 +29,7 @@ def run(words: Sequence[str]) -> int:
         # The names that one query has retrieved, in a file of its name.
         query = Path(arguments.retrieved).stem
         if query not in positives:
-            raise ValueError(
-                f"{arguments.retrieved}: must be named like a query of {arguments.positives}; got {query!r}."
-            )
+            rule = f"must be named like a query of {arguments.positives}"
+            raise ValueError(f"{arguments.retrieved}: {rule}; got {query!r}.")
         retrieved, positives = {query: retrieved}, {query: positives[query]}
     return outputs.write({"": evaluate_lists(retrieved, positives, **options)})

@@ -35,19 +35,14 @@ _LEAST = "exit with 1 if a number is below a value, such as map=0.85"
 
 def new_parser(command: str) -> ArgumentParser:
     """The parser of a subcommand, with what all of them have."""
-    parser = ArgumentParser(
-        prog=f"{PROGRAM} {command}", description=f"Evaluate {COMMANDS[command]}.", allow_abbrev=False
-    )
+    text = f"Evaluate {COMMANDS[command]}."
+    parser = ArgumentParser(prog=f"{PROGRAM} {command}", description=text, allow_abbrev=False)
     parser.add_argument("--config", action="config", help="YAML file of options")
     return parser
 
 
 def parsed(
-    parser: ArgumentParser,
-    words: Sequence[str],
-    *functions: Callable[..., Any],
-    described: Sequence[Any],
-    without: Collection[str] = (),
+    parser: ArgumentParser, words: Sequence[str], *functions: Any, described: Sequence[Any], without: Collection[str]
 ) -> tuple[Namespace, dict[str, Any]]:
     """All arguments in the words of the command line, and the given options of functions.
 

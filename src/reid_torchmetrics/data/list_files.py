@@ -13,7 +13,6 @@ import json
 import pickle
 import pickletools
 import re
-from collections.abc import Callable
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -98,7 +97,7 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
         raise refused(readable(path), AS_JSON, "an array")
     if path.suffix.lower() == ".pkl":
         with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
-            return _read_revisited(_unpickled(path.read_bytes()), by_name=by_name)
+            return _read_revisited(path.read_bytes(), by_name=by_name)
     return _read_table(path, *_QRELS)
 
 
@@ -110,11 +109,9 @@ def _read_items(path: Path) -> list[str]:
     return [line for _, line in lines]
 
 
-def _read_table(
-    path: Path, form: str, pattern: re.Pattern[str], number: Callable[[str], float]
-) -> dict[str, dict[str, float]]:
+def _read_table(path: Path, form: str, pattern: re.Pattern[str], number: type) -> dict[str, dict[str, Any]]:
     """The numbers in lines by query and item."""
-    table: dict[str, dict[str, float]] = {}
+    table: dict[str, dict[str, Any]] = {}
     for where, line in text_lines(path):
         found = pattern.fullmatch(line)
         if found is None:
@@ -177,9 +174,6 @@ class _PickledDtype:
 class _PickledArray(list[Any]):
     """An array of NumPy as it is pickled, flat."""
 
-    def __init__(self, *_: object) -> None:
-        super().__init__()
-
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         *_, dtype, _, contents = state
         self[:] = dtype.read(contents)
@@ -192,8 +186,8 @@ class _SafeUnpickler(pickle.Unpickler):
         # What NumPy 1 and 2 and Python 2 and 3 name in pickles of any protocol.
         known = {
             "numpy.dtype": _PickledDtype,
-            "numpy.ndarray": _PickledArray,
-            "numpy.core.multiarray._reconstruct": _PickledArray,
+            "numpy.ndarray": list,
+            "numpy.core.multiarray._reconstruct": lambda *_: _PickledArray(),
             "numpy.core.multiarray.scalar": lambda dtype, contents: dtype.read(contents)[0],
             "numpy.core.numeric._frombuffer": lambda contents, dtype, *_: dtype.read(contents),
             "_codecs.encode": lambda text, _: text.encode("latin1"),
@@ -206,14 +200,11 @@ class _SafeUnpickler(pickle.Unpickler):
         return known[full]
 
 
-def _unpickled(contents: bytes) -> Any:
+def _read_revisited(contents: bytes, *, by_name: bool) -> dict[Any, dict[str, list[Any]]]:
     for opcode, argument, _ in pickletools.genops(contents):  # memory is reserved as they say
         if opcode.name.endswith("PUT") and int(argument or 0) > len(contents):
             raise ValueError(f"place {argument} in {len(contents)} bytes")
-    return _SafeUnpickler(BytesIO(contents)).load()
-
-
-def _read_revisited(saved: Any, *, by_name: bool) -> dict[Any, dict[str, list[Any]]]:
+    saved = _SafeUnpickler(BytesIO(contents)).load()
     items, queries, truth = (saved[name] for name in ("imlist", "qimlist", "gnd"))
     if not len({*queries}) == len(queries) == len(truth):
         raise ValueError(f"{len(truth)} lists for {len({*queries})} queries")

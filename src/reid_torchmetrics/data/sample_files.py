@@ -109,9 +109,8 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[
     found = glob.glob(f"{glob.escape(name)}/*" if is_folder else name, recursive=True)  # noqa: PTH207 - of any folder
     paths = [path for path in map(Path, found) if not is_folder or path.suffix.lower() in FORMATS]
     if not paths:
-        raise FileNotFoundError(
-            f"There is no {'file of ' + ', '.join(FORMATS) + ' in' if is_folder else 'file'} {name!r}."
-        )
+        wanted = f"file of {', '.join(FORMATS)} in" if is_folder else "file"
+        raise FileNotFoundError(f"There is no {wanted} {name!r}.")
     # Every other part is a number.
     return sorted(paths, key=lambda path: [int(part) if part.isdecimal() else part for part in _PARTS.split(str(path))])
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sized
 
 from torch.utils.data import Dataset, DistributedSampler
-
-if TYPE_CHECKING:
-    from collections.abc import Sized
 
 
 class UnpaddedDistributedSampler(DistributedSampler[int]):

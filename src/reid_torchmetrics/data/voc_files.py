@@ -52,38 +52,31 @@ def read_voc(
     documents = sorted(files_in(annotations, ".xml"), key=lambda path: path.stem)
     # Images are those with a document: without objects they have one, too.
     target = [_ground_truths(path, labels) for path in documents]
-    columns: dict[str, dict[str, list[Any]]] = {
-        path.stem: {"boxes": [], "scores": [], "labels": []} for path in documents
-    }
+    detections: dict[str, list[tuple[list[float], float, int]]] = {path.stem: [] for path in documents}
     for path in sorted(files_in(results, ".txt")):
-        label = _label_of_file(path, labels)
+        # The class with the longest name that is the file's, or ends it after an underscore.
+        fitting = [name for name in labels if f"_{path.stem}".endswith(f"_{name}")]
+        if not fitting:
+            raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
+        label = labels[max(fitting, key=len)]
         for where, line in text_lines(path):
-            image, score, box = _detection(line, where, columns)
-            columns[image]["boxes"].append(box)
-            columns[image]["scores"].append(score)
-            columns[image]["labels"].append(label)
-    return [image_dict(**each) for each in columns.values()], target
+            image, score, *box = _detection(line, where, detections)
+            detections[image].append((box, score, label))
+    columns = [[*zip(*rows, strict=True)] or [()] * 3 for rows in detections.values()]
+    return [image_dict(boxes=boxes, scores=scores, labels=each) for boxes, scores, each in columns], target
 
 
-def _label_of_file(path: Path, labels: Mapping[str, int]) -> int:
-    """The class with the longest name that is the file's, or ends it after an underscore."""
-    fitting = [name for name in labels if f"_{path.stem}".endswith(f"_{name}")]
-    if not fitting:
-        raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
-    return labels[max(fitting, key=len)]
-
-
-def _detection(line: str, where: str, images: Container[str]) -> tuple[str, float, list[float]]:
+def _detection(line: str, where: str, images: Container[str]) -> tuple[Any, ...]:
     try:
         image, *values = line.split()
-        score, *box = map(float, values)
+        numbers = [*map(float, values)]
     except ValueError:
-        box = []
-    if len(box) != len(_EDGES):
+        numbers = []
+    if len(numbers) != 1 + len(_EDGES):
         raise ValueError(f"`results` must have an image, a confidence and four edges in a line; got {line!r}, {where}.")
     if image not in images:
         raise ValueError(f"`results` must have detections in annotated images only; got {image!r}, {where}.")
-    return image, score, box
+    return image, *numbers
 
 
 def _ground_truths(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple
@@ -86,11 +87,8 @@ def _size(sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None, name: s
 
 def _read(argument: str, folder: str | PathLike[str]) -> dict[str, list[_Object]]:
     """The objects of each image that has a file."""
-    # In order of names, so that an error is the same on any disk.
-    return {
-        path.stem: [_object(argument, line, where) for where, line in text_lines(path)]
-        for path in sorted(files_in(folder, ".txt"))
-    }
+    paths = sorted(files_in(folder, ".txt"))  # so that an error is the same on any disk
+    return {path.stem: [_object(argument, line, where) for where, line in text_lines(path)] for path in paths}
 
 
 def _object(argument: str, line: str, where: str) -> _Object:
@@ -118,10 +116,8 @@ def _check_order(boxes: Sequence[_Object]) -> None:
     leaving = [each for each in boxes if not _are_shares(_corners(each.numbers))]
     otherwise = [each for each in boxes if not _are_shares(_corners([*each.numbers[1:], each.confidence]))]
     if len(leaving) >= max(_LEAST_LEAVING, len(boxes) / 2 + 1) and 10 * len(otherwise) <= len(boxes):
-        raise ValueError(
-            "`results` must have the confidence behind the box, as boxes leave the image otherwise; got"
-            f" {leaving[0].text}."
-        )
+        rule = "the confidence behind the box, as boxes leave the image otherwise"
+        raise ValueError(f"`results` must have {rule}; got {leaving[0].text}.")
 
 
 def _are_shares(numbers: Sequence[float]) -> bool:
@@ -129,8 +125,7 @@ def _are_shares(numbers: Sequence[float]) -> bool:
 
 
 def _columns(objects: Sequence[_Object], size: tuple[int, int]) -> dict[str, Any]:
-    edges = [zip(_corners(each.numbers), (*size, *size), strict=True) for each in objects]
-    boxes = [[share * pixels for share, pixels in of_box] for of_box in edges]
+    boxes = [[*map(operator.mul, _corners(each.numbers), (*size, *size))] for each in objects]
     return image_dict(boxes=boxes, labels=[each.label for each in objects])
 
 

@@ -45,16 +45,12 @@ def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) 
             value = operator.attrgetter(attribute)(module)
         except AttributeError:
             has = [repr(name) for name, child in module.named_children() if any(_metrics_in(name, child))]
-            raise ValueError(
-                f"`{argument}` must name an attribute of {type(module).__name__}, whose metrics are"
-                f" {', '.join(has) or 'none'}; got {attribute!r}."
-            ) from None
+            rule = f"name an attribute of {type(module).__name__}, whose metrics are {', '.join(has) or 'none'}"
+            raise ValueError(f"`{argument}` must {rule}; got {attribute!r}.") from None
         of_attribute = dict(_metrics_in(attribute, value))
         if not of_attribute:
-            raise TypeError(
-                f"`{argument}` must name a metric of embeddings or of boxes, or a collection of some; got"
-                f" {attribute!r}, a {type(value).__name__}."
-            )
+            rule = "name a metric of embeddings or of boxes, or a collection of some"
+            raise TypeError(f"`{argument}` must {rule}; got {attribute!r}, a {type(value).__name__}.")
         metrics |= of_attribute
     return metrics
 
@@ -84,8 +80,8 @@ def numbers_are_others(metric: EvaluatedMetric, loaders: object) -> bool:
 
 
 def _samplers(loaders: object) -> Iterator[object]:
-    listed = [*loaders.values()] if isinstance(loaders, Mapping) else loaders
-    for loader in listed if isinstance(listed, (tuple, list)) else [listed]:
+    loaders = [*loaders.values()] if isinstance(loaders, Mapping) else loaders
+    for loader in loaders if isinstance(loaders, (tuple, list)) else [loaders]:
         yield getattr(loader, "sampler", None)
         yield getattr(getattr(loader, "batch_sampler", None), "sampler", None)
 

@@ -108,9 +108,8 @@ class EvaluationPictures(Callback):
         self._attributes = {"metrics": _listed("metrics", metrics)}
         if test_metrics is not None:
             self._attributes["test_metrics"] = _listed("test_metrics", test_metrics)
-        pictures, gallery_pictures = (
-            plot.without_normalization(each, mean, std) for each in (pictures, gallery_pictures)
-        )
+        sides = pictures, gallery_pictures
+        pictures, gallery_pictures = (plot.without_normalization(each, mean, std) for each in sides)
         few = {argument: _bounded(argument, counts[argument]) for argument in ("num_queries", "k", "num_images")}
         self._options = drawings.DrawingOptions(pictures, gallery_pictures, names, **few)
         self._every_n_epochs = every_n_epochs

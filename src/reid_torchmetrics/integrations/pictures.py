@@ -179,10 +179,8 @@ def _image_of(picture: object) -> Image:
     if isinstance(picture, ImageModule.Image):
         return ImageModule.fromarray(np.array(picture_at("picture", (picture,), 0)))
     if not isinstance(picture, (np.ndarray, Tensor)):
-        raise TypeError(
-            "`picture` must be a figure of Matplotlib, an image of Pillow, a NumPy array or a tensor; got"
-            f" {type(picture).__name__}."
-        )
+        rule = "a figure of Matplotlib, an image of Pillow, a NumPy array or a tensor"
+        raise TypeError(f"`picture` must be {rule}; got {type(picture).__name__}.")
     if str(picture.dtype).removeprefix("torch.") != "uint8":
         raise TypeError(f"`picture` must have the dtype uint8; got {picture.dtype}.")
     if picture.ndim != 3 or picture.shape[2] != 3:
@@ -307,18 +305,14 @@ def _write_files(logger: object, images: _Images, step: int, default_root_dir: s
     folder = os.fspath(next((each for each in folders if isinstance(each, (str, os.PathLike))), default_root_dir))
     for name, image in images.items():
         parts = "/".join(_safe(part) for part in name.split("/") if part)
-        contents = io.BytesIO()
+        path, contents = f"pictures/{parts}_step_{step:06d}.png", io.BytesIO()
         image.save(contents, format="PNG")
-        _write(folder, f"pictures/{parts}_step_{step:06d}.png", contents.getvalue())
-
-
-def _write(folder: str, path: str, contents: bytes) -> None:
-    if "://" not in folder:
-        write_whole(Path(folder, path), contents)
-        return
-    # `CSVLogger` writes to object stores, too; PyTorch and Lightning bring fsspec.
-    with importlib.import_module("fsspec").open(f"{folder}/{path}", "wb") as file:
-        file.write(contents)
+        if "://" not in folder:
+            write_whole(Path(folder, path), contents.getvalue())
+            continue
+        # `CSVLogger` writes to object stores, too; PyTorch and Lightning bring fsspec.
+        with importlib.import_module("fsspec").open(f"{folder}/{path}", "wb") as file:
+            file.write(contents.getvalue())
 
 
 def _safe(part: str) -> str:

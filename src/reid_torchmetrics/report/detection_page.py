@@ -77,20 +77,17 @@ def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float
     if averages.at_confidence:
         at = f"IoU {averages.grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}"
         caption = f"{caption}; {', '.join(averages.at_confidence)} at {at}"
-    columns = [_column(name, names) for name in names]
-    rows = [
-        [name, *(written(value) for (_, written), value in zip(columns, values.values(), strict=True))]
-        for name, values in classes.items()
-    ]
+    headings, forms = zip(*(_column(name, names) for name in names), strict=True)
+    numbers = [[form(value) for form, value in zip(forms, each.values(), strict=True)] for each in classes.values()]
+    rows = [[name, *of_class] for name, of_class in zip(classes, numbers, strict=True)]
     summary = f"All {len(rows)} classes"
     if len(rows) > _MOST_ROWS:
         summary = f"{_MOST_ROWS:,} of {len(rows):,} classes, those with the lowest AP; all are in the JSON below"
         rising = averages.of_classes()["map"].argsort(stable=True)  # NaN is last
         rows = [rows[place] for place in rising[:_MOST_ROWS].sort().values.tolist()]
-    headings = ["class", *(said for said, _ in columns)]
     if len(rows) <= _MOST_OPEN:
-        return [table(caption, headings, rows)]
-    return [details(summary, table(caption, headings, rows, filter_by="class beginning with"))]
+        return [table(caption, ("class", *headings), rows)]
+    return [details(summary, table(caption, ("class", *headings), rows, filter_by="class beginning with"))]
 
 
 def _column(name: str, names: Collection[str]) -> tuple[str, Callable[[Any], str]]:
@@ -146,10 +143,8 @@ def _worst_images(
     listed = table("Boxes of each image", ("image", "right", "wrong", "missed"), rows)
     if draw is None:
         return [said, listed]
-    items = [
-        element("li", element("p", f"image {image}"), picture_or_why(partial(draw, image)))
-        for image in _progress.steps(worst.image_ids, "Pictures")
-    ]
+    images = _progress.steps(worst.image_ids, "Pictures")
+    items = [element("li", element("p", f"image {each}"), picture_or_why(partial(draw, each))) for each in images]
     shown = folded(items, _NUM_OPEN, lambda some, _: element("ul", *some, class_="lists grid"))
     return [said, *shown, details("Their boxes in numbers", listed)]
 
@@ -167,10 +162,9 @@ def _check_boxes(results: DetectionResults, **options: object) -> None:
     """Raise unless pictures come with boxes of both sides, or alone to results that hold the boxes."""
     given = [f"`{name}`" for name, option in options.items() if option is not None]
     if 0 < len(given) < len(options) and (given != ["`pictures`"] or results.boxes is None):
-        raise ValueError(
-            "`pictures`, `detections` and `ground_truths` must be given together, or `pictures` alone for"
-            f" `results(boxes=True)`; got {', '.join(given)} alone."
-        )
+        rule = "be given together, or `pictures` alone for `results(boxes=True)`"
+        came = f"{', '.join(given)} alone"
+        raise ValueError(f"`pictures`, `detections` and `ground_truths` must {rule}; got {came}.")
 
 
 def _draw(results: DetectionResults, pictures: Any, sides: Sequence[Any], box_format: str, image: int | str) -> Html:

@@ -66,10 +66,13 @@ def table(
     """
     kinds = ["words" if column in words else None for column in columns]
     heads = (element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True))
-    body = join((_row(row, kinds) for row in rows), between="\n")
+    body = []
+    for first, *others in rows:
+        cells = (element("td", cell, class_=kind) for cell, kind in zip(others, kinds[1:], strict=True))
+        body.append(element("tr", element("th", first, scope="row"), *cells))
     # A caption stays in view where the table is wider than the window, and is scrolled.
     said = element("caption", element("span", caption))
-    parts = said, element("thead", element("tr", *heads)), element("tbody", body)
+    parts = said, element("thead", element("tr", *heads)), element("tbody", join(body, between="\n"))
     box = element("div", element("table", *parts), class_="scroll", role="region", aria_label=caption, tabindex="0")
     if filter_by is None:
         return box
@@ -103,12 +106,6 @@ def _attribute(name: str, value: object) -> str:
     if value is None or value is False:
         return ""
     return f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'
-
-
-def _row(cells: Sequence[str], kinds: Sequence[str | None]) -> Html:
-    first, *others = cells
-    tail = (element("td", cell, class_=kind) for cell, kind in zip(others, kinds[1:], strict=True))
-    return element("tr", element("th", first, scope="row"), *tail)
 
 
 def figure(plotted: Any, name: str, caption: str) -> Html:

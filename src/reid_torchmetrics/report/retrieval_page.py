@@ -116,7 +116,7 @@ def _median(counts: Tensor, valid: Tensor) -> str:
 
 def _cameras(results: RetrievalResults) -> list[Html]:
     """The reported numbers of each query camera."""
-    return [_parts_table("camera", {name: results.by_camera(name) for name in results.averaged})]
+    return [_parts_table("camera", {name: results.by_camera(name) for name in results.averaged}, slice(None), {})]
 
 
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> list[Html]:
@@ -132,14 +132,10 @@ def _identities(results: RetrievalResults, names: Mapping[int, str]) -> list[Htm
 
 
 def _parts_table(
-    label: str,
-    parts: Mapping[str, Breakdown],
-    order: Tensor | slice = slice(None),
-    names: Mapping[int, str] | None = None,
-    **options: Any,
+    label: str, parts: Mapping[str, Breakdown], order: Tensor | slice, names: Mapping[int, str], **options: Any
 ) -> Html:
     """The means of groups of queries, for each number."""
-    names, (first, *_) = names or {}, parts.values()
+    first, *_ = parts.values()
     columns = {
         label: [str(names.get(each, each)) for each in first.labels[order, 0].tolist()],
         "queries": map(str, first.num_queries[order].tolist()),
@@ -172,10 +168,8 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
 
 def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
     """The pairs of the cameras with the most queries, up to the size of a table."""
-    rows, columns = (
-        pairs.num_valid.sum(other).argsort(descending=True, stable=True)[:_MOST_CAMERAS].sort().values
-        for other in (1, 0)
-    )
+    sums = (pairs.num_valid.sum(other) for other in (1, 0))
+    rows, columns = (each.argsort(descending=True, stable=True)[:_MOST_CAMERAS].sort().values for each in sums)
     at = rows[:, None], columns
     return CameraPairs(pairs.query_cameras[rows], pairs.gallery_cameras[columns], pairs.mean[at], pairs.num_valid[at])
 

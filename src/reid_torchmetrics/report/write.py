@@ -99,10 +99,8 @@ def write_report(
     check_pictures("gallery_pictures", gallery_pictures)
     _checks.instance("comparison", comparison, (Comparison,))
     if type(results) not in _PAGES:
-        raise TypeError(
-            "`results` must be those of an evaluation, such as `evaluate` or `evaluate_boxes`, or of a metric's"
-            f" `results()`; got {type(results).__name__}."
-        )
+        rule = "those of an evaluation, such as `evaluate` or `evaluate_boxes`, or of a metric's `results()`"
+        raise TypeError(f"`results` must be {rule}; got {type(results).__name__}.")
     make, kind = _PAGES[type(results)]
     for name, value in options.items():
         if name not in signature(make).parameters:

@@ -32,12 +32,11 @@ _WIDTHS = {"boxes": 4, "rotated_boxes": 5}
 
 def image_dict(**columns: Sequence[Any]) -> dict[str, Any]:
     """The dict of an image for `update`, from a list for each key: of numbers, of flags, or of boxes."""
-    tensors = {
-        key: torch.tensor(values, dtype=_DTYPES.get(key, torch.float64), device="cpu")
-        for key, values in columns.items()
-    }
-    # Without objects, too.
-    return tensors | {key: tensors[key].view(-1, width) for key, width in _WIDTHS.items() if key in tensors}
+    tensors = {}
+    for key, values in columns.items():
+        tensor = torch.tensor(values, dtype=_DTYPES.get(key, torch.float64), device="cpu")
+        tensors[key] = tensor.view(-1, _WIDTHS[key]) if key in _WIDTHS else tensor  # without objects, too
+    return tensors
 
 
 def write_coco(numbered: NumberedImages, name: str, kept: Sequence[Any] = (), *, has_boxes: bool = True) -> None:
@@ -68,20 +67,19 @@ def write_coco(numbered: NumberedImages, name: str, kept: Sequence[Any] = (), *,
 
 
 def _data_set(images: Images, ids: torch.Tensor) -> dict[str, Any]:
-    annotations = _rows(
-        id=range(1, len(images.ground_truth_labels) + 1),  # 0 means unmatched to COCO's API
-        image_id=ids.repeat_interleave(images.ground_truth_counts).tolist(),
-        category_id=images.ground_truth_labels.tolist(),
-        bbox=images.ground_truth_boxes.tolist(),
-        area=[area if area > _LEAST_AREA else 0 for area in images.ground_truth_areas.tolist()],
-        iscrowd=images.ground_truth_crowds.int().tolist(),
-    )
     labels, names = sorted({*images.detection_labels.tolist(), *images.ground_truth_labels.tolist()}), images.names()
     return {
         "info": {},  # some versions of COCO's API read it
         "images": _rows(id=ids.tolist(), **({} if names is None else {"file_name": names})),
         "categories": _rows(id=labels, name=[*map(str, labels)]),
-        "annotations": annotations,
+        "annotations": _rows(
+            id=range(1, len(images.ground_truth_labels) + 1),  # 0 means unmatched to COCO's API
+            image_id=ids.repeat_interleave(images.ground_truth_counts).tolist(),
+            category_id=images.ground_truth_labels.tolist(),
+            bbox=images.ground_truth_boxes.tolist(),
+            area=[area if area > _LEAST_AREA else 0 for area in images.ground_truth_areas.tolist()],
+            iscrowd=images.ground_truth_crowds.int().tolist(),
+        ),
     }
 
 
@@ -91,12 +89,7 @@ def _rows(**columns: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def read_coco(
-    results_path: str,
-    data_set_path: str,
-    iou_type: Sequence[str] = ("bbox",),
-    *,
-    is_federated: bool = False,
-    guesses: list[str] | None = None,
+    results_path: str, data_set_path: str, iou_type: Sequence[str], *, is_federated: bool, guesses: list[str] | None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
 
@@ -128,15 +121,12 @@ def read_coco(
         _check_boxes(detections, results_path)
     preds, target = [], []
     for image in images:
-        found, objects = detected[image["id"]], true[image["id"]]
-        scores = [row.get("score", 0) for row in found]
-        preds.append(_columns(found, image, iou_type, has_boxes=has_boxes, scores=scores))
-        more = {
-            "iscrowd": [row.get("iscrowd", 0) for row in objects],
-            "area": [max(row["area"], _LEAST_AREA) if "area" in row else 0 for row in objects],
-        }
-        if "keypoints" in iou_type:
-            more["num_keypoints"] = [*map(_num_keypoints, objects)]
+        boxes, objects = detected[image["id"]], true[image["id"]]
+        scores = [row.get("score", 0) for row in boxes]
+        preds.append(_columns(boxes, image, iou_type, has_boxes=has_boxes, scores=scores))
+        more = {"num_keypoints": [*map(_num_keypoints, objects)]} if "keypoints" in iou_type else {}
+        more["iscrowd"] = [row.get("iscrowd", 0) for row in objects]
+        more["area"] = [max(row["area"], _LEAST_AREA) if "area" in row else 0 for row in objects]
         target.append(_columns(objects, image, iou_type, has_boxes=has_true_boxes, **more))
         target[-1] |= {"image_id": image["id"]} | {name: image[name] for name in _LISTS if is_federated}
     return preds, target
@@ -206,20 +196,22 @@ def _find_images(rows: Sequence[dict[str, Any]], path: str, images: Sequence[Row
 def _by_image(rows: list[Any], path: str, images: list[Any], categories: Collection[Any]) -> dict[Any, list[Row]]:
     """The rows of each image by its id, checked."""
     by_image: dict[Any, list[Row]] = {image["id"]: [] for image in images}
-    for key, (default, is_kept, rule) in _FIELDS.items():
-        are_kept = [is_kept(row.get(key, default)) for row in rows]
+    of_data_set = (
+        ("image_id", None, by_image.__contains__, _OF_IMAGES),
+        ("category_id", 0, categories.__contains__ if categories else _is_whole, _OF_CATEGORIES),
+    )
+    # A field of all rows at a time: files have rows by the hundred thousand.
+    for key, default, is_kept, rule in (*_FIELDS, *of_data_set):
+        are_kept = [*map(is_kept, [row.get(key, default) for row in rows])]
         if not all(are_kept):
             wrong = rows[are_kept.index(False)]
-            came = rule.format(value=wrong.get(key, default), image=wrong.get("image_id"))
-            raise ValueError(f"`{path}` must have {came}.")
+            value, ids = wrong.get(key), _listed(categories if key == "category_id" else by_image)
+            also = "; are yours counted from 0?" if key == "category_id" and value == 0 else "."
+            came = rule.format(value=value, image=wrong.get("image_id"), ids=ids)
+            raise ValueError(f"`{path}` must have {came}{also}")
     for row in rows:
-        _check_ids(row, path, by_image, categories)
         by_image[row["image_id"]].append(row)
     return by_image
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float))
 
 
 def _is_whole(value: object) -> bool:
@@ -234,26 +226,18 @@ def _is_box(value: object) -> bool:  # `bbox: []` stands for none
     return not value or (isinstance(value, list) and len(value) == 4 and {*map(type, value)} <= {int, float})
 
 
-_FIELDS: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
-    "bbox": (None, _is_box, "four numbers as `bbox`; got {value!r} for image {image!r}"),
-    "score": (0, _is_number, "numbers as `score`; got {value!r}"),
-    "image_id": (None, _is_id, "whole numbers or names as `image_id`; got {value!r}"),
-    "category_id": (0, _is_whole, "whole numbers as `category_id`; got {value!r}"),
-    "area": (0, lambda area: not area < 0, "areas of at least 0; got {value!r} for image {image!r}"),
-}
-"""what a row that lacks a field is read to have, what the field may be, and how a message says it"""
-
-
-def _check_ids(row: Row, path: str, images: Collection[Any], categories: Collection[Any]) -> None:
-    """Raise unless a row is of an image and, if there are any, of a category of the data set."""
-    image, label = row["image_id"], row.get("category_id", 0)
-    if image not in images:
-        came = f"one of image {image!r}; ids of the data set: {_listed(images)}"
-        raise ValueError(f"`{path}` must have boxes of images of the data set only; got {came}.")
-    if categories and label not in categories:
-        came = f"{row.get('category_id')!r} in image {image!r}; ids of the data set: {_listed(categories)}"
-        also = "; are yours counted from 0?" if row.get("category_id") == 0 else "."
-        raise ValueError(f"`{path}` must have a `category_id` of the data set's `categories`; got {came}{also}")
+_FIELDS: tuple[tuple[str, Any, Callable[[Any], bool], str], ...] = (
+    ("bbox", None, _is_box, "four numbers as `bbox`; got {value!r} for image {image!r}"),
+    ("score", 0, lambda score: isinstance(score, (int, float)), "numbers as `score`; got {value!r}"),
+    ("image_id", None, _is_id, "whole numbers or names as `image_id`; got {value!r}"),
+    ("category_id", 0, _is_whole, "whole numbers as `category_id`; got {value!r}"),
+    ("area", 0, lambda area: not area < 0, "areas of at least 0; got {value!r} for image {image!r}"),
+)
+"""fields of rows: what is read where a row lacks it, what it may be, and how a message says it"""
+_OF_IMAGES = "boxes of images of the data set only; got one of image {value!r}; ids of the data set: {ids}"
+_OF_CATEGORIES = (
+    "a `category_id` of the data set's `categories`; got {value!r} in image {image!r}; ids of the data set: {ids}"
+)
 
 
 def _listed(ids: Iterable[object]) -> str:
