@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import _extras
@@ -82,13 +83,9 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
         if full in _PLACES:
             value = globals()[name] = getattr(import_module(_PLACES[full], __name__), full)
             return value
-        if not name.startswith("_"):  # a module
-            try:
-                return import_module(f".{name}", __name__)
-            except ModuleNotFoundError as error:
-                if error.name != f"{__name__}.{name}":
-                    raise
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return import_module(f".{name}", __name__)
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
