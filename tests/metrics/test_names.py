@@ -66,7 +66,7 @@ NAMES = [
     (Own, OF_EMBEDDINGS),
     (DetectionMAP, OF_BOXES),
     (VocMAP, OF_EVALUATORS | {"whole_pixels", "ground_truth_difficult"}),
-    (LvisMAP, OF_EVALUATORS | {"fixed", "max_detections", "frequencies", "sigmas", "frequencies_of", *LISTED}),
+    (LvisMAP, OF_EVALUATORS | {"fixed", "max_detections", "frequencies", "frequencies_of", *LISTED}),
     (YoloMAP, OF_EVALUATORS | {"matching"}),
 ]
 

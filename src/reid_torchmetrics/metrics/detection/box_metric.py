@@ -61,9 +61,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     _row = "coco"
     """name of the evaluator"""
 
-    average = "macro"
-    """whether numbers are means over classes, or "micro" for all labels as one class"""
-
     invalid = "count"
     """how detected boxes that are not finite or of negative size are treated, see `INVALID`"""
 
@@ -94,7 +91,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.num_dropped = self.num_invalid = 0
         self.class_metrics = base.python_bool("class_metrics", class_metrics)
         self.class_names = evaluation.named_classes(class_names)
-        self.iou_type, self.sigmas = inputs.checked_iou_type(iou_type), sigmas
+        self.iou_type = inputs.checked_iou_type(iou_type)
         self.rule = ""
         # Not annotated in the class: a script would have to know these types.
         self.metric: str | None = None
@@ -112,8 +109,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     def _request(self, iou_type: str | None = None, **changes: Any) -> evaluation.MatchRequest:
         """The matches of all images, without any of single images; None for the first type of overlaps."""
-        options: dict[str, Any] = {"iou_type": iou_type or self.iou_type[0], "micro": self.average == "micro"} | changes
-        return evaluation.MatchRequest(self._grid(), self._evaluator(), self.max_bytes, **options)
+        shapes = iou_type or self.iou_type[0]
+        return evaluation.MatchRequest(self._grid(), self._evaluator(), self.max_bytes, shapes, **changes)
 
     def _evaluator(self) -> evaluators.Evaluator:
         """The evaluator with the options of its matching."""

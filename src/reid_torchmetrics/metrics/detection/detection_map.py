@@ -160,7 +160,7 @@ class DetectionMAP(BoxMetric):
         _checks.one_of("thresholds", thresholds, inputs.THRESHOLDS)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
-        self.average, self.rule, self.thresholds = average, rule, thresholds
+        self.average, self.rule, self.thresholds, self.sigmas = average, rule, thresholds, sigmas
         self.extended_summary = base.python_bool("extended_summary", extended_summary)
         # Keypoints have other limits and area ranges by default.
         usual = self._evaluator().grid(iou_type=self.iou_type, thresholds=thresholds)
@@ -225,6 +225,9 @@ class DetectionMAP(BoxMetric):
         wanted = {"with_classes": self.average == "micro" and self.class_metrics}
         wanted["with_overlaps"] = self.extended_summary
         return [self._request(each, **wanted) for each in self.iou_type]
+
+    def _request(self, iou_type: str | None = None, **changes: Any) -> evaluation.MatchRequest:
+        return super()._request(iou_type, micro=self.average == "micro", **changes)
 
     def _grid(self) -> inputs.CocoGrid:
         limits, ranges = tuple(self.max_detection_thresholds), tuple(self.area_ranges.items())

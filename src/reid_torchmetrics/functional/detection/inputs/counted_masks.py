@@ -20,6 +20,8 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
+from reid_torchmetrics._arrays import as_tensors
+
 from .run_lengths import WORD, Ints, RunLengths, Words, unpacked
 
 _BYTE = 8
@@ -46,11 +48,13 @@ class CountedMasks(ABC):
 
     @cached_property
     def _areas(self) -> Float[Tensor, " masks"]:
-        return torch.as_tensor(self.counts).double()
+        (areas,) = as_tensors(self.counts)
+        return areas.double()
 
     def boxes(self) -> Float[Tensor, "masks 4"]:
         """Bounding boxes [x, y, width, height] of the pixels, float64; all 0 for an empty mask."""
-        boxes = torch.as_tensor(self.corners).double()
+        (corners,) = as_tensors(self.corners)
+        boxes = corners.double()
         boxes[:, 2:].sub_(boxes[:, :2])
         return boxes
 
