@@ -75,12 +75,14 @@ class GrowingStates(Metric):
         """As in the base class, but without a search for modules: most of a constructor and a collection's `update`."""
         own = self.__dict__
         is_plain = type(value) in _PLAIN or not isinstance(value, (Tensor, torch.nn.Module))
-        # A new name is set here unless a module keeps it in a place of its own, or has no places yet.
-        places = (own.get(place, (name,)) for place in ("_modules", "_parameters", "_buffers"))
-        if is_plain and (name in own or not (hasattr(type(self), name) or any(name in place for place in places))):
+        if is_plain and (name in own or not (hasattr(type(self), name) or self._is_registered(name))):
             own[name] = value
         else:
             super().__setattr__(name, value)
+
+    def _is_registered(self, name: str) -> bool:
+        """Whether a module keeps an attribute in a place of its own, or has no places yet."""
+        return any(name in self.__dict__.get(place, (name,)) for place in ("_modules", "_parameters", "_buffers"))
 
     def _add_growing_states(self, empty: Mapping[str, Tensor]) -> None:
         """Add states; each of `empty` has no rows, and the dtype and number of axes of what will be appended."""

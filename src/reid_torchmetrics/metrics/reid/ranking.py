@@ -219,11 +219,12 @@ def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tenso
         return
     before = earlier["embeddings"][-1].shape[1]
     _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
-    of_both = (name for name, label in LABELS.items() if label.sides == SIDES)
-    for name in [name for name in of_both if (name in labels) != bool(earlier[name])]:
-        _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
-    for name in [name for name, values in labels.items() if values.ndim > 1]:
-        _checks.same_width(name, labels[name].shape[1], earlier[name][-1].shape[1], "earlier batches")
+    for name, label in LABELS.items():
+        if label.sides == SIDES and (name in labels) != bool(earlier[name]):
+            _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
+    for name, values in labels.items():
+        if values.ndim > 1:
+            _checks.same_width(name, values.shape[1], earlier[name][-1].shape[1], "earlier batches")
 
 
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:

@@ -172,9 +172,11 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     batch = _image_ids(target, device)
     # A missing column is all zeros in the dtype of the empty state.
     for name, column in columns.items():
-        rows = sum(counts[name.rpartition("_")[0]])
-        missing = STATES[name]
-        batch[name] = missing.new_zeros((rows, *missing.shape[1:]), device=device) if column is None else column
+        if column is None:
+            missing, rows = STATES[name], sum(counts[name.rpartition("_")[0]])
+            batch[name] = missing.new_zeros((rows, *missing.shape[1:]), device=device)
+        else:
+            batch[name] = column
     for side, of_side in counts.items():
         batch[f"{side}_counts"] = torch.tensor(of_side, device="cpu").to(device, non_blocking=True)
     return Batch(batch, max(counts["detection"]))

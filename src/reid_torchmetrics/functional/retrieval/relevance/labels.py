@@ -77,8 +77,11 @@ class Label:
 
     def check(self, argument: str, value: object, length: int | None = None, device: Any = None) -> Tensor:
         """Raise unless `value` is such a label, of `length` samples and on `device` where they are given."""
-        check = _checks.positions if self.dtype.is_floating_point else _checks.whole_labels
-        return check(argument, value, length, device).to(self.dtype)
+        if self.dtype.is_floating_point:
+            checked = _checks.positions(argument, value, length, device)
+        else:
+            checked = _checks.integer_labels(argument, value, length, device, or_whole=True)
+        return checked if checked.dtype == self.dtype else checked.to(self.dtype)  # a call of `to` takes a microsecond
 
     def why_needed(self, options: Any) -> str | None:
         """Why options cannot do without it, as `needed`, also by the option of its name; None where they can."""
