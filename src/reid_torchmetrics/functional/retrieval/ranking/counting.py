@@ -198,7 +198,10 @@ def _are_few_above(values: Tensor, floor: Tensor) -> bool:
 
 def _in_threads(function: Callable[..., None], *arrays: np.ndarray) -> None:
     """Apply `function` to ranges of the rows of all arrays."""
-    num_parts = max(1, min(arrays[0].size // _SERIAL_SORT, len(arrays[0])))
+    num_parts = min(arrays[0].size // _SERIAL_SORT, len(arrays[0]))
+    if num_parts < 2:  # to split arrays takes longer than to sort a few scores
+        function(*arrays)
+        return
     parts = zip(*(np.array_split(array, num_parts) for array in arrays), strict=True)
     workers.share(lambda part: function(*part), list(parts))
 
