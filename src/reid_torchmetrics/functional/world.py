@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, final
 
 import torch
 from torch import Tensor
@@ -55,59 +56,93 @@ class Said:
             warn(text)
 
 
-class World:
-    """The processes that share a problem; all of them make the same calls in the same order.
+class World(ABC):
+    """The processes that share a problem; all of them make the same calls in the same order."""
 
-    This one is one process alone, for which collectives are copies.
-    """
-
-    size = 1
+    size: int
     """number of processes"""
-    process = 0
+    process: int
     """the number of this one"""
-    members: tuple[int, ...] = ()
+    members: tuple[int, ...]
     """numbers of these processes, to tell them from other groups; empty for one process"""
-    device = torch.device("cpu")
+    device: torch.device
     """device of the tensors that are exchanged, settled by the first message"""
+    said: Said
+
+    @abstractmethod
+    def all_gather(self, values: Tensor, gathered: Tensor) -> None:
+        """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
+
+    @abstractmethod
+    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
+        """Let `fill` write to `buffer[1:]`, and return the sum over the processes; an error of `fill` is guarded."""
+
+    @abstractmethod
+    def broadcast(self, rows: Tensor, source: int) -> None:
+        """Fill `rows`, a contiguous tensor, with the rows of the process `source`."""
+
+    @abstractmethod
+    def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
+        """Send the first `num_sent[0]` rows to process 0, the next to process 1, ..., and fill `received` likewise."""
+
+    def guarded(self, work: Callable[[], Result]) -> Result:
+        """Do local work; its error is raised on every process."""
+        return self.guarded_all_gather(lambda: (work(), ()))[0]
+
+    @abstractmethod
+    def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
+        """Do local work, and gather the few numbers that it returns, equally many on each process."""
+
+    @abstractmethod
+    def texts(self, text: str) -> list[str]:
+        """Gather one text of each process."""
+
+    @abstractmethod
+    def conclude(self, error: Exception | None) -> None:
+        """Tell the others that all work is done, or raise an error of one process on all."""
+
+
+@final
+class Alone(World):
+    """The world of one process: collectives are copies."""
+
+    size, process, device = 1, 0, torch.device("cpu")
+    members: tuple[int, ...] = ()
 
     def __init__(self, said: Said | None = None) -> None:
         """Take what a metric has heard; None for a function."""
         self.said = Said() if said is None else said
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
-        """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
+        """Copy the values."""
         gathered[0].copy_(values)
 
     def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
-        """Let `fill` write to `buffer[1:]`, and return the sum over the processes; an error of `fill` is guarded."""
+        """Fill the buffer."""
         fill(buffer[1:])
         return buffer[1:]
 
     def broadcast(self, rows: Tensor, source: int) -> None:
-        """Fill `rows`, a contiguous tensor, with the rows of the process `source`."""
+        """Do nothing: the rows are there."""
 
     def all_to_all(self, rows: Tensor, received: Tensor, num_sent: Sequence[int], num_received: Sequence[int]) -> None:
-        """Send the first `num_sent[0]` rows to process 0, the next to process 1, ..., and fill `received` likewise."""
+        """Copy the rows."""
         received.copy_(rows)
 
-    def guarded(self, work: Callable[[], Result]) -> Result:
-        """Do local work; its error is raised on every process."""
-        return self.guarded_all_gather(lambda: (work(), ()))[0]
-
     def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
-        """Do local work, and gather the few numbers that it returns, equally many on each process."""
+        """Do the work, and return its own numbers."""
         done, numbers = work()
         return done, [list(numbers)]
 
     def texts(self, text: str) -> list[str]:
-        """Gather one text of each process."""
+        """Return the text."""
         return [text]
 
     def conclude(self, error: Exception | None) -> None:
-        """Tell the others that all work is done, or raise an error of one process on all."""
+        """Do nothing: the caller learns of an error anyway."""
 
 
-ALONE = World()
+ALONE = Alone()
 
 
 def all_gather_values(world: World, values: Tensor, dtype: torch.dtype | None = None) -> Tensor:

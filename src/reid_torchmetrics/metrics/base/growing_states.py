@@ -25,7 +25,7 @@ from torchmetrics.utilities.prints import rank_zero_only
 
 from reid_torchmetrics._arrays import lacks_float64, place_of_work
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.world import Said, World, concluding
+from reid_torchmetrics.functional.world import Alone, Said, World, concluding
 
 from .process_group import DistributedWorld
 
@@ -115,7 +115,7 @@ class GrowingStates(Metric):
 
     @property
     def _world(self) -> World:
-        return self._processes or World(self._said())
+        return self._processes or Alone(self._said())
 
     def _said(self) -> Said:
         """What this metric was warned of since `reset`; metrics of a compute group share batches, and hear it once."""
