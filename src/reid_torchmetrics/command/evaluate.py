@@ -12,8 +12,8 @@ from jsonargparse import Namespace
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _arrays, data
-from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, find_protocol, find_relevance
-from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, find_relevance
+from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.metrics.reid import EmbeddingMetric, ReIDMetrics
@@ -49,19 +49,16 @@ def run(words: Sequence[str]) -> int:
     described = evaluate, find_relevance, EmbeddingMetric, Protocol
     arguments, options = parsed(parser, words, evaluate, described=described, without=_FROM_FILES)
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
-    fields = {name: options.pop(name) for name in PROTOCOL_FIELDS if name in options}
-    typed = fields.keys() | (options.keys() & {"protocol"})
-    protocol = find_protocol(options.get("protocol") or "market1501")
-    protocol.check_relevance(fields, lists=arguments.ground_truth is not None)
-    protocol = options["protocol"] = protocol.changed(fields)
+    named, lists = options.get("protocol") or "market1501", arguments.ground_truth is not None
+    protocol, others = take_protocol(named, options, lists=lists)
     sides = _read_sides(arguments)
     if arguments.ground_truth is None:
-        _check_labels(sides, protocol, typed)
+        _check_labels(sides, protocol, typed=options)
     files = [*chain(*sides.values())]
     outputs = Outputs(arguments, [*(file.path for file in files), *arguments.labels, arguments.ground_truth])
     with joined() as share:
         try:
-            results = _evaluated(sides, options, arguments, share)
+            results = _evaluated(sides, others | {"protocol": protocol}, arguments, share)
         except ValueError:
             _name_bad_rows(files)
             raise
@@ -188,7 +185,7 @@ def _check_roles(sides: _Sides) -> None:
             raise ValueError(f"`roles` must {rule} in {files[0].path}; got {listed}.")
 
 
-def _check_labels(sides: _Sides, protocol: Protocol, typed: Collection[str]) -> None:
+def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -> None:
     """Raise unless there are the labels of a protocol, and cameras if a rule about them was asked for."""
     names = {name for file in chain(*sides.values()) for name in file.labels}
     for name, why in protocol.needed_labels.items():
@@ -197,7 +194,7 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Collection[str]) -> 
             raise ValueError(f"`{name}` must be given {why}, {how}; got none in the files.")
     rules = {name: getattr(protocol, name) for name in _RULES_ABOUT_CAMERAS if "cameras" not in names}
     for name, rule in ((name, rule) for name, rule in rules.items() if rule not in (None, "keep", ())):
-        if {name, "protocol"} & {*typed}:
+        if {name, "protocol"} & typed.keys():
             remedy = f"be given for `{name}` {rule!r}, or `--same-camera keep`"
             raise ValueError(f"`cameras` must {remedy}; got none in the files.")
         say(f"no cameras: `{name}` {rule!r} of {protocol.name} drops nothing")

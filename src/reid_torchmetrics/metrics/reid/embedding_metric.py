@@ -119,19 +119,17 @@ class EmbeddingMetric(SampleStates):
     @spelled_out
     def __init__(self, **options: Unpack[ReIDOptions]) -> None:
         chosen: dict[str, Any] = {**DEFAULTS, **options}
-        changed = {name: chosen.pop(name) for name in evaluation.PROTOCOL_FIELDS if name in chosen}
         names = ("protocol", "ground_truth", "similarity", "ties", "rerank", "max_bytes")
-        protocol, lists, similarity, ties, rerank, max_bytes = (chosen.pop(name, None) for name in names)
-        super().__init__(**chosen)
+        named, lists, similarity, ties, rerank, max_bytes = (chosen.pop(name, None) for name in names)
+        protocol, kwargs = evaluation.take_protocol(named, chosen, lists=lists is not None)
+        super().__init__(**kwargs)
         check_similarity(similarity)
         _checks.one_of("ties", ties, TIE_POLICIES)
         _checks.cutoff("max_bytes", max_bytes)
         check_rerank(rerank, similarity)
         self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
-        self.protocol = evaluation.find_protocol(protocol)
-        self.protocol.check_relevance(changed, lists=lists is not None)
-        self.ground_truth = evaluation.ListedTruth.of(lists, self.protocol)
-        self._change(**changed)
+        self.protocol, self.ground_truth = protocol, evaluation.ListedTruth.of(lists, protocol)
+        self._change()
 
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""

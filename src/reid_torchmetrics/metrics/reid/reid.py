@@ -289,16 +289,14 @@ class ReIDMetrics(MetricCollection):
         **options: Unpack[CollectionOptions],
     ) -> None:
         given: dict[str, Any] = {**DEFAULTS, **options}
-        fixed = {name: given.pop(name) for name in evaluation.PROTOCOL_FIELDS if name in given}
-        protocol = evaluation.find_protocol(given.pop("protocol"))
-        protocol.check_relevance(fixed, lists=given.get("ground_truth") is not None)
-        protocol = protocol.changed(fixed)
+        lists, named = given.pop("ground_truth", None), given.pop("protocol")
+        protocol, given = evaluation.take_protocol(named, given, lists=lists is not None)
         reports = protocol.reports
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
             reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
         protocol = protocol.changed({"reports": reports})
-        given["ground_truth"] = evaluation.ListedTruth.of(given.get("ground_truth"), protocol)  # once for all members
+        given["ground_truth"] = evaluation.ListedTruth.of(lists, protocol)  # once for all members
         self._directions = _checked_directions(directions, protocol)
         sides = {f"{direction}/": place == 1 for place, direction in enumerate(self._directions)} or {"": False}
         members: dict[str, Metric | MetricCollection] = {

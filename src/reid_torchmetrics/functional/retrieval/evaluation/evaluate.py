@@ -21,8 +21,8 @@ from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, chec
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
-from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions
-from .protocols import find_protocol
+from .protocol import Protocol, ProtocolOptions
+from .protocols import find_protocol, take_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem, warn_if_backwards
 from .ranking_options import Setup
@@ -233,12 +233,9 @@ def _chosen(
     """All labels by name, and the protocol with the options that are its fields; these fit labels, or lists."""
     arguments = [name for name in inspect.signature(function).parameters if name != "options"]
     _checks.known_arguments(function.__name__, options, arguments)
+    chosen, labels = take_protocol(protocol, options, lists=lists)
     names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
-    labels = dict(zip(names, sides, strict=True)) | dict(options)
-    fields = {name: labels.pop(name) for name in options if name in PROTOCOL_FIELDS}
-    named = find_protocol(protocol)
-    named.check_relevance(fields, lists=lists)
-    return labels, named.changed(fields)
+    return dict(zip(names, sides, strict=True)) | labels, chosen
 
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:

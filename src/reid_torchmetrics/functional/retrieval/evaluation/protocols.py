@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 
-from .protocol import Protocol
+from .protocol import PROTOCOL_FIELDS, Protocol
 
 # Persons and vehicles.
 _TO_RANK_20 = ("map", "rank_1", "rank_5", "rank_10", "rank_20")
@@ -363,3 +365,17 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
         return protocol
     _checks.one_of("protocol", protocol, PROTOCOLS)
     return PROTOCOLS[protocol]
+
+
+def take_protocol(
+    protocol: str | Protocol, options: Mapping[str, Any], *, lists: bool
+) -> tuple[Protocol, dict[str, Any]]:
+    """A protocol with the options that are its fields, and the other options; relevance comes as lists, or as labels.
+
+    Raises:
+        ValueError: an unknown name, or what `Protocol.check_relevance` and `Protocol.changed` refuse.
+    """
+    fields = {name: options[name] for name in options if name in PROTOCOL_FIELDS}
+    chosen = find_protocol(protocol)
+    chosen.check_relevance(fields, lists=lists)
+    return chosen.changed(fields), {name: options[name] for name in options if name not in fields}
