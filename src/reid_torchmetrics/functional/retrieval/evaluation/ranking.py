@@ -163,7 +163,7 @@ def _share(
     samples = samples.exchanged() if options.exchanged else samples
     # What all hold together: one dimension and dtype, the same labels.
     shard = sharding.examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out, max_bytes=max_bytes)
-    if world.size > 1 and options.needs_all_samples and not shard.non_finite.num_bad:
+    if world.size > 1 and options.needs_all_samples and shard.undefined is None:
         # Every process gets all samples, and goes on by itself.
         together = sharding.gather_samples(world, shard)
         return _share(together, replace(options, exchanged=False), ALONE, max_bytes=max_bytes, in_order=in_order)
@@ -172,8 +172,8 @@ def _share(
     gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
     queries = sharding.share_queries(world, shard, gallery)
     num_gallery = sum(shard.num_gallery)
-    if shard.non_finite.num_bad:
-        return _unranked(queries, shard.non_finite.reason()), world, num_gallery
+    if shard.undefined is not None:
+        return _unranked(queries, shard.undefined), world, num_gallery
 
     lists, none = None, samples.roles[:0].long()  # numbers where there is no sample
     if options.lists is not None:

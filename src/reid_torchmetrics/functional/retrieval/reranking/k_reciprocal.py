@@ -11,7 +11,7 @@ Source: Zhong et al., "Re-ranking Person Re-identification with k-reciprocal Enc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,15 +21,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.scores import (
-    EmbeddingScores,
-    Rows,
-    Scores,
-    bytes_within,
-    check_pair,
-    gallery_statistics,
-    score_dtype,
-)
+from reid_torchmetrics.functional.retrieval import scores
 
 from .neighbors import ItemSet, Neighbors, find_neighbors
 
@@ -75,27 +67,28 @@ class KReciprocal:
         max_bytes: int | None = None,
     ) -> RerankedScores:
         """Minus the final distance of queries and gallery items; `rerank_k_reciprocal` says more."""
-        query, gallery = check_pair(query, gallery)
+        query, gallery = scores.check_pair(query, gallery)
         if kept is not None:
             kept = _checks.integer_labels("kept", kept, device=gallery.device)
             _checks.in_range("kept", kept, 0, len(gallery))
-        max_bytes = bytes_within(max_bytes, query.device)
+        max_bytes = scores.bytes_within(max_bytes, query.device)
         items = ItemSet.of(query, gallery, self_index)
         scored = items if kept is None else items._replace(of_gallery=items.of_gallery[kept.long()])
         return workers.run(lambda: self._of_items(scored, max_bytes), query.device)
 
     def _of_items(self, items: ItemSet, max_bytes: int) -> RerankedScores:
-        embeddings = items.rows.read(slice(0, items.rows.size), score_dtype("euclidean", items.rows))  # a copy
+        dtype = scores.score_dtype("euclidean", items.rows)
+        embeddings = items.rows.read(slice(0, items.rows.size), dtype)  # a copy
         if self.normalize:
             norm = torch.linalg.vector_norm(embeddings, dim=1, keepdim=True)
             embeddings.div_(norm.masked_fill_(norm == 0, 1))
         # The nearest of every item, [items, k], are all that the encoding needs of the original distance.
-        every = Rows([embeddings])
-        scores = _euclidean_scores(embeddings, every, every, max_bytes)
-        nearest = find_neighbors(scores, max(self.k1 + 1, self.k2), of_items=True)
+        every = scores.Rows([embeddings])
+        original_scores = _euclidean_scores(embeddings, every, every, max_bytes)
+        nearest = find_neighbors(original_scores, max(self.k1 + 1, self.k2), of_items=True)
         original = NormalizedDistance(embeddings, nearest, power=ORIGINAL_DISTANCES[self.distance])
         # V, sparse [items, items], then its local mean.
-        encoding = ReciprocalSets(nearest.positions, self.k1).encode(original, max_bytes=max_bytes)
+        encoding = encode(nearest.positions, self.k1, original, max_bytes=max_bytes)
         encoding = average_over(nearest.positions[:, : self.k2], encoding, max_bytes=max_bytes)
         return RerankedScores(original, encoding, items, weight=self.weight, max_bytes=max_bytes)
 
@@ -144,11 +137,11 @@ def rerank_k_reciprocal(
     return options.rerank(query, gallery, kept=kept, self_index=self_index, max_bytes=max_bytes)
 
 
-def _euclidean_scores(embeddings: Tensor, query: Rows, gallery: Rows, max_bytes: int) -> EmbeddingScores:
+def _euclidean_scores(embeddings: Tensor, query: scores.Rows, gallery: scores.Rows, max_bytes: int) -> scores.Scores:
     """Scores of some of the items, as seen from the one origin of all items: they are then comparable."""
     dtype = embeddings.dtype
-    sums = gallery_statistics("euclidean", Rows([embeddings]), dtype)
-    return EmbeddingScores(query, gallery, similarity="euclidean", max_bytes=max_bytes, dtype=dtype, sums=sums)
+    sums = scores.gallery_statistics("euclidean", scores.Rows([embeddings]), dtype)
+    return scores.EmbeddingScores(query, gallery, similarity="euclidean", max_bytes=max_bytes, dtype=dtype, sums=sums)
 
 
 class NormalizedDistance:
@@ -170,57 +163,59 @@ class NormalizedDistance:
         squared = torch.cat([(embeddings[p] - embeddings[q]).square_().sum(1) for p, q in pairs])
         return squared.mul_(self._inverse[first]).pow_(self._power)
 
-    def from_scores(self, scores: Float[Tensor, "rows columns"], items: Int[Tensor, " rows"]) -> None:
-        """Turn Euclidean scores of some `items`, p . q - |q|^2 / 2 up to a constant of p, into distances."""
-        scores.neg_().add_(self._with_itself[items, None]).clamp_(min=0)
-        scores.mul_(2 * self._inverse[items, None]).pow_(self._power)
+    def from_scores(self, out: Float[Tensor, "rows columns"], items: Int[Tensor, " rows"]) -> None:
+        """Turn Euclidean scores of some `items`, p . q - |q|^2 / 2 up to a constant of p, into distances in place."""
+        out.neg_().add_(self._with_itself[items, None]).clamp_(min=0)
+        out.mul_(2 * self._inverse[items, None]).pow_(self._power)
 
 
-class ReciprocalSets:
-    """The sets R*(p, k): k-reciprocal neighbors, and theirs where most of them are shared.
+def encode(
+    neighbors: Int[Tensor, "items depth"], k: int, distance: NormalizedDistance, *, max_bytes: int
+) -> SparseRows:
+    """The weights exp(-d(p, q)) of the q in R*(p, k), divided by their sum, for every item p.
+
+    `neighbors` are the nearest items of every item, itself first: at least k + 1 of them, or all items.
+    """
+    near, half = neighbors[:, : k + 1], neighbors[:, : round(k / 2) + 1]
+    half = half.where(_is_mutual(half, slice(0, len(half))), len(half))
+
+    def encode_some(items: slice) -> SparseRows:
+        length, columns = reciprocal_sets(near, half, items)
+        row = segments.numbers(length)
+        weights = torch.exp(-distance.of_pairs(row + items.start, columns))
+        total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
+        total.index_add_(0, row, weights.double())
+        return SparseRows(length, columns, (weights / total[row]).to(weights.dtype))
+
+    num_considered = near.shape[1] * (half.shape[1] + 1)  # places of lists, for one set
+    step = max(1, _entries_within(max_bytes) // max(1, num_considered))
+    some = segments.ranges(len(near), step) or [slice(0, 0)]
+    return _joined(workers.share(encode_some, some, most=_MOST_AT_A_TIME))
+
+
+def reciprocal_sets(
+    near: Int[Tensor, "items k"], half: Int[Tensor, "items fewer"], rows: slice
+) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:
+    """Sizes of the sets R*(p, k) of the items `rows`, and their members, ascending.
 
     N(p, k) is p itself and the `k` items nearest to it, R(p, k) = {q in N(p, k): p in N(q, k)}, and R*(p, k) is the
     union of R(p, k) with every R(q, k/2), q in R(p, k), that lies in R(p, k) by more than two thirds. Half of an odd k
-    is rounded to the even one of its neighbors.
+    is rounded to the even one of its neighbors. `near` has N(p, k) and `half` R(p, k/2), filled up with the number of
+    items.
     """
-
-    def __init__(self, neighbors: Int[Tensor, "items depth"], k: int) -> None:
-        """Take the nearest items of every item, itself first: at least k + 1 of them, or all items."""
-        self._near = neighbors[:, : k + 1]
-        half = neighbors[:, : round(k / 2) + 1]
-        self._half = half.where(_is_mutual(half, slice(0, len(half))), len(half))
-
-    def encode(self, distance: NormalizedDistance, *, max_bytes: int) -> SparseRows:
-        """The weights exp(-d(p, q)) of the q in R*(p, k), divided by their sum, for every item p."""
-
-        def encode_some(items: slice) -> SparseRows:
-            length, columns = self.members(items)
-            row = segments.numbers(length)
-            weights = torch.exp(-distance.of_pairs(row + items.start, columns))
-            total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
-            total.index_add_(0, row, weights.double())
-            return SparseRows(length, columns, (weights / total[row]).to(weights.dtype))
-
-        num_considered = self._near.shape[1] * (self._half.shape[1] + 1)  # places of lists, for one set
-        step = max(1, _entries_within(max_bytes) // max(1, num_considered))
-        some = segments.ranges(len(self._near), step) or [slice(0, 0)]
-        return _joined(workers.share(encode_some, some, most=_MOST_AT_A_TIME))
-
-    def members(self, rows: slice) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:
-        """Sizes of the sets of the items `rows`, and their members, ascending."""
-        # R(p, k) in places [rows, k + 1], and R(q, k/2) of each of its members in [rows, k + 1, k/2 + 1].
-        near, none = self._near[rows], len(self._near)  # `none`, which is no item, fills places without a member
-        mutual = near.where(_is_mutual(self._near, rows), none)
-        theirs = self._half[near].masked_fill((mutual == none)[:, :, None], none)
-        # Which of theirs are in R(p, k) too, by looking each up there.
-        is_theirs, ordered = theirs < none, mutual.sort(dim=1).values
-        place = torch.searchsorted(ordered, theirs.flatten(1)).clamp_(max=ordered.shape[1] - 1)
-        is_shared = (ordered.gather(1, place).view_as(theirs) == theirs) & is_theirs
-        # More than two thirds: then the others of theirs join, once each.
-        joins = 3 * is_shared.sum(2, keepdim=True) > 2 * is_theirs.sum(2, keepdim=True)
-        members = torch.cat([mutual, theirs.where(joins & ~is_shared, none).flatten(1)], dim=1)
-        row, column = (members < none).nonzero(as_tuple=True)
-        return _split((row * none + members[row, column]).unique(), len(near), none)
+    # R(p, k) in places [rows, k + 1], and R(q, k/2) of each of its members in [rows, k + 1, k/2 + 1].
+    own, none = near[rows], len(near)  # `none`, which is no item, fills places without a member
+    mutual = own.where(_is_mutual(near, rows), none)
+    theirs = half[own].masked_fill((mutual == none)[:, :, None], none)
+    # Which of theirs are in R(p, k) too, by looking each up there.
+    is_theirs, ordered = theirs < none, mutual.sort(dim=1).values
+    place = torch.searchsorted(ordered, theirs.flatten(1)).clamp_(max=ordered.shape[1] - 1)
+    is_shared = (ordered.gather(1, place).view_as(theirs) == theirs) & is_theirs
+    # More than two thirds: then the others of theirs join, once each.
+    joins = 3 * is_shared.sum(2, keepdim=True) > 2 * is_theirs.sum(2, keepdim=True)
+    members = torch.cat([mutual, theirs.where(joins & ~is_shared, none).flatten(1)], dim=1)
+    row, column = (members < none).nonzero(as_tuple=True)
+    return _split((row * none + members[row, column]).unique(), len(own), none)
 
 
 def _is_mutual(near: Int[Tensor, "items k"], rows: slice) -> Bool[Tensor, "rows k"]:
@@ -277,43 +272,7 @@ def _entries_within(max_bytes: int) -> int:
     return max(1, min(_MOST_ENTRIES, max_bytes // _MOST_AT_A_TIME // _BYTES_PER_ENTRY))
 
 
-class SharedWeights:
-    """Sums over columns of the lesser of two weights, taken only where two rows meet in a column."""
-
-    def __init__(self, rows: SparseRows) -> None:
-        """List for every column the rows that are not zero there."""
-        self._num_rows = len(rows.length)
-        keys = rows.columns * self._num_rows + segments.numbers(rows.length)
-        self._keys, order = keys.sort()
-        self._values = rows.values[order]
-
-    def with_each(
-        self, others: SparseRows, rows: slice, use: Callable[[slice, Tensor], None], *, max_bytes: int
-    ) -> None:
-        """Pass on what `others` share with the rows `rows`, [others, rows] float64, for ranges of `others`."""
-        # For each entry of the others, the run of keys that share its column and belong to `rows`.
-        width, column_key = rows.stop - rows.start, others.columns * self._num_rows
-        start = torch.searchsorted(self._keys, column_key + rows.start)
-        num_met = torch.searchsorted(self._keys, column_key + rows.stop) - start
-        # The key of a run and this are a position in the dense [others, rows] that is returned.
-        shift = segments.numbers(others.length) * width - column_key - rows.start
-        edges = segments.edges(others.length)
-        sizes = segments.edges(num_met)[edges].diff() + width
-
-        def share_with(part: slice) -> None:
-            entries = slice(int(edges[part.start]), int(edges[part.stop]))
-            entry, met = segments.runs(start[entries], num_met[entries])
-            position = self._keys[met] + (shift[entries] - part.start * width)[entry]
-            lesser = torch.minimum(self._values[met], others.values[entries][entry])
-            shared = torch.zeros((part.stop - part.start, width), dtype=torch.float64, device=position.device)
-            shared.view(-1).index_add_(0, position, lesser.double())
-            use(part, shared)
-
-        parts = segments.ranges_within(sizes, _entries_within(max_bytes))
-        workers.share(share_with, [*parts], most=_MOST_AT_A_TIME)
-
-
-class RerankedScores(Scores):
+class RerankedScores(scores.Scores):
     """Minus the final distances of queries and kept gallery items, any tile of them on demand."""
 
     argument = "rerank"
@@ -323,15 +282,18 @@ class RerankedScores(Scores):
     ) -> None:
         """Take the distance and the encoding of `items`."""
         embeddings, self._of_query, of_gallery = original.embeddings, items.of_query, items.of_gallery
-        self._original, self._weight = original, weight
-        self._queries = encoding.select(self._of_query)
-        self._gallery = SharedWeights(encoding.select(of_gallery))
-        query, gallery = Rows([embeddings], self._of_query), Rows([embeddings], of_gallery)
-        self._scores = _euclidean_scores(embeddings, query, gallery, max_bytes // 2)
-        self._work_bytes = max_bytes // 8
-        self.max_bytes = self._scores.max_bytes
         self.num_queries, self.num_gallery = len(self._of_query), len(of_gallery)
         self.dtype, self.device = embeddings.dtype, embeddings.device
+        query, gallery = (scores.Rows([embeddings], of_side) for of_side in (self._of_query, of_gallery))
+        self._scores = _euclidean_scores(embeddings, query, gallery, max_bytes // 2)
+        self.max_bytes, self._work_bytes = self._scores.max_bytes, max_bytes // 8
+        self._original, self._weight = original, weight
+        self._queries = encoding.select(self._of_query)
+        # For every column of the encoding the gallery items that are not zero there, as ascending keys.
+        encoded = encoding.select(of_gallery)
+        keys = encoded.columns * self.num_gallery + segments.numbers(encoded.length)
+        self._keys, order = keys.sort()
+        self._values = encoded.values[order]
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write minus the distances of the queries `rows` to the kept gallery items `columns` into `out`."""
@@ -339,12 +301,28 @@ class RerankedScores(Scores):
         self._original.from_scores(out, self._of_query[rows])
         out.mul_(-self._weight)
         queries = self._queries.select(torch.arange(rows.start, rows.stop, device=self.device))
+        # For each entry of the queries, the run of keys that share its column and belong to `columns`.
+        width, column_key = columns.stop - columns.start, queries.columns * self.num_gallery
+        start = torch.searchsorted(self._keys, column_key + columns.start)
+        num_met = torch.searchsorted(self._keys, column_key + columns.stop) - start
+        # The key of a run and this are a position in the dense [queries, columns].
+        shift = segments.numbers(queries.length) * width - column_key - columns.start
+        edges = segments.edges(queries.length)
+        sizes = segments.edges(num_met)[edges].diff() + width
 
-        def subtract(part: slice, shared: Tensor) -> None:
+        def subtract(part: slice) -> None:
+            # The sums over columns of the lesser of two weights, only where two rows meet in a column.
+            entries = slice(int(edges[part.start]), int(edges[part.stop]))
+            entry, met = segments.runs(start[entries], num_met[entries])
+            position = self._keys[met] + (shift[entries] - part.start * width)[entry]
+            lesser = torch.minimum(self._values[met], queries.values[entries][entry])
+            shared = torch.zeros((part.stop - part.start, width), dtype=torch.float64, device=position.device)
+            shared.view(-1).index_add_(0, position, lesser.double())
             # Rows sum to 1, so the sum of the greater weights is 2 less that of the lesser ones.
             out[part] -= (1 - self._weight) * (1 - shared / (2 - shared))
 
-        self._gallery.with_each(queries, columns, subtract, max_bytes=self._work_bytes)
+        parts = segments.ranges_within(sizes, _entries_within(self._work_bytes))
+        workers.share(subtract, [*parts], most=_MOST_AT_A_TIME)
 
     def distances(self) -> Float[Tensor, "queries kept"]:
         """All final distances at once, for small problems."""

@@ -60,12 +60,37 @@ class QueryExpansion:
         # A query that is a gallery item is one item.
         items = ItemSet.of(query, gallery, self_index)
         if self.expanded == "together":
-            expanded = _by_each_other(items.rows.all(), self, max_bytes)
+            expanded = self._by_each_other(items.rows.all(), max_bytes)
             return expanded[items.of_query], expanded[items.of_gallery]
         if self.expanded == "gallery_first":
-            gallery = _by_each_other(gallery, self, max_bytes)
-        self_index = items.of_query - (items.rows.size - len(gallery))
-        return _by_gallery(query, gallery, self_index, self, max_bytes), gallery
+            gallery = self._by_each_other(gallery, max_bytes)
+        return self._by_gallery(query, gallery, items.of_query - (items.rows.size - len(gallery)), max_bytes), gallery
+
+    def _by_each_other(self, items: Tensor, max_bytes: int) -> Tensor:
+        return self._by_gallery(items, items, torch.arange(len(items), device=items.device), max_bytes)
+
+    def _by_gallery(
+        self, query: Tensor, gallery: Tensor, self_index: Int[Tensor, " queries"], max_bytes: int
+    ) -> Float[Tensor, "queries dim"]:
+        """The weighted mean of each query, with weight 1, and its neighbors in the gallery, divided by their number.
+
+        `self_index` are the queries' own positions in the gallery, negative for none.
+        """
+        out = torch.empty(query.shape, dtype=Rows([query, gallery]).dtype, device=query.device)
+        if not len(gallery):
+            return out.copy_(query)
+        # One neighbor more, where a query may be its own: it goes last, all others keep their order. [queries, k]
+        scores = EmbeddingScores(Rows([query]), Rows([gallery]), similarity="cosine", max_bytes=max_bytes)
+        nearest = find_neighbors(scores, self.k + bool((self_index >= 0).any()))
+        is_self = nearest.positions == self_index[:, None]
+        order = is_self.byte().argsort(dim=1, stable=True)[:, : self.k]  # not every device sorts bools
+        positions, is_self = nearest.positions.gather(1, order), is_self.gather(1, order)
+        weights = (nearest.scores.gather(1, order).clamp(0, 1) ** self.alpha).masked_fill(is_self, 0)
+        step = max(1, min(_MOST_BYTES, max_bytes) // (16 * (order.shape[1] + 1) * query.shape[1]))
+        for rows in segments.ranges(len(query), step):
+            total = (gallery[positions[rows]].double() * weights[rows, :, None]).sum(1)
+            out[rows] = (total + query[rows]) / (1 + (~is_self[rows]).sum(1, keepdim=True))
+        return out
 
 
 def expand_queries(
@@ -91,45 +116,3 @@ def expand_queries(
         ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
     """
     return QueryExpansion(k=k, alpha=alpha).expand(query, gallery, max_bytes=max_bytes)[0]
-
-
-def _by_gallery(query: Tensor, gallery: Tensor, self_index: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:
-    """Expand queries by a gallery; `self_index` are their positions there, negative for none."""
-    if not len(gallery):
-        return query.to(Rows([query, gallery]).dtype, copy=True)
-    # One neighbor more, where a query may be its own: it goes last, all others keep their order. [queries, k]
-    num_neighbors = options.k + bool((self_index >= 0).any())
-    nearest = find_neighbors(_cosines(query, gallery, max_bytes), num_neighbors)
-    is_self = nearest.positions == self_index[:, None]
-    order = is_self.byte().argsort(dim=1, stable=True)  # not every device sorts bools
-    positions, is_self = (values.gather(1, order)[:, : options.k] for values in (nearest.positions, is_self))
-    weights = nearest.scores.gather(1, order)[:, : options.k].clamp(0, 1) ** options.alpha
-    return _mean_with_neighbors(query, gallery, positions, weights.where(~is_self, torch.nan), max_bytes)
-
-
-def _by_each_other(items: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:
-    """Expand items by each other; the first neighbor, the item itself, is left out."""
-    nearest = find_neighbors(_cosines(items, items, max_bytes), options.k + 1, of_items=True)
-    weights = nearest.scores[:, 1:].clamp(0, 1) ** options.alpha
-    return _mean_with_neighbors(items, items, nearest.positions[:, 1:], weights, max_bytes)
-
-
-def _cosines(query: Tensor, gallery: Tensor, max_bytes: int) -> EmbeddingScores:
-    return EmbeddingScores(Rows([query]), Rows([gallery]), similarity="cosine", max_bytes=max_bytes)
-
-
-def _mean_with_neighbors(
-    query: Tensor, gallery: Tensor, positions: Int[Tensor, "queries k"], weights: Tensor, max_bytes: int
-) -> Float[Tensor, "queries dim"]:
-    """The weighted mean of each query, with weight 1, and its neighbors in the gallery; divided by their number.
-
-    A weight of NaN marks what is no neighbor.
-    """
-    k, dimension = positions.shape[1], query.shape[1]
-    out = torch.empty(query.shape, dtype=Rows([query, gallery]).dtype, device=query.device)
-    step = max(1, min(_MOST_BYTES, max_bytes) // (16 * (k + 1) * dimension))
-    for rows in segments.ranges(len(query), step):
-        total = (gallery[positions[rows]].double() * weights[rows, :, None].nan_to_num(0)).sum(1)
-        number = 1 + (~weights[rows].isnan()).sum(1, keepdim=True)
-        out[rows] = (total + query[rows]) / number
-    return out

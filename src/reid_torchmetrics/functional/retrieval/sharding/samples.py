@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -19,7 +17,7 @@ QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
 GROUPED = 4  # added to the roles of samples that were given groups: others have none
 _NUM_NAMED = 5  # samples that a message names
 NUM_NUMBERS = 4 + _NUM_NAMED
-"""numbers of `NonFinite.numbers`"""
+"""numbers of `Samples.non_finite`"""
 
 
 @dataclass(frozen=True)
@@ -120,9 +118,19 @@ class Samples:
         """Positions in the order of the data set, by `index`; without it as they are."""
         return positions if self.index is None else positions[self.index[positions].argsort()]
 
-    def non_finite(self) -> Tensor:
-        """Positions of samples with an embedding that is not finite."""
-        return self._rows.non_finite()
+    def non_finite(self, query: Tensor, gallery: Tensor) -> list[int]:
+        """Numbers for `why_undefined`: all samples, the bad ones, queries and gallery items of them, the first few.
+
+        Bad ones have an embedding that is NaN or infinite, and count: as one of some queries and gallery items.
+        """
+        bad = self._rows.non_finite()
+        if not len(bad):  # nearly always: look at nothing else
+            return [len(self), *[0] * (NUM_NUMBERS - 1)]
+        is_query, is_gallery = torch.isin(bad, query), torch.isin(bad, gallery)
+        bad = bad[is_query | is_gallery]
+        first = (bad if self.index is None else self.index[bad])[:_NUM_NAMED].tolist()
+        first += [0] * (_NUM_NAMED - len(first))
+        return [len(self), len(bad), int(is_query.sum()), int(is_gallery.sum()), *first]
 
     def column_of(self, gallery: Tensor, query: Tensor) -> Tensor | None:
         """Column of each sample of `query` in `gallery`, both of positions; -1 for none. None if all have none."""
@@ -142,41 +150,18 @@ def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.
     return joined
 
 
-class NonFinite(NamedTuple):
-    """Embeddings of all processes that are NaN or infinite: their numbers, and the first of them."""
+def why_undefined(table: Sequence[Sequence[int]], *, has_index: bool) -> str | None:
+    """Why there is no result, by `Samples.non_finite` of all processes; None where all embeddings are finite.
 
-    total: int
-    """all embeddings, finite or not"""
-    num_bad: int
-    num_queries: int
-    num_gallery: int
-    first: list[int]
-    numbered_by: str
-
-    @classmethod
-    def numbers(cls, samples: Samples, query: Int[Tensor, " query"], gallery: Int[Tensor, " gallery"]) -> list[int]:
-        """Look through the samples of a process that count, and return the numbers for `of_all`."""
-        bad = samples.non_finite()
-        if not len(bad):  # nearly always: look at nothing else
-            return [len(samples), *[0] * (NUM_NUMBERS - 1)]
-        is_query, is_gallery = torch.isin(bad, query), torch.isin(bad, gallery)
-        bad = bad[is_query | is_gallery]
-        first = (bad if samples.index is None else samples.index[bad])[:_NUM_NAMED].tolist()
-        first += [0] * (_NUM_NAMED - len(first))
-        return [len(samples), len(bad), int(is_query.sum()), int(is_gallery.sum()), *first]
-
-    @classmethod
-    def of_all(cls, table: Sequence[Sequence[int]], *, has_index: bool) -> NonFinite:
-        """Add up the `numbers` of all processes; the lowest process with some names up to five of them."""
-        source = next((process for process, (_, num_bad, *_) in enumerate(table) if num_bad), 0)
-        total, num_bad, num_queries, num_gallery = (sum(column) for column in list(zip(*table, strict=True))[:4])
-        numbered_by = "`index`" if has_index else "samples" if len(table) == 1 else f"samples of process {source}"
-        first = [*table[source][4:NUM_NUMBERS][: table[source][1]]]
-        return cls(total, num_bad, num_queries, num_gallery, first, numbered_by)
-
-    def reason(self) -> str:
-        """Why there is no result."""
-        return (
-            f"{self.num_bad} of {self.total} embeddings are NaN or infinite ({self.num_queries} of queries,"
-            f" {self.num_gallery} of gallery items; first at {self.numbered_by} {self.first}), so the result is NaN."
-        )
+    The lowest process with an embedding that is not finite names up to five of its own.
+    """
+    source = next((process for process, (_, num_bad, *_) in enumerate(table) if num_bad), None)
+    if source is None:
+        return None
+    total, num_bad, num_queries, num_gallery = (sum(column) for column in list(zip(*table, strict=True))[:4])
+    numbered_by = "`index`" if has_index else "samples" if len(table) == 1 else f"samples of process {source}"
+    first = [*table[source][4:NUM_NUMBERS][: table[source][1]]]
+    return (
+        f"{num_bad} of {total} embeddings are NaN or infinite ({num_queries} of queries, {num_gallery} of gallery"
+        f" items; first at {numbered_by} {first}), so the result is NaN."
+    )

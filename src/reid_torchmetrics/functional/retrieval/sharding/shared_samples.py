@@ -24,11 +24,11 @@ from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, by
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
 from .repetitions import NUM_SIGNS, Numbered, SameSamples, changed, lowest_of_each
-from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
+from .samples import GALLERY, NUM_NUMBERS, QUERY, Samples, why_undefined
 
 _NUM_STATUS = 4  # numbers of a `_ShardStatus`
 _BITS = 4  # of the number of columns of a label: those of all labels are one number, as messages are short
-_NUM_SIZES = 4  # numbers of `count_samples` in front of `NonFinite.numbers`
+_NUM_SIZES = 4  # numbers of `count_samples` in front of `Samples.non_finite`
 _CHANGED = (
     "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
     " the first counts. Was `reset` forgotten after the last evaluation, or does `index` begin anew in each batch? It"
@@ -80,8 +80,8 @@ class Shard:
     num_queries: list[int]
     """on each process"""
     num_gallery: list[int]
-    non_finite: NonFinite
-    """of all processes"""
+    undefined: str | None
+    """why there is no result: embeddings of some process that are not finite; None where all are"""
     max_bytes: int
     """the least of all processes"""
 
@@ -121,7 +121,7 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool, max_
     def count() -> tuple[None, list[int]]:
         sizes = [len(query), len(gallery), changed(samples, numbered), bytes_within(max_bytes, samples.device)]
         run = [] if same is None else same.run(world.process, signs[0])
-        return None, [*sizes, *NonFinite.numbers(samples, query, gallery), *run]
+        return None, [*sizes, *samples.non_finite(query, gallery), *run]
 
     # Second message: the numbers of samples that count, changed, or are not finite, and bounds on memory.
     _, table = world.guarded_all_gather(count)
@@ -130,12 +130,15 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool, max_
         warn_once(world, "another embedding", _CHANGED.format(sum(num_changed)))
     if same is not None:
         same.warn(world, signs, [row[_NUM_SIZES + NUM_NUMBERS :] for row in table])
-    non_finite = NonFinite.of_all([row[_NUM_SIZES:] for row in table], has_index=samples.index is not None)
-    return Shard(samples, dtype, query, gallery, num_queries, num_gallery, non_finite, min(bounds))
+    undefined = why_undefined([row[_NUM_SIZES:] for row in table], has_index=samples.index is not None)
+    return Shard(samples, dtype, query, gallery, num_queries, num_gallery, undefined, min(bounds))
 
 
 def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, torch.dtype]:
-    """Compare the processes; return the samples, an empty shard completed, and the dtype of all embeddings."""
+    """Compare the processes; return the samples, completed by what others have, and the dtype of all embeddings.
+
+    A process without samples lacks everything, one with samples only groups.
+    """
     # A process without samples agrees with every other; one that saw empty batches alone knows the dimension.
     shaped = [status for status in states if status.dimension] or states
     if len({status.dimension for status in shaped}) > 1:
@@ -147,20 +150,15 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
             raise differing(f"use of `{name}`", [status.use(place) for status in states])
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
     widths = map(max, zip(*(status.widths for status in filled), strict=True))
-    return _completed(samples, shaped[0].dimension or 1, dtype, [*widths]), dtype
-
-
-def _completed(samples: Samples, dimension: int, dtype: torch.dtype, widths: Sequence[int]) -> Samples:
-    """The samples with all that the samples of other processes have: no samples lack everything, some only groups."""
     given = {label: width for label, width in zip(LABELS.values(), widths, strict=True) if width}
     kept = samples.labels if len(samples) else {}
     if len(samples) and len(kept) == len(given):
-        return samples
+        return samples, dtype
     # Empty labels stand for "given": all processes then take the same way.
-    embeddings = samples.embeddings or [torch.empty((0, dimension), dtype=dtype, device=samples.device)]
+    empty = torch.empty((0, shaped[0].dimension or 1), dtype=dtype, device=samples.device)
     shape: dict[str, Any] = {"length": len(samples), "device": samples.device}
     labels = {label.name: kept.get(label.name, label.empty(width, **shape)) for label, width in given.items()}
-    return replace(samples, embeddings=embeddings, labels=labels)
+    return replace(samples, embeddings=samples.embeddings or [empty], labels=labels), dtype
 
 
 def share_samples(
