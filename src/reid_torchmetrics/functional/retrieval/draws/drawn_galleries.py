@@ -161,7 +161,7 @@ class TileExpectation:
         if not bool(valid.any()):
             return
         stratum = strata.of_item[tile.positives]  # strata of one identity have consecutive numbers
-        first = stratum.where(valid, strata.number).amin(1, keepdim=True)
+        first = stratum.where(valid, len(strata)).amin(1, keepdim=True)
         self._chances = find_chances(stratum - first, valid, draw)
         available, ahead = tile.cases
         self._law = Hypergeometric(available, ahead, draw.num_drawn(available))
@@ -178,10 +178,10 @@ class TileExpectation:
         none_ahead, num_events, strata = self._law.none()[block.case], block.num_strata, self._strata
         if not strata.one_per_identity:
             # None of an identity is ahead if none of any of its strata is.
-            key = segments.numbers(num_events, len(none_ahead)) * strata.number + strata.identity[block.stratum]
+            key = segments.numbers(num_events, len(none_ahead)) * len(strata) + strata.identity[block.stratum]
             keys, num_strata = key.unique_consecutive(return_counts=True)
             none_ahead = segments.reduce(none_ahead, "prod", num_strata)
-            num_events = keys.div(strata.number, rounding_mode="floor").bincount(minlength=len(num_events))
+            num_events = keys.div(len(strata), rounding_mode="floor").bincount(minlength=len(num_events))
         best, chance = self._chances.best[block.query, block.ordinal], 1 - none_ahead
         useful = (best > 0) & (segments.reduce(chance, "sum", num_events) <= self._most_ahead)
         chance = chance[useful.repeat_interleave(num_events)]

@@ -49,10 +49,10 @@ class Hypergeometric:
         steps = torch.arange(int(spread.max()) if spread.numel() else 0, device=marked.device)
         count = self.least[..., None] + steps
         # P(T = t + 1) / P(T = t); its logarithm is minus infinity beyond the largest T.
-        ratio = ((marked[..., None] - count) * (drawn[..., None] - count)).clamp(min=0) / (
-            (count + 1) * (available - marked - drawn)[..., None].add(count + 1).clamp(min=1)
-        ).double()
-        self.probability = functional.pad(segments.running_sums(ratio.log(), -1), (1, 0)).softmax(-1)
+        above = ((marked[..., None] - count) * (drawn[..., None] - count)).clamp(min=0)
+        below = (count + 1) * (available - marked - drawn)[..., None].add(count + 1).clamp(min=1)
+        ratio = segments.running_sums((above / below.double()).log(), -1)
+        self.probability = functional.pad(ratio, (1, 0)).softmax(-1)
 
     def none(self) -> Float[Tensor, "*shape"]:
         """P(T = 0)."""

@@ -65,8 +65,7 @@ class Strata:
     """the number of every stratum's identity, counted from 0"""
     num_items: Int[Tensor, " strata"]
 
-    @property
-    def number(self) -> int:
+    def __len__(self) -> int:
         """Number of strata."""
         return len(self.identity)
 

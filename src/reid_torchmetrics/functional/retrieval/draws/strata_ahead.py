@@ -39,7 +39,7 @@ from reid_torchmetrics.functional.retrieval import ranking
 from reid_torchmetrics.functional.retrieval.ranking import GalleryPart, TiePolicy, cells_of_true, places_of_true
 from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Walk, rows_with_gallery
 
-from .strata import Layers, Strata
+from .strata import Strata
 
 _BYTES_PER_ITEM = 44  # that is ahead, or may be: masks, places, and keys
 _BYTES_PER_MASK = 2  # of a tile: what is dropped, and what is near
@@ -88,155 +88,6 @@ class StrataAhead(NamedTuple):
             yield self.query[part], self.ordinal[part], number.view(shape)
 
 
-def number_cases(available: Int[Tensor, "rows strata"]) -> tuple[Tensor, Tensor, Int[Tensor, "rows strata"]]:
-    """Number the cases of strata with these candidates: for each size one for 0, 1, ... all of them ahead.
-
-    Returns the candidates of each case, how many of them are ahead, and the first case of each stratum.
-    """
-    sizes, size = available.unique(return_inverse=True)
-    of_case, ahead = segments.runs(0, sizes + 1)
-    return sizes[of_case], ahead, segments.starts(sizes + 1)[size]
-
-
-class SparseCounting:
-    """Counts for the `wanted` best positives of each query, of nothing but items that are ahead of one.
-
-    What is counted are pairs of a query and a stratum that may have an item ahead, by query and then by stratum.
-    """
-
-    def __init__(
-        self, items: tuple[Tensor, ...], strata: Strata, first_case: Int[Tensor, "#queries strata"], wanted: Tensor
-    ) -> None:
-        """Take the items of all queries: the query, the kept position and the best positive behind each.
-
-        `first_case[q, s]` is the case of stratum s with no item ahead.
-        """
-        self._strata, self._first_case, self._wanted = strata, first_case, wanted
-        query, column, self._first = items
-        keys = query * strata.number + strata.of_item.index_select(0, column)
-        pairs = torch.arange(len(wanted) * strata.number, device=keys.device)
-        self._pair_of_item = keys
-        if len(keys) < len(pairs):  # not all pairs can occur
-            occurs = torch.zeros_like(pairs, dtype=torch.bool)
-            occurs[keys] = True
-            number, pairs = pairs, places_of_true(occurs)
-            number[pairs] = torch.arange(len(pairs), device=keys.device)
-            self._pair_of_item = number.index_select(0, keys)
-        self._query = pairs.div(max(1, strata.number), rounding_mode="floor")
-        self._stratum = pairs.sub(self._query, alpha=strata.number)
-
-    def count(self, *, most_ahead: float, max_bytes: int) -> Iterator[StrataAhead]:
-        """The strata ahead, for a range of positives at a time that takes about `max_bytes`.
-
-        Positives that have more than `most_ahead` identities ahead on average are left out: an identity with c of n
-        items ahead is ahead itself with a chance of at least c/n, however its items are drawn.
-        """
-        longest, num_pairs = int(self._wanted.max()) if len(self._wanted) else 0, len(self._query)
-        for part in segments.ranges(longest, max(1, max_bytes // (_BYTES_PER_SPARSE_COUNT * max(1, num_pairs)))):
-            first, pair = self._first, self._pair_of_item
-            if part.stop < longest:
-                places = places_of_true(first < part.stop)
-                first, pair = first[places], pair[places]
-            # What is ahead of a positive is ahead of all that follow. So earlier items count at the start, and the
-            # cumulative sum over the ordinals carries them on: [ordinals, pairs].
-            ordinals = torch.arange(part.start, part.stop, device=first.device)
-            key = first.long().sub_(part.start).clamp_(min=0).mul_(num_pairs).add_(pair)
-            counts = torch.bincount(key, minlength=len(ordinals) * num_pairs).view(len(ordinals), num_pairs).cumsum_(0)
-            useful = ordinals[:, None] < self._wanted
-            if most_ahead < torch.inf:
-                num_items = self._strata.identity[self._strata.of_item].bincount()[self._strata.identity]
-                share = counts * (_ROUNDING / num_items.double()).float()[self._stratum]
-                useful &= share.new_zeros(useful.shape).index_add_(1, self._query, share) <= most_ahead
-            # The counts of useful positives that are not 0, and the number of each positive among the useful ones.
-            ordinal, query = useful.nonzero(as_tuple=True)
-            number = (useful.view(-1).cumsum(0) - 1).view(useful.shape)
-            ahead = counts > 0
-            if not bool(useful.all()):
-                ahead &= useful.index_select(1, self._query)
-            slot, pair = cells_of_true(ahead)
-            count = counts[slot, pair]
-            row, stratum = self._query.index_select(0, pair), self._stratum.index_select(0, pair)
-            positive = number.view(-1).index_select(0, slot.mul_(useful.shape[1]).add_(row))
-            num_strata = torch.bincount(positive, minlength=len(query))
-            # One row of cases serves all queries where nothing is dropped.
-            case = self._first_case[row if len(self._first_case) > 1 else 0, stratum].add_(count)
-            yield StrataAhead(query, ordinals[ordinal], num_strata, stratum, case)
-
-
-class DenseCounting:
-    """Counts for positives of queries that have the same strata, by comparing each positive with all items."""
-
-    def __init__(
-        self, layers: Layers, first_case: Int[Tensor, " strata"], chance: Float[Tensor, " cases"], *, max_bytes: int
-    ) -> None:
-        """Reserve what is needed to count; what is yielded at a time takes about `max_bytes`.
-
-        `first_case[s]` is the case of stratum s with no item ahead; `chance` is the chance of each case that its
-        stratum is ahead.
-        """
-        self._layers, self._chance, self._max_bytes = layers, chance, max_bytes
-        self._first_case = first_case[layers.stratum]
-        size = _COPIES * len(chance)
-        step = max(1, min(min(_PAIRS, max_bytes // _BYTES_PER_PAIR) // len(layers.item), _MOST_BINS // size))
-        self._is_ahead = np.empty((step, len(layers.item)), dtype=np.bool_)
-        # The bins of a positive, and of all copies of its histogram, are consecutive.
-        first_bin = self._first_case + torch.arange(len(first_case), device="cpu") % _COPIES * len(chance)
-        first_bin = first_bin + torch.arange(0, step * size, size, device="cpu")[:, None]
-        self._first_bin = first_bin.to(torch.int16 if step * size <= _MOST_BINS else torch.int64)
-
-    def count(
-        self, scores: Tensor, query: Tensor, ordinal: Tensor, least: Tensor, *, or_level: bool, most_ahead: float
-    ) -> Iterator[tuple[StrataAhead, list[CaseCounts]]]:
-        """Count the items ahead of positives that score `least`, also level ones if `or_level`; `query` ascends.
-
-        Strata are listed for positives that have at most `most_ahead` of them ahead on average, cases for all.
-        """
-        compare = np.greater_equal if or_level else np.greater
-        counted: list[tuple[Tensor, ...]] = []
-        num_bytes = 0
-        for part in segments.ranges(len(query), len(self._is_ahead)):
-            counts = self._ahead(scores, query[part], least[part], compare)
-            # How often each case occurs, by several copies of a histogram.
-            shape = (len(counts), _COPIES, len(self._chance))
-            bins = torch.add(self._first_bin[: len(counts)], counts).view(-1)
-            number = torch.bincount(bins, minlength=math.prod(shape)).view(shape).sum(1)
-            few = number.double() @ self._chance <= most_ahead
-            counts = counts.index_select(0, places_of_true(few))
-            counted.append((number, few, counts))
-            num_bytes += number.nbytes + counts.numel() * _BYTES_PER_DENSE_COUNT
-            if num_bytes > self._max_bytes or part.stop == len(query):
-                number, few, counts = map(torch.cat, zip(*counted, strict=True))
-                block = slice(part.stop - len(few), part.stop)
-                # The strata with a count are listed.
-                is_any = counts.bool()
-                num_strata, places = ranking.count_true(is_any), places_of_true(is_any)
-                column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
-                stratum = self._layers.stratum.index_select(0, column)
-                case = self._first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
-                strata = StrataAhead(query[block][few], ordinal[block][few], num_strata, stratum, case)
-                yield strata, [(query[block], ordinal[block], number)]
-                counted, num_bytes = [], 0
-
-    def _ahead(self, scores: Tensor, query: Tensor, least: Tensor, by: np.ufunc) -> Tensor:
-        """How many items of each stratum, by size, are ahead of each positive: uint8 [positives, strata]."""
-        thresholds, is_ahead = least.numpy()[:, None], self._is_ahead[: len(query)]
-        # The positives of one query are compared with its scores in one call.
-        rows, number = query.unique_consecutive(return_counts=True)
-        start = 0
-        for row, stop in zip(rows.tolist(), number.cumsum(0).tolist(), strict=True):
-            in_layers = scores[row].index_select(0, self._layers.item).numpy()
-            by(in_layers, thresholds[start:stop], out=is_ahead[start:stop])
-            start = stop
-        # Layers are added up; a layer has the first, largest strata of the layer before.
-        first, *others = self._layers.num_strata
-        layers, start = is_ahead.view(np.uint8), first
-        counts = layers[:, :first].copy()
-        for num_strata in others:
-            counts[:, :num_strata] += layers[:, start : start + num_strata]
-            start += num_strata
-        return torch.from_numpy(counts)
-
-
 class AheadTile:
     """The scores of a tile of queries, with everything but negatives taken out."""
 
@@ -274,9 +125,12 @@ class AheadTile:
         available = strata.num_items[None]
         if dropped is not None:
             row, column = dropped.nonzero(as_tuple=True)
-            key, size = row * strata.number + strata.of_item[column], len(dropped) * strata.number
-            available = available - torch.bincount(key, minlength=size).view(len(dropped), strata.number)
-        *self.cases, self._first_case = number_cases(available)
+            key, size = row * len(strata) + strata.of_item[column], len(dropped) * len(strata)
+            available = available - torch.bincount(key, minlength=size).view(len(dropped), len(strata))
+        # Cases by the size of the stratum: for each size one for 0, 1, ... all of its items ahead.
+        sizes, size = available.unique(return_inverse=True)
+        of_case, ahead = segments.runs(0, sizes + 1)
+        self.cases, self._first_case = (sizes[of_case], ahead), segments.starts(sizes + 1)[size]
 
     def count(
         self, wanted: Int[Tensor, " queries"], chance: Float[Tensor, " cases"], *, most_ahead: float, with_cases: bool
@@ -292,17 +146,14 @@ class AheadTile:
         is_same = self._scores.device.type == "cpu" and len(self._first_case) == 1 and self._strata.one_per_identity
         if near is not None and is_same and 0 < int(self._strata.num_items.max()) <= _SMALL:
             is_wide = num_items > _NEAR_ONE * width
-            query, ordinal = segments.runs(0, wanted.where(is_wide, 0))
-            counting = DenseCounting(self._strata.layers, self._first_case[0], chance, max_bytes=self._max_bytes)
-            positives = query, ordinal, self._thresholds[query, ordinal]
-            or_level = not self._ties.positives_first
-            for strata, cases in counting.count(self._scores, *positives, or_level=or_level, most_ahead=most_ahead):
+            positives = segments.runs(0, wanted.where(is_wide, 0))
+            for strata, cases in self._densely(*positives, chance, most_ahead):
                 yield strata, cases if with_cases else []
             near.numpy()[is_wide.numpy()] = False
             wanted, num_items = wanted.where(~is_wide, 0), num_items.where(~is_wide, 0)
         most = torch.inf if with_cases else most_ahead  # cases are made of strata
         is_wide = num_items > _NEAR * width
-        num_bytes = num_items.where(~is_wide, width) * _BYTES_PER_ITEM + self._strata.number * _BYTES_PER_STRATUM
+        num_bytes = num_items.where(~is_wide, width) * _BYTES_PER_ITEM + len(self._strata) * _BYTES_PER_STRATUM
         for rows in segments.ranges_within(num_bytes, self._max_bytes):
             near_some = None if near is None or bool(is_wide[rows].any()) else near[rows]
             for strata in self._sparsely(rows, wanted[rows], near_some, most):
@@ -316,25 +167,128 @@ class AheadTile:
         last = scores.gather(1, (wanted - 1).clamp(min=0)[:, None]).where(wanted[:, None] > 0, torch.inf)
         return ranking.are_above(self._scores, last, or_level=True)
 
+    def _densely(
+        self, query: Tensor, ordinal: Tensor, chance: Tensor, most_ahead: float
+    ) -> Iterator[tuple[StrataAhead, list[CaseCounts]]]:
+        """Count for positives of queries that have the same strata, by comparing each with all items; `query` ascends.
+
+        Strata are listed for positives that have at most `most_ahead` of them ahead on average, cases for all.
+        """
+        layers, size = self._strata.layers, _COPIES * len(chance)
+        first_case = self._first_case[0, layers.stratum]
+        step = max(1, min(min(_PAIRS, self._max_bytes // _BYTES_PER_PAIR) // len(layers.item), _MOST_BINS // size))
+        is_ahead = np.empty((step, len(layers.item)), dtype=np.bool_)
+        # The bins of a positive, and of all copies of its histogram, are consecutive.
+        first_bin = first_case + torch.arange(len(first_case), device="cpu") % _COPIES * len(chance)
+        first_bin = first_bin + torch.arange(0, step * size, size, device="cpu")[:, None]
+        first_bin = first_bin.to(torch.int16 if step * size <= _MOST_BINS else torch.int64)
+        counted: list[tuple[Tensor, ...]] = []
+        num_bytes = 0
+        for part in segments.ranges(len(query), step):
+            counts = self._ahead(query[part], ordinal[part], is_ahead)
+            # How often each case occurs, by several copies of a histogram.
+            shape = (len(counts), _COPIES, len(chance))
+            bins = torch.add(first_bin[: len(counts)], counts).view(-1)
+            number = torch.bincount(bins, minlength=math.prod(shape)).view(shape).sum(1)
+            few = number.double() @ chance <= most_ahead
+            counts = counts.index_select(0, places_of_true(few))
+            counted.append((number, few, counts))
+            num_bytes += number.nbytes + counts.numel() * _BYTES_PER_DENSE_COUNT
+            if num_bytes > self._max_bytes or part.stop == len(query):
+                number, few, counts = map(torch.cat, zip(*counted, strict=True))
+                block = slice(part.stop - len(few), part.stop)
+                # The strata with a count are listed.
+                is_any = counts.bool()
+                num_strata, places = ranking.count_true(is_any), places_of_true(is_any)
+                column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
+                stratum = layers.stratum.index_select(0, column)
+                case = first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
+                strata = StrataAhead(query[block][few], ordinal[block][few], num_strata, stratum, case)
+                yield strata, [(query[block], ordinal[block], number)]
+                counted, num_bytes = [], 0
+
+    def _ahead(self, query: Tensor, ordinal: Tensor, is_ahead: np.ndarray) -> Tensor:
+        """How many items of each stratum, by size, are ahead of each positive: uint8 [positives, strata].
+
+        `is_ahead` is memory for as many positives, or more, and all items.
+        """
+        layers, by = self._strata.layers, np.greater if self._ties.positives_first else np.greater_equal
+        thresholds, is_ahead = self._thresholds[query, ordinal].numpy()[:, None], is_ahead[: len(query)]
+        # The positives of one query are compared with its scores in one call.
+        rows, number = query.unique_consecutive(return_counts=True)
+        start = 0
+        for row, stop in zip(rows.tolist(), number.cumsum(0).tolist(), strict=True):
+            in_layers = self._scores[row].index_select(0, layers.item).numpy()
+            by(in_layers, thresholds[start:stop], out=is_ahead[start:stop])
+            start = stop
+        # Layers are added up; a layer has the first, largest strata of the layer before.
+        first, *others = layers.num_strata
+        in_bytes, start = is_ahead.view(np.uint8), first
+        counts = in_bytes[:, :first].copy()
+        for num_strata in others:
+            counts[:, :num_strata] += in_bytes[:, start : start + num_strata]
+            start += num_strata
+        return torch.from_numpy(counts)
+
     def _sparsely(self, rows: slice, wanted: Tensor, near: Tensor | None, most_ahead: float) -> Iterator[StrataAhead]:
         """Count for the wanted positives of some queries, by the items ahead of one, of the `near` ones or of all."""
         scores, thresholds, or_level = self._scores[rows], self._thresholds[rows], not self._ties.positives_first
         if near is None:
             first = _first_behind(scores, thresholds, self.positives[rows], self._ties)
             ahead = first < wanted.to(first.dtype)[:, None]
-            items = *cells_of_true(ahead), first[ahead]
-        else:
-            row, column = cells_of_true(near)
-            values, first = scores[row, column], torch.full_like(row, thresholds.shape[1], dtype=torch.uint8)
-            for score in thresholds.T.contiguous():
-                behind = score.index_select(0, row)
-                first -= (values >= behind if or_level else values > behind).view(torch.uint8)
-            ahead = places_of_true(first < wanted[row])
-            items = row[ahead], column[ahead], first[ahead]
+            return self._count_items(rows, wanted, *cells_of_true(ahead), first[ahead], most_ahead=most_ahead)
+        row, column = cells_of_true(near)
+        values, first = scores[row, column], torch.full_like(row, thresholds.shape[1], dtype=torch.uint8)
+        for score in thresholds.T.contiguous():
+            behind = score.index_select(0, row)
+            first -= (values >= behind if or_level else values > behind).view(torch.uint8)
+        places = places_of_true(first < wanted[row])
+        items = row[places], column[places], first[places]
+        return self._count_items(rows, wanted, *items, most_ahead=most_ahead)
+
+    def _count_items(
+        self, rows: slice, wanted: Tensor, row: Tensor, column: Tensor, first: Tensor, *, most_ahead: float
+    ) -> Iterator[StrataAhead]:
+        """The strata with some items ahead, for a range of positives at a time that takes about `max_bytes`.
+
+        The items are of the queries `rows`: the row there, the kept position, and the best positive behind each.
+        Positives that have more than `most_ahead` identities ahead on average are left out: an identity with c of n
+        items ahead is ahead itself with a chance of at least c/n, however its items are drawn.
+        """
+        # Counted are pairs of a query and a stratum that may have an item ahead, by query and then by stratum.
+        strata, longest = self._strata, int(wanted.max())
+        keys = row * len(strata) + strata.of_item.index_select(0, column)
+        pair_of_item, pairs = _numbered(keys, len(wanted) * len(strata))
+        row_of_pair = pairs.div(max(1, len(strata)), rounding_mode="floor")
+        stratum_of_pair = pairs.sub(row_of_pair, alpha=len(strata))
         first_case = self._first_case if len(self._first_case) == 1 else self._first_case[rows]
-        counting = SparseCounting(items, self._strata, first_case, wanted)
-        for strata in counting.count(most_ahead=most_ahead, max_bytes=self._max_bytes):
-            yield strata._replace(query=strata.query + rows.start)
+        step = max(1, self._max_bytes // (_BYTES_PER_SPARSE_COUNT * max(1, len(pairs))))
+        for part in segments.ranges(longest, step):
+            some = slice(None) if part.stop == longest else places_of_true(first < part.stop)
+            # What is ahead of a positive is ahead of all that follow. So earlier items count at the start, and the
+            # cumulative sum over the ordinals carries them on: [ordinals, pairs].
+            ordinals = torch.arange(part.start, part.stop, device=first.device)
+            key = first[some].long().sub_(part.start).clamp_(min=0).mul_(len(pairs)).add_(pair_of_item[some])
+            counts = torch.bincount(key, minlength=len(ordinals) * len(pairs)).view(len(ordinals), -1).cumsum_(0)
+            useful = ordinals[:, None] < wanted
+            if most_ahead < torch.inf:
+                num_items = strata.identity[strata.of_item].bincount()[strata.identity]
+                share = counts * (_ROUNDING / num_items.double()).float()[stratum_of_pair]
+                useful &= share.new_zeros(useful.shape).index_add_(1, row_of_pair, share) <= most_ahead
+            # The counts of useful positives that are not 0, and the number of each positive among the useful ones.
+            ordinal, query = useful.nonzero(as_tuple=True)
+            number = (useful.view(-1).cumsum(0) - 1).view(useful.shape)
+            ahead = counts > 0
+            if not bool(useful.all()):
+                ahead &= useful.index_select(1, row_of_pair)
+            slot, pair = cells_of_true(ahead)
+            count = counts[slot, pair]
+            query_row, stratum = row_of_pair.index_select(0, pair), stratum_of_pair.index_select(0, pair)
+            positive = number.view(-1).index_select(0, slot.mul_(useful.shape[1]).add_(query_row))
+            num_strata = torch.bincount(positive, minlength=len(query))
+            # One row of cases serves all queries where nothing is dropped.
+            case = first_case[query_row if len(first_case) > 1 else 0, stratum].add_(count)
+            yield StrataAhead(query + rows.start, ordinals[ordinal], num_strata, stratum, case)
 
 
 def size_of_tiles(gallery: GalleryPart, strata: Strata) -> tuple[int, int]:
@@ -342,7 +296,7 @@ def size_of_tiles(gallery: GalleryPart, strata: Strata) -> tuple[int, int]:
     scores = gallery.scores
     beside, per_row = scores.dtype.itemsize + 2 * _BYTES_PER_MASK, 0  # as much again is left to count with
     if gallery.relevance.drops_others:
-        beside, per_row = _BYTES_PER_ITEM, 2 * _BYTES_PER_STRATUM * strata.number
+        beside, per_row = _BYTES_PER_ITEM, 2 * _BYTES_PER_STRATUM * len(strata)
     rows = rows_with_gallery(scores, beside, per_row)
     # Where few fit, positives are taken in smaller ranges instead, as long as the scores fit.
     fewest = min(FEWEST_ROWS, rows_with_gallery(scores, beside, fewest=1))
@@ -378,3 +332,15 @@ def _search(falling: Tensor, values: Tensor, *, or_level: bool) -> Integer[Tenso
     for number in falling.split(1, dim=1):
         num_above -= (values > number if or_level else values >= number).view(torch.uint8)
     return num_above
+
+
+def _numbered(keys: Int[Tensor, " items"], total: int) -> tuple[Int[Tensor, " items"], Int[Tensor, " numbered"]]:
+    """The number of each of some keys below `total` among the keys that may occur, and these, ascending."""
+    may_occur = torch.arange(total, device=keys.device)
+    if len(keys) >= total:
+        return keys, may_occur
+    occurs = torch.zeros_like(may_occur, dtype=torch.bool)
+    occurs[keys] = True
+    number, occurring = may_occur, places_of_true(occurs)
+    number[occurring] = torch.arange(len(occurring), device=keys.device)
+    return number.index_select(0, keys), occurring
