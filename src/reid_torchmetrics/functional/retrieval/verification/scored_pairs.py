@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import starmap
 from typing import TypeVar
 
 import torch
@@ -76,8 +75,8 @@ class ScoredPairs:
         _checks.no_nan(self._scores.argument, scores[-1:])  # NaN sorts to the end
         return scores
 
-    def impostor_range(self) -> tuple[float, float]:
-        """The lowest and the highest score of an impostor, in one pass; infinity and minus infinity without any.
+    def score_range(self, genuine: Float[Tensor, " genuine"]) -> tuple[float, float]:
+        """The lowest and the highest score, given the `genuine_scores`; infinity and minus infinity without pairs.
 
         Raises:
             ValueError: the score of an impostor is NaN.
@@ -88,8 +87,8 @@ class ScoredPairs:
             above = scores.masked_fill_(~impostor, -torch.inf).max()
             return torch.stack([above, scores.neg_().masked_fill_(~impostor, -torch.inf).max()])
 
-        nothing = torch.full((2,), -torch.inf, dtype=self.dtype, device=self.device)
-        above, below = self._reduce(extremes, torch.maximum, nothing)
+        ends = torch.stack([genuine[-1], -genuine[0]]) if len(genuine) else genuine.new_full((2,), -torch.inf)
+        above, below = self._reduce(extremes, torch.maximum, ends)
         _checks.no_nan(self._scores.argument, above)  # NaN is above all
         return -float(below), float(above)
 
@@ -106,10 +105,8 @@ class ScoredPairs:
             num_removed = (~impostor).sum()[None]
             values = scores.masked_fill_(~impostor, -torch.inf).view(1, -1)
             ordered = sort_rows(values, argument=self._scores.argument)
-            at, above = (
-                negatives_above(ordered, num_removed, thresholds[None], or_tied=tied) for tied in (True, False)
-            )
-            return torch.cat([at, above])
+            counts = [negatives_above(ordered, num_removed, thresholds[None], or_tied=tied) for tied in (True, False)]
+            return torch.cat(counts)
 
         nothing = torch.zeros((2, *thresholds.shape), dtype=torch.int64, device=self.device)
         return self._reduce(count, torch.add, nothing)
@@ -120,24 +117,19 @@ class ScoredPairs:
         """Add up what comes of looking at each tile; several threads do so."""
 
         def work(walk: Walk, rows: slice) -> Result:
-            return reduce(add, starmap(look, self._tiles(walk, rows)), nothing)
+            """Look at comparable scores and bool masks of genuine pairs and of impostors; each pair is seen once."""
+            listed, result = self._relevance.tile(rows), nothing
+            for panel, scores in walk.panels_of(rows):
+                self._scores.to_comparable(scores, rows)
+                genuine, impostor = self._relevance.pairs(rows, panel.columns, listed)
+                genuine[:, : panel.num_seen] = False
+                impostor[:, : panel.num_seen] = False
+                result = add(result, look(scores, genuine, impostor))
+            return result
 
         keeps_thread = self._relevance.junk_pairs is not None
         shared = share_tiles(self._scores, self._size, work, "Pairs", keeps_thread=keeps_thread)
         return reduce(add, (result for _, result in shared), nothing)
-
-    def _tiles(self, walk: Walk, rows: slice) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Comparable scores, and bool masks of genuine pairs and of impostors; each pair is in one tile.
-
-        The next tile overwrites the scores.
-        """
-        listed = self._relevance.tile(rows)
-        for panel, scores in walk.panels_of(rows):
-            self._scores.to_comparable(scores, rows)
-            genuine, impostor = self._relevance.pairs(rows, panel.columns, listed)
-            genuine[:, : panel.num_seen] = False
-            impostor[:, : panel.num_seen] = False
-            yield scores, genuine, impostor
 
 
 def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor, " ranks"]:
@@ -237,7 +229,7 @@ def score_histogram(
     # The edges, from the range of the scores unless it is given.
     pairs = ScoredPairs(scores, relevance)
     genuine = pairs.genuine_scores()
-    low, high = _range(pairs, genuine, scores.argument) if limits is None else (float(limits[0]), float(limits[1]))
+    low, high = _edges(*pairs.score_range(genuine), scores.argument) if limits is None else map(float, limits)
     # Equidistant; both ends are hit exactly.
     share = torch.arange(bins + 1, dtype=torch.float64, device=pairs.device) / bins
     edges = (low + (high - low) * share).clamp(max=high)
@@ -251,11 +243,8 @@ def score_histogram(
     return ScoreHistogram(edges, _between(num_genuine_at, len(genuine)), num_impostors)
 
 
-def _range(pairs: ScoredPairs, genuine: Float[Tensor, " genuine"], argument: str) -> tuple[float, float]:
+def _edges(lowest: float, highest: float, argument: str) -> tuple[float, float]:
     """Where the bins begin and end."""
-    lowest, highest = pairs.impostor_range()
-    if len(genuine):
-        lowest, highest = min(lowest, float(genuine[0])), max(highest, float(genuine[-1]))
     if lowest > highest:
         return 0.0, 1.0
     if not math.isfinite(highest - lowest):
