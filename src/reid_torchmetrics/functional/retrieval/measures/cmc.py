@@ -128,7 +128,7 @@ def _all_shots_at(ranks: PositiveRanks, k: int) -> Tensor:
     def share(block: PositiveRanks) -> Tensor:
         best, width = _negatives_ahead(block)
         matched = (min(k, UNRETRIEVED) - best).clamp(min=0).minimum(width) / width.double()
-        return terms.sum_per_query(block, matched) / block.num_positives
+        return segments.reduce(matched, "sum", block.num_positives) / block.num_positives
 
     return terms.per_block(ranks, share)
 

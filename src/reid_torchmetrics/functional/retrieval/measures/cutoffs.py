@@ -160,7 +160,8 @@ def _graded_dcg(ranks: PositiveRanks, gains: Tensor, k: int | None) -> Tensor:
 
     def total(gains: Tensor, rank: Tensor) -> Tensor:
         values = gains * _discount(terms.Places(rank, rank))
-        return terms.sum_per_query(ranks, values if k is None else values.masked_fill(rank > k, 0.0))
+        values = values if k is None else values.masked_fill(rank > k, 0.0)
+        return segments.reduce(values, "sum", ranks.num_positives)
 
     return terms.defined(ranks, total(gains, in_float(ranks.rank)) / total(perfect, place.double()))
 
@@ -186,7 +187,7 @@ def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
         counted = block.num_positives.repeat_interleave(block.num_positives).double()
         least = counted.minimum(negatives.repeat_interleave(block.num_positives)).clamp(min=1)
         preferences = (1 - before.minimum(counted) / least).masked_fill(block.rank > UNRETRIEVED, 0.0)
-        return terms.defined(block, terms.sum_per_query(block, preferences) / block.num_positives)
+        return terms.defined(block, segments.reduce(preferences, "sum", block.num_positives) / block.num_positives)
 
     return terms.per_block(ranks, preference)
 

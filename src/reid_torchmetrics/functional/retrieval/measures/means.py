@@ -51,7 +51,6 @@ def mean_of_total(
     empty_target_action: str,
 ) -> Float[Tensor, "*shape"]:
     """Mean over queries, given the `total` over the valid queries; for `mean_over_queries` and curves."""
-    _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
     _refuse_empty(empty_target_action, int(num_valid), int(num_valid + num_empty))
     substitute = EMPTY_TARGET_ACTIONS[empty_target_action]
     if substitute is None:
@@ -75,7 +74,6 @@ def mean_over_identities(
         ValueError: `identities` of another length than `values`, or as `mean_over_queries`.
     """
     identities = _checks.whole_labels("identities", identities, len(values), values.device)
-    _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
     valid = ~values.isnan()
     _refuse_empty(empty_target_action, int(valid.sum()), len(values))
     substitute = EMPTY_TARGET_ACTIONS[empty_target_action]
@@ -101,9 +99,8 @@ def median_over_queries(
     """
     _checks.one_of("rule", rule, _MEDIAN_RULES)
     values = at_work(values)
-    weight = (
-        torch.ones_like(values) if weight is None else _checks.weights("weight", weight, len(values), values.device)
-    )
+    weight = torch.ones_like(values) if weight is None else weight
+    weight = _checks.weights("weight", weight, len(values), values.device)
     counted = ~values.isnan() & (weight > 0)
     if not bool(counted.any()):
         return torch.full((), torch.nan, dtype=values.dtype, device=values.device)
@@ -124,12 +121,12 @@ _MEDIAN_RULES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def _refuse_empty(empty_target_action: str, num_valid: int, num_queries: int) -> None:
-    """Raise under "error" for queries without positives, unless all are: the mean is NaN then, as under "skip".
+    """Raise for an unknown action, and under "error" for queries without positives.
 
-    Lightning's sanity check sees a part of the data, perhaps without any positive, and must not crash.
+    Unless all are: the mean is NaN then, as under "skip". Lightning's sanity check sees a part of the data, perhaps
+    without any positive, and must not crash.
     """
+    _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
     if empty_target_action == "error" and 0 < num_valid < num_queries:
-        raise ValueError(
-            f"`empty_target_action` 'error' allows no query without a positive; got {num_queries - num_valid} of"
-            f" {num_queries}."
-        )
+        came = f"{num_queries - num_valid} of {num_queries}"
+        raise ValueError(f"`empty_target_action` 'error' allows no query without a positive; got {came}.")

@@ -18,17 +18,9 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
+from . import cutoffs
 from .average_precision import average_precision, average_precision_at_r
 from .cmc import cmc_at, first_rank, hit_rate_at, reciprocal_rank
-from .cutoffs import (
-    binary_preference,
-    inverse_negative_penalty,
-    normalized_dcg,
-    precision_at,
-    r_precision,
-    recall_at,
-    retrieval_rank,
-)
 from .means import mean_over_queries, median_over_queries
 
 MeasureOptions: TypeAlias = Any
@@ -143,7 +135,7 @@ _ROWS = (
     ),
     Measure(
         "minp",
-        lambda ranks, *_: inverse_negative_penalty(ranks),
+        lambda ranks, *_: cutoffs.inverse_negative_penalty(ranks),
         "positives / rank of the last positive",
         title="mINP",
         expectation=lambda drawn, _: drawn.inverse_negative_penalty,
@@ -161,31 +153,36 @@ _ROWS = (
     Measure("hit_rate", lambda ranks, _, k: hit_rate_at(ranks, k), "a positive among the first {k}", takes_k=True),
     Measure(
         "precision",
-        lambda ranks, options, k: precision_at(ranks, k, divisor=options.precision_divisor),
+        lambda ranks, options, k: cutoffs.precision_at(ranks, k, divisor=options.precision_divisor),
         "precision at {k}, divisor {options.precision_divisor}",
         takes_k=True,
     ),
     Measure(
-        "recall", lambda ranks, _, k: recall_at(ranks, k), "positives among the first {k} / all positives", takes_k=True
+        "recall",
+        lambda ranks, _, k: cutoffs.recall_at(ranks, k),
+        "positives among the first {k} / all positives",
+        takes_k=True,
     ),
-    Measure("r_precision", lambda ranks, *_: r_precision(ranks), "precision at R, the number of positives"),
+    Measure("r_precision", lambda ranks, *_: cutoffs.r_precision(ranks), "precision at R, the number of positives"),
     Measure("mrr", lambda ranks, *_: reciprocal_rank(ranks), "1 / rank of the first positive", title="MRR"),
     Measure(
         "ndcg",
-        lambda ranks, options, k: normalized_dcg(ranks, k=k, gain=options.gain),
+        lambda ranks, options, k: cutoffs.normalized_dcg(ranks, k=k, gain=options.gain),
         "nDCG at {k}, {options.gain} gains, log2 discount",
         takes_k=True,
         title="nDCG@{k}",
     ),
-    Measure("bpref", lambda ranks, *_: binary_preference(ranks), "bpref over judged candidates", title="bpref"),
+    Measure("bpref", lambda ranks, *_: cutoffs.binary_preference(ranks), "bpref over judged candidates", title="bpref"),
     Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive", is_rank=True),
     _median("median_rank", "mean", "the mean of the two middle ones"),
     _median("median_rank_lower", "lower", "the lower of the two middle ones"),
     _median("median_rank_floor", "floor", "the mean of the two middle ones, rounded down"),
-    Measure("anmrr", lambda ranks, *_: retrieval_rank(ranks), _NMRR.format("MPEG"), title="ANMRR", is_loss=True),
+    Measure(
+        "anmrr", lambda ranks, *_: cutoffs.retrieval_rank(ranks), _NMRR.format("MPEG"), title="ANMRR", is_loss=True
+    ),
     Measure(
         "anmrr_shrec22",
-        lambda ranks, *_: retrieval_rank(ranks, variant="shrec22"),
+        lambda ranks, *_: cutoffs.retrieval_rank(ranks, variant="shrec22"),
         _NMRR.format("SHREC'22"),
         title="ANMRR (SHREC'22)",
         is_loss=True,

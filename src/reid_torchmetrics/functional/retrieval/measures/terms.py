@@ -19,13 +19,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import (
-    TIE_POLICIES,
-    UNRETRIEVED,
-    PositiveRanks,
-    check_ranks,
-    in_float,
-)
+from reid_torchmetrics.functional.retrieval import ranking
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
 
 _MAX_TERMS = 1 << 20  # terms of expanded sums held at a time
 _NEGLIGIBLE = 45  # e to the minus 45 is lost beside 1 in float64
@@ -85,7 +80,7 @@ class Groups(NamedTuple):
 
 def is_averaged(ranks: PositiveRanks) -> bool:
     """Whether a measure is a mean over the orders of tied groups; else every positive has one place in its list."""
-    return ranks.tied is not None and TIE_POLICIES[ranks.tied.policy].averages
+    return ranks.tied is not None and ranking.TIE_POLICIES[ranks.tied.policy].averages
 
 
 def groups_at(ranks: PositiveRanks, chosen: Tensor | slice, ordinal: Int[Tensor, " chosen"] | int) -> Groups:
@@ -109,7 +104,7 @@ def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) 
         mixed = groups.size > groups.num_positives
         within = groups.size if limit is None else groups.within(limit)
         values[mixed] = expected_in_group(term, groups.of(mixed), within[mixed])
-    return sum_per_query(ranks, values)
+    return segments.reduce(values, "sum", ranks.num_positives)
 
 
 def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
@@ -120,9 +115,9 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
     limit = _of_positives(ranks, UNRETRIEVED if cutoff is None else cutoff)
     if is_averaged(ranks):
         groups = groups_of(ranks)
-        return sum_per_query(ranks, groups.within(limit) / groups.size.double())
+        return segments.reduce(groups.within(limit) / groups.size.double(), "sum", ranks.num_positives)
     rank = ranks.rank if ranks.tied is None else places_of(ranks).rank
-    return sum_per_query(ranks, (rank <= limit).double())
+    return segments.reduce((rank <= limit).double(), "sum", ranks.num_positives)
 
 
 def most_hits(ranks: PositiveRanks, cutoff: int | None) -> Int[Tensor, " queries"]:
@@ -150,11 +145,6 @@ def groups_of(ranks: PositiveRanks) -> Groups:
 def ordinals(ranks: PositiveRanks) -> Int[Tensor, " positives"]:
     """j = 1 ... n for every query, in the order of `PositiveRanks.rank`."""
     return segments.runs(1, ranks.num_positives, len(ranks.rank))[1]
-
-
-def sum_per_query(ranks: PositiveRanks, values: Float[Tensor, " positives"]) -> Float[Tensor, " queries"]:
-    """Sum of one value per positive."""
-    return segments.reduce(values, "sum", ranks.num_positives)
 
 
 def per_block(
