@@ -51,8 +51,8 @@ class Hypergeometric:
         # P(T = t + 1) / P(T = t); its logarithm is minus infinity beyond the largest T.
         above = ((marked[..., None] - count) * (drawn[..., None] - count)).clamp(min=0)
         below = (count + 1) * (available - marked - drawn)[..., None].add(count + 1).clamp(min=1)
-        ratio = segments.running_sums((above / below.double()).log(), -1)
-        self.probability = functional.pad(ratio, (1, 0)).softmax(-1)
+        logs = segments.running_sums((above / below.double()).log(), -1)
+        self.probability = functional.pad(logs, (1, 0)).softmax(-1)
 
     def none(self) -> Float[Tensor, "*shape"]:
         """P(T = 0)."""

@@ -133,8 +133,7 @@ def mean_precision_recall_curve(
     total = torch.zeros(num_points, dtype=torch.float64, device=ranks.rank.device)
     for block in ranks.split(_MAX_INTERPOLATED):
         total += _interpolated(block, num_points).nansum(0)
-    num_valid = int((ranks.num_positives > 0).sum())
-    return mean_of_total(total, num_valid, ranks.num_queries - num_valid, empty_target_action)
+    return mean_of_total(total, ranks.num_positives > 0, empty_target_action)
 
 
 def _interpolated(ranks: PositiveRanks, num_points: int, k: int | None = None) -> Float[Tensor, "queries points"]:

@@ -105,8 +105,7 @@ def cmc_curve(
     _checks.one_of("mode", mode, CMC_MODES)
     check_ranks(ranks)
     _, total = CMC_MODES[mode]
-    num_valid = int((ranks.num_positives > 0).sum())
-    return mean_of_total(total(ranks, max_rank), num_valid, ranks.num_queries - num_valid, empty_target_action)
+    return mean_of_total(total(ranks, max_rank), ranks.num_positives > 0, empty_target_action)
 
 
 def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:

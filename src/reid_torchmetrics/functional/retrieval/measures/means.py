@@ -36,25 +36,20 @@ def mean_over_queries(
     """
     valid = ~values.isnan().view(len(values), math.prod(values.shape[1:])).any(1)
     if weight is None:
-        num_valid = int(valid.sum())
-        return mean_of_total(values[valid].sum(0), num_valid, len(values) - num_valid, empty_target_action)
+        return mean_of_total(values[valid].sum(0), valid, empty_target_action)
     weight = _checks.weights("weight", weight, len(values), values.device).to(values.dtype)
-    _refuse_empty(empty_target_action, int(valid.sum()), len(values))
-    total = torch.einsum("q,q...->...", weight[valid], values[valid])
-    return mean_of_total(total, float(weight[valid].sum()), float(weight[~valid].sum()), empty_target_action)
+    return mean_of_total(torch.einsum("q,q...->...", weight[valid], values[valid]), valid, empty_target_action, weight)
 
 
 def mean_of_total(
-    total: Float[Tensor, "*shape"],
-    num_valid: int | float,  # noqa: PYI041 - the checker that executes annotations says that an int is no float
-    num_empty: int | float,  # noqa: PYI041
-    empty_target_action: str,
+    total: Float[Tensor, "*shape"], valid: Tensor, empty_target_action: str, weight: Tensor | None = None
 ) -> Float[Tensor, "*shape"]:
-    """Mean over queries, given the `total` over the valid queries; for `mean_over_queries` and curves."""
-    _refuse_empty(empty_target_action, int(num_valid), int(num_valid + num_empty))
-    substitute = EMPTY_TARGET_ACTIONS[empty_target_action]
+    """Mean over queries, given the `total` over the `valid` ones; for `mean_over_queries` and curves."""
+    substitute = _value_of_empty(empty_target_action, valid)
+    num_valid = int(valid.sum()) if weight is None else float(weight[valid].sum())
     if substitute is None:
         return total / num_valid  # NaN of none
+    num_empty = len(valid) - num_valid if weight is None else float(weight[~valid].sum())
     return (total + substitute * num_empty) / (num_valid + num_empty)
 
 
@@ -75,8 +70,7 @@ def mean_over_identities(
     """
     identities = _checks.whole_labels("identities", identities, len(values), values.device)
     valid = ~values.isnan()
-    _refuse_empty(empty_target_action, int(valid.sum()), len(values))
-    substitute = EMPTY_TARGET_ACTIONS[empty_target_action]
+    substitute = _value_of_empty(empty_target_action, valid)
     if substitute is None:
         values, identities = values[valid], identities[valid]
     _, row, size = torch.unique(identities, return_inverse=True, return_counts=True)
@@ -120,13 +114,15 @@ _MEDIAN_RULES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 """The median, from the two middle values."""
 
 
-def _refuse_empty(empty_target_action: str, num_valid: int, num_queries: int) -> None:
-    """Raise for an unknown action, and under "error" for queries without positives.
+def _value_of_empty(empty_target_action: str, valid: Tensor) -> float | None:
+    """The value of a query without positives in the mean, None where it does not count.
 
-    Unless all are: the mean is NaN then, as under "skip". Lightning's sanity check sees a part of the data, perhaps
-    without any positive, and must not crash.
+    Raise for an unknown action, and under "error" for such queries, unless none is valid: the mean is NaN then, as
+    under "skip". Lightning's sanity check sees a part of the data, perhaps without any positive, and must not crash.
     """
     _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
-    if empty_target_action == "error" and 0 < num_valid < num_queries:
-        came = f"{num_queries - num_valid} of {num_queries}"
+    num_empty = int((~valid).sum()) if empty_target_action == "error" else 0
+    if 0 < num_empty < len(valid):
+        came = f"{num_empty} of {len(valid)}"
         raise ValueError(f"`empty_target_action` 'error' allows no query without a positive; got {came}.")
+    return EMPTY_TARGET_ACTIONS[empty_target_action]
