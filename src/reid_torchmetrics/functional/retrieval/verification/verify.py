@@ -6,6 +6,7 @@ accepted, the true accept rate TAR that of genuine pairs, and FRR = 1 - TAR. The
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -160,12 +161,14 @@ class Verification:
             first = (1 - tar - rates).abs().sort(stable=True).indices[0]
             return EqualErrorRate(torch.maximum(rates, 1 - tar)[first], kept_thresholds[first])
 
-        # FAR and FRR times all genuine times all impostor pairs; int64 is enough, as for `area_under_curve`.
-        errors = torch.stack([impostors * num_genuine, (num_genuine - genuine) * num_impostors])
-        # FAR rises and FRR falls from corner to corner: the first with FAR >= FRR. FAR = FRR on the line from the
-        # corner before; the first corner has FAR 0 and FRR 1, so there is one.
-        corner = int(torch.searchsorted(errors[0] - errors[1], 0))
-        (far_before, far), (frr_before, frr) = errors[:, corner - 1 : corner + 1].tolist()
+        # FAR rises and FRR falls from corner to corner: bisect for the first with FAR >= FRR.
+        def errors(corner: int) -> tuple[int, int]:
+            """FAR and FRR times all genuine times all impostor pairs; Python's integers do not overflow."""
+            return int(impostors[corner]) * num_genuine, (num_genuine - int(genuine[corner])) * num_impostors
+
+        corner = bisect_left(range(len(genuine)), 0, key=lambda place: errors(place)[0] - errors(place)[1])
+        # FAR = FRR on the line from the corner before; the first corner has FAR 0 and FRR 1, so there is one.
+        (far_before, frr_before), (far, frr) = errors(corner - 1), errors(corner)
         meeting = far * frr_before - far_before * frr
         rate = meeting / ((far - far_before + frr_before - frr) * num_genuine * num_impostors)
         return EqualErrorRate(thresholds.new_tensor(rate), thresholds[corner])
