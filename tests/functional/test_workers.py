@@ -38,7 +38,8 @@ def test_every_part_is_done_with_one_thread_of_torch_and_the_caller_keeps_its_ow
 def test_threads_that_begin_later_count_as_many_as_before():
     with ThreadPoolExecutor(1) as later:
         before = later.submit(torch.get_num_threads).result()
-    workers._crew.submit(lambda: None, 4).result()  # more than there are
+    workers._begin_anew()  # with a pool of new threads
+    workers._pool.submit(lambda: None).result()
     with ThreadPoolExecutor(1) as later:
         assert later.submit(torch.get_num_threads).result() == before
 

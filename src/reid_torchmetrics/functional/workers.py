@@ -56,7 +56,7 @@ def run(work: Callable[[], Result], device: torch.device, *, inside: bool = Fals
     if inside or _place.is_ours or num_threads == 1:
         return work()
     is_unwanted = threading.Event()
-    done = _crew.submit(_placed(work, num_threads, is_unwanted), num_threads)
+    done = _pool.submit(_placed(work, num_threads, is_unwanted))
     try:
         return done.result()
     except BaseException:
@@ -93,7 +93,7 @@ def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | 
                 errors[number] = error
 
     take_here = _placed(take, num_threads // num_at_a_time, _place.is_unwanted)
-    helpers = [_crew.submit(take_here, num_threads) for _ in range(num_at_a_time - 1)]
+    helpers = [_pool.submit(take_here) for _ in range(num_at_a_time - 1)]
     take_here()
     _place.num_threads = num_threads
     futures.wait([helper for helper in helpers if not helper.cancel()])
@@ -116,56 +116,28 @@ def _placed(work: Callable[[], Result], num_threads: int, is_unwanted: threading
     return placed
 
 
-class _Crew:
-    """A pool of the most threads needed so far; a forked process begins with none."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pool, self._size = futures.ThreadPoolExecutor(1), 0  # it begins no thread before it is given work
-
-    def submit(self, work: Callable[[], Result], num_threads: int) -> futures.Future[Result]:
-        """Let a pool of at least `num_threads` threads do work."""
-        with self._lock:
-            if self._size < num_threads:
-                self._pool.shutdown(wait=False)  # submitted work is still done
-                self._pool, self._size = _pool(num_threads), num_threads
-            return self._pool.submit(work)
-
-
-def _pool(size: int) -> futures.ThreadPoolExecutor:
-    """A pool of threads; each uses one thread of torch, independent of other settings."""
-    pool = futures.ThreadPoolExecutor(size, thread_name_prefix="reid_torchmetrics")
-    all_there = threading.Barrier(size)
-
-    def use_one_thread(_: int) -> None:
-        torch.get_num_threads()  # a thread that was not asked before would forget the setting
-        if _IS_COUNTED_BY_THREAD:
-            torch.set_num_threads(1)
-        all_there.wait()
-
-    def begin() -> None:
+def _use_one_thread(beginning: threading.Lock) -> None:
+    """Let a new thread of the pool use one thread of torch, independent of other settings."""
+    if not _IS_COUNTED_BY_THREAD:
+        return
+    with beginning:
         # A setting holds for its thread and for all threads that begin later. This thread is new, so it knows the
-        # setting for later threads, and restores it.
-        num_threads = torch.get_num_threads()
-        list(pool.map(use_one_thread, range(size)))
-        if _IS_COUNTED_BY_THREAD:
-            torch.set_num_threads(num_threads)
-
-    beginning = threading.Thread(target=begin)
-    beginning.start()
-    beginning.join()
-    return pool
-
-
-_crew = _Crew()
+        # setting for later threads, and another new one restores it.
+        num_threads = torch.get_num_threads()  # a thread that was not asked before would forget the setting
+        torch.set_num_threads(1)
+        restoring = threading.Thread(target=torch.set_num_threads, args=(num_threads,))
+        restoring.start()
+        restoring.join()
 
 
 def _begin_anew() -> None:
-    """Forget the threads of the parent process: a fork does not copy them."""
-    global _crew  # noqa: PLW0603
-    _crew = _Crew()
+    """Make the pool, which begins a thread where none is idle; a fork does not copy the threads of its parent."""
+    global _pool  # noqa: PLW0603
+    _pool = futures.ThreadPoolExecutor(os.cpu_count(), "reid_torchmetrics", _use_one_thread, (threading.Lock(),))
     vars(_place).clear()
 
 
+_pool: futures.ThreadPoolExecutor
+_begin_anew()
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_begin_anew)
