@@ -46,34 +46,17 @@ _extras.pictures = partial(import_module, ".plot", __name__)
 
 _SHORT = {"CMC": "ReIDCMC", "MINP": "ReIDMINP", "MeanAP": "ReIDMeanAP"}
 # Torch is imported with the first name that is asked for, so that the command says what it can do without.
-_MODULES = {
-    "_progress": ("progress",),
-    "data": ("UnpaddedDistributedSampler",),
-    "functional.retrieval": (
-        "GalleryDraw",
-        "KReciprocal",
-        "Protocol",
-        "QueryExpansion",
-        "compare",
-        "evaluate",
-        "evaluate_scores",
-    ),
-    "functional.world": ("DistributedMetricError",),
-    "metrics.detection": ("DetectionMAP", "DetectionMetrics", "LvisMAP", "VocMAP", "YoloMAP"),
-    "metrics.reid": (
-        "EmbeddingMetric",
-        "PairVerification",
-        "ReIDCMC",
-        "ReIDCMCCurve",
-        "ReIDMeanAP",
-        "ReIDMeasure",
-        "ReIDMetrics",
-        "ReIDMINP",
-        "ReIDOpenSet",
-    ),
-    "report": ("write_report",),
+_NAMES = {
+    "_progress": "progress",
+    "data": "UnpaddedDistributedSampler",
+    "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_scores",
+    "functional.world": "DistributedMetricError",
+    "metrics.detection": "DetectionMAP DetectionMetrics LvisMAP VocMAP YoloMAP",
+    "metrics.reid": "EmbeddingMetric PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics"
+    " ReIDMINP ReIDOpenSet",
+    "report": "write_report",
 }
-_PLACES = {name: f".{module}" for module, names in _MODULES.items() for name in names}
+_PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted({*_PLACES, *_SHORT})  # noqa: PLE0605 - names are listed once
 
 if not TYPE_CHECKING:  # to type checkers no other name exists

@@ -24,6 +24,7 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 import torch
+from numpy.lib import format as npy
 from torch import Tensor
 
 from reid_torchmetrics._files import readable, write_whole
@@ -33,10 +34,7 @@ FORMAT = 1
 """of the files; it is raised with every field that is added, and older formats are still read"""
 _HEADER = "header.json"
 _ROUNDING = 1e-9  # of sums on another device
-_HEADERS: dict[tuple[int, int], Callable[..., Any]] = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+_HEADERS: Any = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _PLAIN: dict[Any, tuple[type, ...]] = {float: (float, int), Any: (bool, int, float, str, type(None))}
 """types of values by their annotation, where it is another"""
 _annotations_of: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
@@ -247,7 +245,7 @@ def stored_arrays(archive: ZipFile, *, besides: str) -> dict[str, StoredArray]:
 
 def _described(archive: ZipFile, entry: ZipInfo) -> StoredArray:
     with archive.open(entry) as file:
-        shape, _, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
+        shape, _, dtype = _HEADERS[npy.read_magic(file)](file)
         size = file.tell() + math.prod(shape) * dtype.itemsize
     if dtype.hasobject:
         raise ValueError(f"`{entry.filename}` must hold no objects, which need allow_pickle; got {dtype}.")
@@ -260,7 +258,7 @@ def _described(archive: ZipFile, entry: ZipInfo) -> StoredArray:
 
 def _read(archive: ZipFile, entry: ZipInfo) -> Tensor:
     with archive.open(entry) as file:
-        return torch.from_numpy(np.lib.format.read_array(file, allow_pickle=False))
+        return torch.from_numpy(npy.read_array(file, allow_pickle=False))
 
 
 def sizes_of(saved: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[str, int]:
