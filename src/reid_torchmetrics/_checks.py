@@ -165,7 +165,7 @@ def floating_matrix(argument: str, value: object, columns: str | int, device: _D
     if value.layout != torch.strided:
         raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
     if value.ndim != 2 or (isinstance(columns, int) and value.shape[1] != columns):
-        raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {_shape(value)}.")
+        raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {[*value.shape]}.")
     return value
 
 
@@ -173,7 +173,7 @@ def embeddings(argument: str, value: object, device: _Device = None) -> Tensor:
     """Raise unless `value` is a floating point tensor [N, D] with D >= 1; one on `device` stays there."""
     value = floating_matrix(argument, value, "D", device)
     if value.shape[1] == 0:
-        raise ValueError(f"`{argument}` must have at least one dimension per sample; got {_shape(value)}.")
+        raise ValueError(f"`{argument}` must have at least one dimension per sample; got {[*value.shape]}.")
     return value
 
 
@@ -224,7 +224,7 @@ def positions(argument: str, value: object, length: int | None = None, device: _
     columns = value[:, None] if value.ndim == 1 else value
     if columns.ndim != 2 or not 1 <= columns.shape[1] <= 3 or length not in (None, len(value)):
         size = "N" if length is None else length
-        raise ValueError(f"`{argument}` must have shape [{size}] or [{size}, 1 to 3]; got {_shape(value)}.")
+        raise ValueError(f"`{argument}` must have shape [{size}] or [{size}, 1 to 3]; got {[*value.shape]}.")
     if device not in (None, value.device):
         raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
     finite(argument, (~columns.isfinite().all(1)).nonzero()[:, 0])
@@ -347,7 +347,7 @@ def _whole(argument: str, value: Tensor) -> Tensor:
 
 def _vector(argument: str, value: Tensor, length: int | None, device: _Device) -> Tensor:
     if value.ndim != 1 or length not in (None, len(value)):
-        raise ValueError(f"`{argument}` must have shape [{'N' if length is None else length}]; got {_shape(value)}.")
+        raise ValueError(f"`{argument}` must have shape [{'N' if length is None else length}]; got {[*value.shape]}.")
     if device not in (None, value.device):
         raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
     return value
@@ -367,7 +367,3 @@ def _kind(value: object) -> str:
     if has_masked(value):
         return "masked values, which stand for no number"
     return f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-
-
-def _shape(value: Tensor) -> str:
-    return str(list(value.shape))

@@ -70,8 +70,13 @@ def steps(items: Iterable[Step], what: str) -> Iterator[Step]:
 
 
 def _open_bar(**options: Any) -> Any:
-    """A bar of tqdm, with the lock; None where no bar is wanted."""
-    if not _is_wanted():
+    """A bar of tqdm, with the lock; None where bars are off, or nobody looks at this process."""
+    is_on = _settings["is_on"] and os.environ.get(VARIABLE, "").lower() not in ("0", "false", "no", "off")
+    is_seen = not getattr(sys.stderr, "closed", True) and sys.stderr.isatty()
+    rank = os.environ.get("RANK", "0")  # of torchrun, before there is a process group
+    if distributed.is_available() and distributed.is_initialized():
+        rank = str(distributed.get_rank())
+    if not (is_on and is_seen and rank == "0"):
         return None
     try:
         from tqdm import tqdm  # noqa: PLC0415 - optional, and most evaluations are shorter
@@ -80,14 +85,3 @@ def _open_bar(**options: Any) -> Any:
     if not _one_bar.acquire(blocking=False):
         return None
     return tqdm(file=sys.stderr, leave=False, dynamic_ncols=True, **options)
-
-
-def _is_wanted() -> bool:
-    """Whether bars are on, and somebody looks at this process."""
-    if not _settings["is_on"] or os.environ.get(VARIABLE, "").lower() in ("0", "false", "no", "off"):
-        return False
-    if getattr(sys.stderr, "closed", True) or not sys.stderr.isatty():
-        return False
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank() == 0
-    return os.environ.get("RANK", "0") == "0"  # of torchrun, before there is a process group

@@ -117,7 +117,12 @@ class SavedResults:
     @classmethod
     def _of_archive(cls: type[Saved], header: dict[str, Any], archive: ZipFile) -> Saved:  # noqa: PYI019
         """The inverse of `_tree`, where each array is there once; results in results are made."""
-        arrays, is_of_this_version = stored_arrays(archive, besides=_HEADER), header["version"] == __version__
+        entries = [entry for entry in archive.infolist() if entry.filename != _HEADER]
+        arrays = {entry.filename.removesuffix(".npy"): _described(archive, entry) for entry in entries}
+        if len(arrays) < len(entries):
+            came = f"{len(entries)} arrays with {len(arrays)} names"
+            raise ValueError(f"each array must have a name of its own; got {came}.")
+        is_of_this_version = header["version"] == __version__
         kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
         kinds |= {"$array": arrays.pop, "$bfloat16": StoredArray.as_bfloat16}
         for part in (cls, *cls._PARTS):
@@ -228,19 +233,6 @@ class Part(NamedTuple):
 
     kind: type
     saved: dict[str, Any]
-
-
-def stored_arrays(archive: ZipFile, *, besides: str) -> dict[str, StoredArray]:
-    """All arrays of an archive by name, `besides` an entry that is none.
-
-    Raises:
-        ValueError: an entry that is no array, is larger or smaller than the array it says it is, or is there twice.
-    """
-    entries = [entry for entry in archive.infolist() if entry.filename != besides]
-    arrays = {entry.filename.removesuffix(".npy"): _described(archive, entry) for entry in entries}
-    if len(arrays) < len(entries):
-        raise ValueError(f"each array must have a name of its own; got {len(entries)} arrays with {len(arrays)} names.")
-    return arrays
 
 
 def _described(archive: ZipFile, entry: ZipInfo) -> StoredArray:
