@@ -148,18 +148,14 @@ class COCOeval:
         if params.useCats:
             params.catIds = np.unique(params.catIds).tolist()
         self._prepare()
-        self._check_objects()
-        self._assigned = None  # by a subclass
-        self._paramsEval = copy.deepcopy(params)  # callers change `params` later, and ask for `accumulate`
-
-    def _check_objects(self) -> None:
-        """Raise if a subclass changed the objects, for they have been read."""
-        if self._problem is None:
-            return
-        for name, side in (("_gts", self._problem.truth), ("_dts", self._problem.results)):
+        # A subclass may have changed the objects, which have been read.
+        read = {} if self._problem is None else {"_gts": self._problem.truth, "_dts": self._problem.results}
+        for name, side in read.items():
             if name in vars(self) and vars(self)[name] != side.prepared(self.params.iouType):
                 rule = "must leave the objects as they are; change the annotations of"
                 raise TypeError(f"`_prepare` {rule} `cocoGt` and `cocoDt` instead; got another `{name}`.")
+        self._assigned = None  # by a subclass
+        self._paramsEval = copy.deepcopy(params)  # callers change `params` later, and ask for `accumulate`
 
     def _prepare(self) -> None:
         for name in ("ious", "_gts", "_dts"):

@@ -34,11 +34,9 @@ def install() -> None:
 
 def uninstall() -> None:
     """Undo `install`: what imports pycocotools from now on gets pycocotools again."""
-    for name, module in _before.items():
-        if module is None:
-            sys.modules.pop(name, None)
-        else:
-            sys.modules[name] = module
+    for name in _before:
+        sys.modules.pop(name, None)
+    sys.modules.update({name: module for name, module in _before.items() if module is not None})
     for module in (data_set, evaluation):
         vars(module).pop("__getattr__", None)
     _before.clear()

@@ -25,11 +25,8 @@ from reid_torchmetrics._arrays import Array
 from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
 from .array_names import FIELD_NAMES, Asked, Labels, as_label, as_labels, find_names, guessed, of_file
 
-_NUMBERED = r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"
 NAME_PATTERNS = {
-    "market1501": _NUMBERED,
-    "dukemtmc": _NUMBERED,
-    "veri776": _NUMBERED,
+    **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
     "msmt17": r"(?:^|/)(?P<identity>\d+)_\d+_(?P<camera>\d+)_[^/]*$",
 }
 """for each benchmark how a file's name begins: the person or vehicle, and the camera"""

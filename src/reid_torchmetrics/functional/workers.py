@@ -31,7 +31,7 @@ class _Place(threading.local):
     is_ours = False
     num_threads = 1
     """threads that share the work shared out here"""
-    is_unwanted: threading.Event
+    is_unwanted = threading.Event()
     """set when the caller no longer waits"""
 
 
@@ -46,12 +46,7 @@ def run(work: Callable[[], Result], device: torch.device, *, inside: bool = Fals
     thread, for work that calls functions of the user. On another device the calling thread does all.
     """
     if device.type != "cpu":
-        before = _place.is_ours, _place.num_threads
-        _place.is_ours, _place.num_threads = True, 1  # parts that are shared out stay here
-        try:
-            return work()
-        finally:
-            _place.is_ours, _place.num_threads = before
+        return _placed(work, 1, _place.is_unwanted)()  # parts that are shared out stay here
     num_threads = torch.get_num_threads()
     if inside or _place.is_ours or num_threads == 1:
         return work()
@@ -95,7 +90,6 @@ def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | 
     take_here = _placed(take, num_threads // num_at_a_time, _place.is_unwanted)
     helpers = [_pool.submit(take_here) for _ in range(num_at_a_time - 1)]
     take_here()
-    _place.num_threads = num_threads
     futures.wait([helper for helper in helpers if not helper.cancel()])
     if errors:
         raise errors[min(errors)]
@@ -105,13 +99,17 @@ def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | 
 
 
 def _placed(work: Callable[[], Result], num_threads: int, is_unwanted: threading.Event) -> Callable[[], Result]:
-    """Wrap work for a thread of the pool, with the modes of the calling thread."""
+    """Wrap work that shares out parts to some threads, for a thread of the pool: with the caller's modes."""
     is_inference, wants_grad = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
 
     def placed() -> Result:
+        before = _place.is_ours, _place.num_threads, _place.is_unwanted
         _place.is_ours, _place.num_threads, _place.is_unwanted = True, num_threads, is_unwanted
-        with torch.inference_mode(is_inference), torch.set_grad_enabled(wants_grad):
-            return work()
+        try:
+            with torch.inference_mode(is_inference), torch.set_grad_enabled(wants_grad):
+                return work()
+        finally:
+            _place.is_ours, _place.num_threads, _place.is_unwanted = before
 
     return placed
 
