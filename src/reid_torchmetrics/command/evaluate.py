@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,8 +22,6 @@ from .options import named_values, new_parser, parsed
 from .outputs import Outputs
 from .processes import Share, joined
 
-_Sides: TypeAlias = dict[str, list[data.SampleFile]]
-"""the files of queries and of the gallery; without a gallery the queries' are the files of both"""
 _Columns: TypeAlias = dict[str, NDArray[Any]]
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
@@ -35,6 +32,29 @@ _FROM_FILES = (
 )
 _FILE_NAMES = "--file-names"
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
+
+
+class _Side:
+    """The files of queries or of the gallery, with the labels of all their rows; without a gallery queries are both."""
+
+    def __init__(self, files: list[data.SampleFile]) -> None:
+        self.files = files
+        columns = [file.labels | ({} if file.roles is None else {"roles": file.roles}) for file in files]
+        self.columns: _Columns = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
+
+    def __len__(self) -> int:
+        return sum(len(file.embeddings) for file in self.files)
+
+    def rows_within(self, part: slice) -> Iterator[tuple[Any, slice]]:
+        """Embeddings of each file with their rows in a part of all; of no rows the first file, for its labels."""
+        ends = pairwise(accumulate((len(file.embeddings) for file in self.files), initial=0))
+        for file, (start, stop) in zip(self.files, ends, strict=True):
+            rows = slice(max(part.start, start), min(part.stop, stop))
+            if rows.start < rows.stop or (part.start == part.stop and start == 0):
+                yield file.embeddings[rows.start - start : rows.stop - start], rows
+
+
+_Sides: TypeAlias = dict[str, _Side]
 
 
 def run(words: Sequence[str]) -> int:
@@ -54,7 +74,7 @@ def run(words: Sequence[str]) -> int:
     sides = _read_sides(arguments)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
-    files = [*chain(*sides.values())]
+    files = [*chain(*(side.files for side in sides.values()))]
     outputs = Outputs(arguments, [*(file.path for file in files), *arguments.labels, arguments.ground_truth])
     with joined() as share:
         try:
@@ -74,30 +94,30 @@ def _read_sides(arguments: Namespace) -> _Sides:
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
     sources = arguments.query, arguments.gallery or arguments.query
     sides = {
-        role: data.read_samples(source, role=role, names=names, used=of_side if tables else None)
+        role: _Side(data.read_samples(source, role=role, names=names, used=of_side if tables else None))
         for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
     }
     # Without arrays for each side, both have found the same ones in one file.
-    query, gallery = ([file.guesses for file in files] for files in sides.values())
+    query, gallery = ([file.guesses for file in side.files] for side in sides.values())
     if not arguments.gallery and query == gallery:
         del sides["gallery"]
-    say(*dict.fromkeys(guess for file in chain(*sides.values()) for guess in file.guesses))
+    say(*dict.fromkeys(guess for side in sides.values() for file in side.files for guess in file.guesses))
     if tables:
         read = [_read_table(path, names, pattern, of_table) for path, of_table in zip(tables, used[1], strict=True)]
         _add_labels(sides, read, " and ".join(tables))
     _check_used(names if tables else {}, pattern, used)
     _check_roles(sides)
-    if len(sides) == 1 and sides["query"][0].roles is None:
+    if len(sides) == 1 and "roles" not in sides["query"].columns:
         say("no gallery: each item is searched among all others")
-    first, last = sides["query"][0], [*sides.values()][-1][0]
+    first, last = sides["query"].files[0], [*sides.values()][-1].files[0]
     if last.embeddings.shape[1] != first.embeddings.shape[1]:
         widths = f"{last.embeddings.shape[1]} and {first.embeddings.shape[1]}"
         raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
     # Names become numbers, the same on both sides.
     for name in ("identities", "cameras"):
-        files = [file for file in chain(*sides.values()) if name in file.labels]
-        for file, numbers in zip(files, data.number_identities(*(file.labels[name] for file in files)), strict=True):
-            file.labels[name] = numbers
+        named = [side.columns for side in sides.values() if name in side.columns]
+        for columns, numbers in zip(named, data.number_identities(*(each[name] for each in named)), strict=True):
+            columns[name] = numbers
     return sides
 
 
@@ -137,57 +157,46 @@ def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Se
 
 
 def _add_labels(sides: _Sides, tables: list[_Columns], said: str) -> None:
-    """Give the files the labels and roles of tables."""
+    """Give the sides the labels and roles of tables."""
     if len(tables) == 1 and len(sides) == 2:
         # Rows of queries come first, unless a column says it.
-        is_query, num_queries = tables[0].get("roles"), _places(sides["query"])[-1].stop
+        is_query, num_queries = tables[0].get("roles"), len(sides["query"])
         if is_query is None:
             is_query = np.arange(min(map(len, tables[0].values()))) < num_queries
             say(f"{said}: the first {num_queries} rows as those of the queries")
         tables = [{name: each[side] for name, each in tables[0].items()} for side in (is_query, ~is_query)]
     if len(tables) != len(sides):
         raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
-    for (role, files), table in zip(sides.items(), tables, strict=True):
-        sides[role] = _with_table(files, table, said, role)
+    for role, table in zip(sides, tables, strict=True):
+        _check_table(sides[role], table, said, role)
+        sides[role].columns |= table
 
 
-def _with_table(files: Sequence[data.SampleFile], table: _Columns, said: str, role: str) -> list[data.SampleFile]:
-    """The files of a side with the labels and roles of a table, a row for each embedding."""
-    places, first = _places(files), files[0]  # all shards have the same labels
+def _check_table(side: _Side, table: _Columns, said: str, role: str) -> None:
+    """Raise unless a table has a row for each embedding of a side, and labels that its files lack."""
     for name, values in table.items():
-        if len(values) != (total := places[-1].stop):
-            rule = f"`{name}` must have a row for each of {total} {role} embeddings"
+        if len(values) != len(side):
+            rule = f"`{name}` must have a row for each of {len(side)} {role} embeddings"
             raise ValueError(f"{said}: {rule}; got {len(values)}.")
-        if name in first.labels or (name == "roles" and first.roles is not None):
-            raise ValueError(f"{said}: `{name}` must come once; got it from {first.path}, too.")
-    labeled = []
-    for file, place in zip(files, places, strict=True):
-        labels = {name: values[place] for name, values in table.items()}
-        labeled.append(replace(file, roles=labels.pop("roles", file.roles), labels=file.labels | labels))
-    return labeled
-
-
-def _places(files: Sequence[data.SampleFile]) -> list[slice]:
-    """The rows of each file among all of its side."""
-    ends = accumulate(len(file.embeddings) for file in files)
-    return [slice(end - len(file.embeddings), end) for file, end in zip(files, ends, strict=True)]
+        if name in side.columns:
+            raise ValueError(f"{said}: `{name}` must come once; got it from {side.files[0].path}, too.")
 
 
 def _check_roles(sides: _Sides) -> None:
     """Raise unless roles agree with the sides, or tell queries and gallery apart in one side."""
-    for role, files in sides.items():
-        kinds = {bool(kind) for file in files if file.roles is not None for kind in np.unique(file.roles)}
+    for role, side in sides.items():
+        kinds = {*np.unique(side.columns.get("roles", [])).tolist()}
         wanted, rule = {role == "query"}, f"be those of the {role}"
         if len(sides) == 1:
             wanted, rule = {True, False}, "tell queries and gallery apart"
         if kinds not in (set(), wanted):
             listed = " and ".join(("gallery", "queries")[kind] for kind in sorted(kinds))
-            raise ValueError(f"`roles` must {rule} in {files[0].path}; got {listed}.")
+            raise ValueError(f"`roles` must {rule} in {side.files[0].path}; got {listed}.")
 
 
 def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -> None:
     """Raise unless there are the labels of a protocol, and cameras if a rule about them was asked for."""
-    names = {name for file in chain(*sides.values()) for name in file.labels}
+    names = {name for side in sides.values() for name in side.columns}
     for name, why in protocol.needed_labels.items():
         if name not in names:
             how = f"as an array or a column of that name, or by `--names {name}=NAME`"
@@ -206,52 +215,37 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: Namespace, sha
     if set(_BY_ONE_CALL) & options.keys():
         return _by_one_call(sides, options, truth, share)
     metric, has_gallery = ReIDMetrics(ground_truth=truth, **options), len(sides) == 2
-    for role, files in sides.items():
-        if truth is not None:
-            _number_rows(files)
+    for role, side in sides.items():
+        if truth is not None:  # its lists number the rows of each role in their order
+            is_query = side.columns.get("roles", np.zeros(len(side), dtype=bool))
+            side.columns["index"] = np.where(is_query, is_query.cumsum(), (~is_query).cumsum()) - 1
         # Queries are sent to all processes, so that one of them may have all.
-        total, is_alone = _places(files)[-1].stop, role == "query" and has_gallery
-        part = slice(0, total if share.process == 0 else 0) if is_alone else share.of(total)
-        for file, rows in _rows_within(files, part):
-            labels = {name: values[rows] for name, values in file.labels.items()}
-            roles = None if file.roles is None else file.roles[rows]
-            metric.update(file.embeddings[rows], is_query=role == "query" if has_gallery else roles, **labels)
+        is_alone = role == "query" and has_gallery
+        part = slice(0, len(side) if share.process == 0 else 0) if is_alone else share.of(len(side))
+        for embeddings, rows in side.rows_within(part):
+            labels = {name: values[rows] for name, values in side.columns.items()}
+            roles = labels.pop("roles", None)
+            metric.update(embeddings, is_query=role == "query" if has_gallery else roles, **labels)
     if arguments.report is None:
         return metric.results()
-    return metric.results(nearest=10, camera_pairs=all("cameras" in file.labels for file in chain(*sides.values())))
-
-
-def _number_rows(files: Sequence[data.SampleFile]) -> None:
-    """Number the rows of each role in their order, as lists of positives do."""
-    roles = [np.zeros(len(file.embeddings), dtype=bool) if file.roles is None else file.roles for file in files]
-    is_query = np.concatenate(roles)
-    numbers = np.where(is_query, is_query.cumsum(), (~is_query).cumsum()) - 1
-    for file, place in zip(files, _places(files), strict=True):
-        file.labels["index"] = numbers[place]
-
-
-def _rows_within(files: Sequence[data.SampleFile], part: slice) -> Iterator[tuple[data.SampleFile, slice]]:
-    """The files with their rows in a part of all; of no rows the first file, so that each process has its labels."""
-    for file, place in zip(files, _places(files), strict=True):
-        rows = slice(max(part.start, place.start) - place.start, min(part.stop, place.stop) - place.start)
-        if rows.start < rows.stop or (part.start == part.stop and place.start == 0):
-            yield file, rows
+    return metric.results(nearest=10, camera_pairs=all("cameras" in side.columns for side in sides.values()))
 
 
 def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Share) -> RetrievalResults:
     """By `evaluate`, for what metrics do not have."""
-    if share.size > 1 or any(len(files) > 1 or "index" in files[0].labels for files in sides.values()):
+    if share.size > 1 or any(len(side.files) > 1 or "index" in side.columns for side in sides.values()):
         option, *_ = (name.replace("_", "-") for name in _BY_ONE_CALL if name in options)
         raise ValueError(f"`--{option}` must come with one file of each side, without `index`, in one process.")
-    rows: dict[str, tuple[data.SampleFile, Any]] = {role: (files[0], slice(None)) for role, files in sides.items()}
-    file = sides["query"][0]
-    if len(sides) == 1 and file.roles is not None:
-        rows = {"query": (file, file.roles.nonzero()[0]), "gallery": (file, (~file.roles).nonzero()[0])}
+    first, *_ = sides.values()
+    rows: dict[str, tuple[_Side, Any]] = {role: (side, slice(None)) for role, side in sides.items()}
+    if len(sides) == 1 and "roles" in first.columns:
+        is_query = first.columns["roles"]
+        rows = {"query": (first, is_query.nonzero()[0]), "gallery": (first, (~is_query).nonzero()[0])}
     arrays: dict[str, Any] = {}
-    for role, (file, of_role) in rows.items():
-        arrays[role] = file.embeddings[of_role]
-        labels = {name: each for name, each in file.labels.items() if role in LABELS[name].sides}
-        arrays |= {f"{role}_{name}": each[of_role] for name, each in labels.items()}
+    for role, (side, of_role) in rows.items():
+        arrays[role] = side.files[0].embeddings[of_role]
+        names = [name for name in side.columns if name in LABELS and role in LABELS[name].sides]
+        arrays |= {f"{role}_{name}": side.columns[name][of_role] for name in names}
     return evaluate(**arrays, ground_truth=truth, **options)
 
 
