@@ -189,8 +189,7 @@ class COCOeval:
     def evaluateImg(self, imgId: Any, catId: Any, aRng: Any, maxDet: int) -> Any:
         """The matches of an image and category in an area range, with at most `maxDet` detections; see `evalImgs`."""
         ends, problem = (float(aRng[0]), float(aRng[1])), self._evaluated()
-        ranges = problem.grid.area_ranges  # all at once
-        ranges = ranges if ends in ranges.values() else {"": ends}
+        ranges = problem.grid.area_ranges if ends in problem.grid.area_ranges.values() else {"": ends}  # all at once
 
         def by_name(problem: CocoProblem) -> dict[tuple[Any, ...], ImageResult]:
             grid = replace(problem.grid, area_ranges=ranges, max_detections=(maxDet,))

@@ -201,7 +201,7 @@ def _shapes(results: CocoSide, truth: CocoSide, params: Any, areas: Tensor, crow
         columns = ObjectColumns(*(each[true_part] for each in (boxes, areas, crowds)))
         return kind.overlaps(found, true, columns).flatten()
 
-    table = torch.cat([areas[:0], *workers.run(lambda: workers.share(overlaps, range(len(params.imgIds))), _CPU)])
+    table = torch.cat([areas[:0], *workers.share(overlaps, range(len(params.imgIds)))])
     if has_keypoints and not params.useCats:  # in pycocotools nothing overlaps then
         table.zero_()
     return TableShapes.of_images(table, areas_of_results, areas, *counts)

@@ -30,8 +30,7 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("ground_truths", help="a data set in COCO's form, such as instances_val2017.json")
     parser.add_argument("detections", help="a list of results in COCO's form")
     parser.add_argument("--evaluator", choices=[*_METRICS], default="coco", help="whose numbers and files they are")
-    metrics = [*_METRICS.values()]
-    arguments, options = parsed(parser, words, *metrics, described=metrics, without=_WITHOUT)
+    arguments, options = parsed(parser, words, *_METRICS.values(), without=_WITHOUT)
     of_evaluator = _METRICS[arguments.evaluator]
     if others := options.keys() - signature(of_evaluator).parameters:
         raise ValueError(f"`{min(others)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")

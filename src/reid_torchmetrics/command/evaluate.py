@@ -66,8 +66,8 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("--names", nargs="+", default=[], metavar="NAME=ARRAY", help="where names are not guessed")
     parser.add_argument("--file-names", metavar="PATTERN", help="how file names in a table hold labels: market1501")
     parser.add_argument("--ground-truth", metavar="FILE", help="lists of positives and junk, by the numbers of items")
-    described = evaluate, find_relevance, EmbeddingMetric, Protocol
-    arguments, options = parsed(parser, words, evaluate, described=described, without=_FROM_FILES)
+    others = find_relevance, EmbeddingMetric, Protocol
+    arguments, options = parsed(parser, words, evaluate, without=_FROM_FILES, others=others)
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     named, lists = options.get("protocol") or "market1501", arguments.ground_truth is not None
     protocol, others = take_protocol(named, options, lists=lists)

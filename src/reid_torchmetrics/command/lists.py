@@ -21,8 +21,7 @@ def run(words: Sequence[str]) -> int:
     of_retrieved = "a TREC run, ints of a vector index (.npy), ranked names, or a folder of them"
     parser.add_argument("retrieved", help=of_retrieved)
     parser.add_argument("positives", help="qrels, a folder of Oxford's lists (*_good.txt, ...), JSON, or gnd_*.pkl")
-    described = evaluate_lists, find_relevance, Protocol
-    arguments, options = parsed(parser, words, evaluate_lists, described=described, without=_FROM_FILES)
+    arguments, options = parsed(parser, words, evaluate_lists, without=_FROM_FILES, others=(find_relevance, Protocol))
     outputs = Outputs(arguments, (arguments.retrieved, arguments.positives))
     retrieved, positives = read_retrieved(arguments.retrieved), read_ground_truth(arguments.positives)
     if Path(arguments.retrieved).suffix == ".txt" and isinstance(retrieved, list):

@@ -42,15 +42,15 @@ def new_parser(command: str) -> ArgumentParser:
 
 
 def parsed(
-    parser: ArgumentParser, words: Sequence[str], *functions: Any, described: Sequence[Any], without: Collection[str]
+    parser: ArgumentParser, words: Sequence[str], *functions: Any, without: Collection[str], others: Sequence[Any] = ()
 ) -> tuple[Namespace, dict[str, Any]]:
     """All arguments in the words of the command line, and the given options of functions.
 
-    The parser gets these options, with the texts of what is `described`, and the options of outputs.
+    The parser gets these options, with the texts of the functions and of others, and the options of outputs.
     """
     # Of several texts and of several types of one name the first counts.
     texts: dict[str, str] = {}
-    for one in (one for each in described for one in docstring_parser.parse_from_object(each).params):
+    for one in (one for each in (*functions, *others) for one in docstring_parser.parse_from_object(each).params):
         texts = dict.fromkeys(one.arg_name.split(", "), one.description or "") | texts
     types: dict[str, Any] = {}
     for each in functions:

@@ -47,7 +47,7 @@ class SavedResults:
     """Results that can be saved to a file, and loaded by another process or on another machine."""
 
     _PARTS: tuple[type, ...] = ()
-    """dataclasses that occur in the fields, besides its own"""
+    """dataclasses without results that occur in the fields, besides its own"""
     _SAVED_AS: Mapping[str, Any] = MappingProxyType({})
     """annotations of fields that are saved in another form"""
 
@@ -105,8 +105,7 @@ class SavedResults:
         contents, said = readable(path).read_bytes(), f"`path` must be that of a file of `{cls.__name__}.save`; got"
         try:
             with ZipFile(BytesIO(contents)) as archive:
-                header = _header_of(archive, len(contents))
-                why = _why_foreign(header, cls.__name__)
+                header, why = _header_of(archive, len(contents), cls.__name__)
                 results = None if why else cls._of_archive(header, archive)
         except Exception as error:  # noqa: BLE001 - whatever a foreign file may lead to
             results, why = None, f"that is truncated, damaged or of another program: {error}"
@@ -125,10 +124,8 @@ class SavedResults:
         is_of_this_version = header["version"] == __version__
         kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
         kinds |= {"$array": arrays.pop, "$bfloat16": StoredArray.as_bfloat16}
-        for part in (cls, *cls._PARTS):
-            kinds[f"${part.__name__}"] = partial(Part, part)
-            if issubclass(part, SavedResults):
-                kinds[f"${part.__name__}"] = partial(part._made, is_of_this_version=is_of_this_version)  # noqa: SLF001
+        kinds |= {f"${part.__name__}": partial(Part, part) for part in cls._PARTS}
+        kinds[f"${cls.__name__}"] = partial(cls._made, is_of_this_version=is_of_this_version)
 
         def value(found: dict[str, Any]) -> Any:
             kind = next(iter(found), "")
@@ -152,21 +149,16 @@ class SavedResults:
         return results
 
 
-def _header_of(archive: ZipFile, num_bytes: int) -> dict[str, Any]:
-    """The header; raise if it is compressed, or of a format below 1."""
+def _header_of(archive: ZipFile, num_bytes: int, kind: str) -> tuple[dict[str, Any], str]:
+    """The header, and what the file is if a class of results does not read it; raise if it is no header."""
     if archive.getinfo(_HEADER).file_size > num_bytes:
         raise ValueError(f"{_HEADER} must not be compressed.")
     header: dict[str, Any] = json.loads(archive.read(_HEADER))
     if type(header["format"]) is not int or header["format"] < 1:
         raise ValueError(f"`format` must be an int of at least 1; got {header['format']!r}.")
-    return header
-
-
-def _why_foreign(header: Mapping[str, Any], kind: str) -> str:
-    """What a file is that a class of results does not read, or nothing."""
     if header["format"] > FORMAT:
-        return f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}"
-    return "" if header["kind"] == kind else f"with {header['kind']}"
+        return header, f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}"
+    return header, "" if header["kind"] == kind else f"with {header['kind']}"
 
 
 def check_same(value: Any, expected: Any, names: Iterable[str] | None = None) -> None:
