@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,10 +26,7 @@ _Columns: TypeAlias = dict[str, NDArray[Any]]
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
-_FROM_FILES = (
-    *("query", "gallery", "ground_truth", "self_index", "gallery_groups"),
-    *(f"{side}_{name}" for side in SIDES for name in LABELS),
-)
+_FROM_FILES = ("query", "gallery", "ground_truth", "self_index", *map("_".join, product(SIDES, LABELS)))
 _FILE_NAMES = "--file-names"
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
 

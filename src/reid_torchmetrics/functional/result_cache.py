@@ -89,9 +89,9 @@ class _StateSnapshot:
         kept = self._others | {self._lifetime: alive}
         if states.keys() != kept.keys() or any(len(states[name]) != len(blocks) for name, blocks in kept.items()):
             return False
-        if any([*map(version_of, blocks)] != self._versions[name] for name, blocks in kept.items()):
-            return False
-        return all(_are_equal(blocks, states[name]) for name, blocks in kept.items())  # a GPU waits for it
+        is_unchanged = all([*map(version_of, blocks)] == self._versions[name] for name, blocks in kept.items())
+        # A GPU waits where values are compared.
+        return is_unchanged and all(_are_equal(blocks, states[name]) for name, blocks in kept.items())
 
 
 def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
