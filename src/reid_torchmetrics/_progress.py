@@ -70,7 +70,7 @@ def steps(items: Iterable[Step], what: str) -> Iterator[Step]:
 
 
 def _open_bar(**options: Any) -> Any:
-    """A bar of tqdm, with the lock; None where bars are off, or nobody looks at this process."""
+    """A bar of tqdm, with the lock; None where bars are off, or no terminal shows this process."""
     is_on = _settings["is_on"] and os.environ.get(VARIABLE, "").lower() not in ("0", "false", "no", "off")
     is_seen = not getattr(sys.stderr, "closed", True) and sys.stderr.isatty()
     rank = os.environ.get("RANK", "0")  # of torchrun, before there is a process group

@@ -86,7 +86,8 @@ class NamedNumbers(ABC):
         if per == "number":
             return pd.DataFrame({"value": self.means, "convention": self.conventions}).rename_axis(per)
         columns = self._columns()
-        return pd.DataFrame(columns).set_index(next(iter(columns)))
+        first, *_ = columns
+        return pd.DataFrame(columns).set_index(first)
 
     def _repr_html_(self) -> str:
         """A table for notebooks: the numbers between the first and the last line of the text."""
@@ -111,7 +112,8 @@ class NamedNumbers(ABC):
         """
         _extras.require("A figure", "matplotlib")
         rows = _extras.pictures().FIGURES[type(self)]
-        figure = next(iter(rows)) if figure is None else figure
+        first, *_ = rows
+        figure = first if figure is None else figure
         _checks.one_of("figure", figure, rows)
         if why_not := rows[figure].why_not(self):
             raise ValueError(f"`figure` must be one that the results have; got {figure!r}: {why_not}")

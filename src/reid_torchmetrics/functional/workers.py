@@ -129,7 +129,7 @@ def _use_one_thread(beginning: threading.Lock) -> None:
 
 
 def _begin_anew() -> None:
-    """Make the pool, which begins a thread where none is idle; a fork does not copy the threads of its parent."""
+    """Make a pool of threads that begin when work finds none idle; a fork does not copy the threads of its parent."""
     global _pool  # noqa: PLW0603
     _pool = futures.ThreadPoolExecutor(os.cpu_count(), "reid_torchmetrics", _use_one_thread, (threading.Lock(),))
     vars(_place).clear()
