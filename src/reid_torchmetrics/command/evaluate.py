@@ -67,7 +67,7 @@ def run(words: Sequence[str]) -> int:
     arguments, options = parsed(parser, words, evaluate, without=_FROM_FILES, others=others)
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     named, lists = options.get("protocol") or "market1501", arguments.ground_truth is not None
-    protocol, others = take_protocol(named, options, lists=lists)
+    protocol, beside = take_protocol(named, options, lists=lists)
     sides = _read_sides(arguments)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
@@ -75,7 +75,7 @@ def run(words: Sequence[str]) -> int:
     outputs = Outputs(arguments, [*(file.path for file in files), *arguments.labels, arguments.ground_truth])
     with joined() as share:
         try:
-            results = _evaluated(sides, others | {"protocol": protocol}, arguments, share)
+            results = _evaluated(sides, beside | {"protocol": protocol}, arguments, share)
         except ValueError:
             _name_bad_rows(files)
             raise
