@@ -60,7 +60,6 @@ class GrowingStates(Metric):
     """the processes that share the samples, while they are several and the metric is synced"""
     _owned = ""
     """a state of tensors of its own, shared by metrics of one compute group alone"""
-    _states_before_sync: dict[str, Any] | None = None
     _states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
     _deferred_error: Exception | None = None
@@ -166,7 +165,7 @@ class GrowingStates(Metric):
 
     def _held(self) -> dict[str, list[Tensor]]:
         """The states, also while `forward` has put them aside."""
-        return self._states_before_forward or {name: getattr(self, name) for name in self._defaults}
+        return self._states_before_forward or self._copy_state_dict()
 
     def reset(self) -> None:
         """Forget all samples, and what was refused."""
@@ -175,12 +174,12 @@ class GrowingStates(Metric):
         # The base class empties lists in place, also lists that a collection shares. They are plain attributes;
         # `setattr` of a module would look for them among parameters first.
         vars(self).update({name: [] for name in self._defaults})
-        self._states_before_sync = self._processes = None
+        self._processes = None
         super().reset()
 
     def _copy_state_dict(self) -> dict[str, Any]:
-        """Copy the lists, not the tensors: the base class copies everything seen so far at each `forward`."""
-        return {name: list(getattr(self, name)) for name in self._defaults}
+        """The lists themselves: `reset` and sums make new ones. The base class copies all batches at each `forward`."""
+        return {name: getattr(self, name) for name in self._defaults}
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -202,7 +201,7 @@ class GrowingStates(Metric):
         """As in the base class, but a batch that is refused changes nothing."""
         # As in a transaction: states and flags are put back. The base class loses what it holds.
         before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
-        self._states_before_forward = self._copy_state_dict()
+        self._states_before_forward = {name: [*batches] for name, batches in self._copy_state_dict().items()}
         try:
             return super().forward(*args, **kwargs)
         except BaseException:
@@ -211,7 +210,7 @@ class GrowingStates(Metric):
         finally:
             self._states_before_forward = None
             if not self._is_synced:  # the base class forgets a step's synchronization without `unsync`
-                self._states_before_sync = self._processes = None
+                self._processes = None
 
     @property
     def update_called(self) -> bool:
@@ -280,7 +279,6 @@ class GrowingStates(Metric):
             self._processes = world if world.size > 1 else None
         else:
             gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
-        self._states_before_sync = {name: getattr(self, name) for name in self._defaults}
         # A user's function may give one tensor, or one for each process, some of them empty.
         for name, parts in gathered.items():
             listed = [parts] if isinstance(parts, Tensor) else parts
@@ -294,10 +292,9 @@ class GrowingStates(Metric):
 
     def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
         """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""
-        if should_unsync and self._is_synced:
-            self._cache = self._states_before_sync
-            self._states_before_sync = self._processes = None
         super().unsync(should_unsync)
+        if should_unsync:
+            self._processes = None
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""

@@ -58,17 +58,11 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     _owned = "detection_counts"
 
-    _row = "coco"
-    """name of the evaluator"""
-
     invalid = "count"
     """how detected boxes that are not finite or of negative size are treated, see `INVALID`"""
 
     _of_collection: ClassVar[tuple[tuple[str, str], ...]] = ()
     """options of the collection that it is in, as text: all processes must share them"""
-
-    _extras: ClassVar[tuple[str, ...]] = ()
-    """what `target` may have besides, see `EXTRAS`"""
 
     def __init__(
         self,
@@ -101,7 +95,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # without shapes a script of the metric has no attribute to know
             self._shape_types = shapes
-        self._add_growing_states(batches.empty_states([*shapes], self._extras))
+        self._add_growing_states(batches.empty_states([*shapes], evaluators.EVALUATORS[self._row].extras))
 
     @abstractmethod
     def _grid(self) -> inputs.CocoGrid:
@@ -146,8 +140,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """
         # An error on one process of several is raised by `compute` on all.
         with self._deferring_errors():
-            options: dict[str, Any] = {"invalid": self.invalid, "extras": self._extras, "note": self._units.note}
-            options |= {"has_boxes": "bbox" in self.iou_type, "keeps": self._keeps_shapes}
+            options: dict[str, Any] = {"invalid": self.invalid, "note": self._units.note, "keeps": self._keeps_shapes}
+            options |= {"extras": evaluators.EVALUATORS[self._row].extras, "has_boxes": "bbox" in self.iou_type}
             batch = batches.pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
             states = self._held()
             if batch.states and states["detection_counts"]:
@@ -231,11 +225,11 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         return matches
 
     def _sharded(self) -> evaluation.ShardedImages:
-        states, name = {name: getattr(self, name) for name in self._defaults}, type(self).__name__
+        states, name = self._copy_state_dict(), type(self).__name__
         # The device of the images, or the CPU if it has no float64.
         device = place_of_work(self._device_of_images())
         return evaluation.ShardedImages(
-            self._world, states, device, self.box_format, name, self._option_texts, self._accept
+            self._world, states, device, self.box_format, name, self._option_texts, self._raise_deferred_error
         )
 
     def _device_of_images(self) -> torch.device:
@@ -314,11 +308,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         with self._synced():
             boxes, names = self._sharded().boxes_of(image)
         return evaluation.choose_boxes(image, boxes, names)
-
-    def _accept(self) -> None:
-        """Raise, on several processes, the error of a batch that one of them refused; on one `update` raised it."""
-        if self._world.size > 1:
-            self._raise_deferred_error()
 
     def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as text."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering, Images, read_coco, write_coco
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type, unpack_names
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
@@ -22,8 +23,8 @@ class CocoFiles(ABC):
     """The mixin of metrics that write images with boxes to files."""
 
     iou_type: tuple[str, ...]
-    _is_federated = False
-    """whether files have LVIS' lists of classes"""
+    _row = "coco"
+    """name of the evaluator; if it knows lists of classes, files have LVIS' lists"""
     _keeps_shapes = False
     """whether masks and other shapes are kept for `tm_to_coco`"""
     _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
@@ -112,4 +113,5 @@ class CocoFiles(ABC):
         # Both back ends read the same files, and so does this.
         names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)
-        return read_coco(coco_preds, coco_target, names, is_federated=cls._is_federated, guesses=guesses)
+        is_federated = EVALUATORS[cls._row].is_federated
+        return read_coco(coco_preds, coco_target, names, is_federated=is_federated, guesses=guesses)

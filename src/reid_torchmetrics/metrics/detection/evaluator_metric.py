@@ -30,17 +30,16 @@ class EvaluatorMetric(BoxMetric):
         self,
         box_format: str,
         iou_thresholds: Iterable[float],
-        evaluator: str,
-        rule: str | None,
-        metric: str | None,
         *,
+        rule: str | None = None,
         confidence: float | None = None,
+        metric: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(box_format, **kwargs)
         _checks.fractions("iou_thresholds", iou_thresholds)
-        self.iou_thresholds, self._row = [*iou_thresholds], evaluator
-        self.rule, self.confidence = EVALUATORS[evaluator].checked(rule, confidence)
+        self.iou_thresholds = [*iou_thresholds]
+        self.rule, self.confidence = EVALUATORS[self._row].checked(rule, confidence)
         self._set_metric(metric)
 
     def _set_metric(self, metric: str | None) -> None:
@@ -129,7 +128,7 @@ class VocMAP(EvaluatorMetric):
     """
 
     VALUES = ("map", "map_50", "map_75")
-    _extras = ("difficult",)
+    _row = "voc"
 
     @spelled_out
     def __init__(
@@ -143,7 +142,7 @@ class VocMAP(EvaluatorMetric):
         metric: str | None = None,
         **options: Unpack[BoxOptions],
     ) -> None:
-        super().__init__(box_format, iou_thresholds, "voc", rule, metric, class_metrics=class_metrics, **options)
+        super().__init__(box_format, iou_thresholds, rule=rule, metric=metric, class_metrics=class_metrics, **options)
         _checks.boolean("whole_pixels", whole_pixels)
         self.whole_pixels = bool(whole_pixels)
 
@@ -209,6 +208,6 @@ class YoloMAP(EvaluatorMetric):
         **options: Unpack[BoxOptions],
     ) -> None:
         _checks.one_of("matching", matching, YOLO_MATCHINGS)
-        more: dict[str, Any] = {"confidence": confidence, "class_metrics": class_metrics, **options}
-        super().__init__(box_format, iou_thresholds, matching, rule, metric, **more)
-        self.matching = matching
+        self.matching = self._row = matching
+        more: dict[str, Any] = {"rule": rule, "confidence": confidence, "metric": metric, **options}
+        super().__init__(box_format, iou_thresholds, class_metrics=class_metrics, **more)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from typing_extensions import Unpack
 
@@ -63,8 +62,7 @@ class LvisMAP(EvaluatorMetric):
         tensor(1.)
     """
 
-    _extras = ("lists",)
-    _is_federated = True
+    _row = "lvis"
 
     @spelled_out
     def __init__(
@@ -84,9 +82,9 @@ class LvisMAP(EvaluatorMetric):
         _checks.one_of("iou_type", iou_type, LVIS_IOU_TYPES)
         if max_detections is not None:
             _checks.positive_int("max_detections", max_detections)
-        more: dict[str, Any] = {"class_metrics": class_metrics, "iou_type": iou_type, **options}
-        super().__init__(box_format, iou_thresholds, "lvis_fixed" if fixed else "lvis", None, None, **more)
+        super().__init__(box_format, iou_thresholds, iou_type=iou_type, class_metrics=class_metrics, **options)
         self.fixed, self.max_detections = bool(fixed), max_detections
+        self._row = "lvis_fixed" if fixed else "lvis"
         self.frequencies = _checked_frequencies(frequencies)
         # Names of the values follow from all of these.
         self.VALUES = tuple(self._grid().value_names)
