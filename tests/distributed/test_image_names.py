@@ -5,7 +5,6 @@ Most processes are threads, which talk to each other through memory.
 
 import random
 import re
-from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -13,7 +12,7 @@ import torch
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection.evaluation import image_matches, sharded_images
+from reid_torchmetrics.functional.detection.evaluation import image_matches, make_results, sharded_images
 from reid_torchmetrics.functional.world import DistributedMetricError
 from tests.distributed import threads
 from tests.distributed.detection_shards import OPTIONS, at, counts_collectives, prints
@@ -38,7 +37,7 @@ def together(metrics: list, ask) -> list:
 
 
 def results_of(metric: DetectionMAP):
-    return metric._results(metric._match(replace(metric._request(), with_origins=True)))
+    return make_results(metric._match(metric._request(with_origins=True)), "coco", None)
 
 
 def dealt(seen, order: list[list[int]], make=DetectionMAP) -> list:

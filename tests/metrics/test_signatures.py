@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES, SAME
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionOptions
-from reid_torchmetrics.metrics.detection.lvis_map import LVIS_IOU_TYPES
+from reid_torchmetrics.metrics.detection.evaluator_metric import LVIS_IOU_TYPES
 from reid_torchmetrics.metrics.reid import PAIR_REPORTS
 from reid_torchmetrics.metrics.reid.embedding_metric import ReIDOptions
 from reid_torchmetrics.metrics.reid.reid import CollectionOptions

@@ -8,6 +8,7 @@ import torch
 from reid_torchmetrics.functional.detection import pairwise_iou
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
 from reid_torchmetrics.functional.detection.curves import best_confidence
+from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches, merge_image_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.metrics.detection.detection_samples import box, fed, images
@@ -209,12 +210,12 @@ def test_false_positives_of_a_class_without_ground_truths_are_errors_of_their_im
 def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have():
     preds, target = images(34, 9, with_ids=True)
     request = DetectionMAP()._request().of_results(across_classes=False)
-    numberings = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
+    numberings = [fed(DetectionMAP(), preds[own::2], target[own::2])._sharded().images() for own in (0, 1)]
     ids = torch.cat([held.image_ids for held in numberings])
     numbering = ImageNumbering([len(held) for held in numberings], ids, lambda: ids)
     parts = [request.run(*numbering.number(held, process).boxes()) for process, held in enumerate(numberings)]
     received = [ImageMatches.from_tensors(part.to_tensors(), request) for part in parts]
-    results = DetectionMAP()._results(replace(merge_image_matches(received), ids=numbering.ids_by_number))
+    results = make_results(replace(merge_image_matches(received), ids=numbering.ids_by_number), "coco", None)
     expected = fed(DetectionMAP(), preds, target).results()
     assert torch.equal(results.num_positives, expected.num_positives)
     assert torch.equal(results.worst_images(9).image, expected.worst_images(9).image)
@@ -223,7 +224,7 @@ def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have(
 
 def test_what_compute_sends_has_no_ground_truths_of_images():
     request = DetectionMAP()._match_requests()[0]
-    held = fed(DetectionMAP(), *two_images())._images()
+    held = fed(DetectionMAP(), *two_images())._sharded().images()
     assert request.run(*ImageNumbering.alone(held).number(held, 0).boxes()).origins is None
 
 

@@ -13,6 +13,7 @@ from pycocotools.cocoeval import COCOeval
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import CONFUSION_RULES
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
+from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.image_matches import merge_image_matches
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.test_detection_results import two_images
@@ -164,12 +165,12 @@ def test_the_processes_tell_each_other_which_boxes_overlap():
     preds, target = images(44, 9, with_ids=True)
     metric = DetectionMAP()
     request = metric._request().of_results(across_classes=True)
-    held = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
+    held = [fed(DetectionMAP(), preds[own::2], target[own::2])._sharded().images() for own in (0, 1)]
     ids = torch.cat([each.image_ids for each in held])
     numbering = ImageNumbering([len(each) for each in held], ids, lambda: ids)
     parts = [request.run(*numbering.number(each, process).boxes()) for process, each in enumerate(held)]
     received = [type(part).from_tensors(part.to_tensors(), request) for part in parts]
-    found = metric._results(replace(merge_image_matches(received), ids=numbering.ids_by_number)).objects
+    found = make_results(replace(merge_image_matches(received), ids=numbering.ids_by_number), "coco", None).objects
     expected = fed(DetectionMAP(), preds, target).results(across_classes=True).objects
     for mine, theirs in zip(found.to_tensors(), expected.to_tensors(), strict=True):
         assert torch.equal(mine, theirs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -33,7 +34,10 @@ _FORWARD_FLAGS = (
     *("_update_count", "_computed", "_to_sync", "_should_unsync", "_enable_grad", "_is_synced", "_cache"),
     "compute_on_cpu",
 )
+_NOT_SCRIPTED = ("update_called", "_world", "_forward_cache")
 _heard: WeakIdKeyDictionary = WeakIdKeyDictionary()  # subjects of warnings, by the first batch that they are about
+_last: list[Any] = [lambda: None, 0, lambda: None]
+"""the batch that came last, weakly, how often it had been written to, and what was kept of it, weakly"""
 _PLAIN = {list, int, type(None)}  # told by their type alone, as `isinstance` asks the metaclass of tensors
 
 
@@ -44,12 +48,7 @@ class GrowingStates(Metric):
     An error of one process is raised on all of them, in `compute` and wherever the metric is synced.
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [
-        *Metric.__jit_unused_properties__,
-        "update_called",
-        "_world",
-        "_forward_cache",
-    ]
+    __jit_unused_properties__: ClassVar[list[str]] = [*Metric.__jit_unused_properties__, *_NOT_SCRIPTED]
 
     is_differentiable = False
     full_state_update = False
@@ -106,11 +105,8 @@ class GrowingStates(Metric):
 
     def _synced(self) -> AbstractContextManager[None]:
         """Combine the processes for a while, under the same conditions as `compute` does."""
-        return self.sync_context(
-            dist_sync_fn=self.dist_sync_fn,
-            should_sync=self._to_sync and not self._is_synced,
-            should_unsync=not self._is_synced,
-        )
+        is_new, gather = not self._is_synced, self.dist_sync_fn
+        return self.sync_context(dist_sync_fn=gather, should_sync=self._to_sync and is_new, should_unsync=is_new)
 
     @property
     def _world(self) -> World:
@@ -329,3 +325,29 @@ def _of_floats(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
     apply.__qualname__ = str(fn)  # the base class recognizes casts by it
     return apply
+
+
+def shared_copy(values: Tensor) -> Tensor:
+    """A tensor to keep, as `detached_copy` makes it, the same one for all metrics that are fed a batch.
+
+    On a device each clones a view for itself; they rank it once as well, for the values are compared then.
+    """
+    # An inference tensor keeps no count of changes in place, and to compare values on a device waits for it.
+    if values.is_inference() or values.device.type != "cpu":
+        return detached_copy(values)
+    source, version, owned = _last
+    kept: Tensor | None = owned()
+    now = values._version  # noqa: SLF001 - no public name
+    is_last = source() is values and version == now
+    # NumPy, for one, writes without counting versions.
+    if kept is None or not is_last or (kept.data_ptr() != values.data_ptr() and not torch.equal(kept, values)):
+        kept = detached_copy(values)
+        _last[:] = weakref.ref(values), now, weakref.ref(kept)
+    return kept
+
+
+def detached_copy(values: Tensor) -> Tensor:
+    """A tensor to keep: a view is cloned, so that the batch that it is a part of does not stay alive."""
+    values = values.detach()
+    is_view = values.untyped_storage().nbytes() > values.numel() * values.element_size()
+    return values.clone() if is_view else values

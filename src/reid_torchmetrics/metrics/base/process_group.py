@@ -200,10 +200,7 @@ class Messages:
             sent = torch.frombuffer(self._numbers, dtype=torch.int64)
             table = torch.empty((size, _NUM_NUMBERS), dtype=torch.int64, device="cpu")
             self._received = [memoryview(row.numpy()) for row in table]
-            self._sent, self._table = (sent, sent), (table, table)
-            if device.type != "cpu":
-                self._sent = sent, torch.empty_like(sent, device=device)
-                self._table = table, torch.empty_like(table, device=device)
+            self._sent, self._table = (sent, sent.to(device)), (table, table.to(device))
 
     def send(self, message: array[int], process_group: Any) -> list[array[int]]:
         """The messages of all processes, given this one's."""
@@ -233,16 +230,15 @@ def messages_of(process_group: Any, device: torch.device) -> Messages:
     Raises:
         DistributedMetricError: some process has no memory for them.
     """
-    known = _of_groups.get(process_group)
-    if known is not None:
-        return known
+    if process_group in _of_groups:
+        return _of_groups[process_group]
     # The only collective before there is memory for messages: eight bytes that every process has.
     size, error, messages = distributed.get_world_size(process_group), None, None
     try:
         messages = Messages(size, device)
     except Exception as caught:  # noqa: BLE001 - raised on all processes
         error = caught
-    failed = _FAILED if device.type == "cpu" else torch.zeros_like(_FAILED, device=device)
+    failed = _FAILED.to(device)  # a new tensor only where the group's messages are not on the CPU
     failed.fill_(0 if error is None else 1 + distributed.get_rank(process_group))
     distributed.all_reduce(failed, op=distributed.ReduceOp.MAX, group=process_group)
     process = int(failed.item()) - 1

@@ -58,9 +58,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     _owned = "detection_counts"
 
-    invalid = "count"
-    """how detected boxes that are not finite or of negative size are treated, see `INVALID`"""
-
     _of_collection: ClassVar[tuple[tuple[str, str], ...]] = ()
     """options of the collection that it is in, as text: all processes must share them"""
 
@@ -219,9 +216,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         # Units are checked once, on one process, not for every batch of `forward`.
         if sharded.world.process == 0 and self._states_before_forward is None:
             self._units.look(matches, sharded, reported=self.metric)
-            if not (held := self._held())["image_ids"]:
-                names = ("counts", "labels", "areas", "boxes")
-                warn_of_forgotten_reset(sharded.world.said, "images", *(held[f"ground_truth_{name}"] for name in names))
+            if not sharded.states["image_ids"]:
+                columns = (sharded.states[f"ground_truth_{name}"] for name in ("counts", "labels", "areas", "boxes"))
+                warn_of_forgotten_reset(sharded.world.said, "images", *columns)
         return matches
 
     def _sharded(self) -> evaluation.ShardedImages:
@@ -278,16 +275,12 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             _checks.boolean("boxes", boxes)
             # The matches of `compute`, and of each detection the ground truth that it took.
             request = self._request(iou_type).of_results(across_classes=across_classes, localization=localization)
-            return self._results(self._match(request), boxes=boxes)
+            matches, options = self._match(request), {"class_names": self.class_names}
+            all_boxes = self._sharded().boxes_of()[0] if boxes else None
+            return evaluation.make_results(matches, self.rule, self.confidence, boxes=all_boxes, **options)
 
         with self._synced():
             return self._by_workers(evaluate)
-
-    def _results(self, matches: evaluation.ImageMatches, *, boxes: bool = False) -> evaluation.DetectionResults:
-        all_boxes, names = self._sharded().boxes_of()[0] if boxes else None, self.class_names
-        return evaluation.make_results(
-            matches, self.rule, confidence=self.confidence, class_names=names, boxes=all_boxes
-        )
 
     def boxes_of(self, image: evaluation.Asked) -> evaluation.DictsOfSides:
         """The detections and the ground truths of some images of any process, to be drawn.
@@ -334,6 +327,3 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     @abstractmethod
     def _numbers(self, value: Any) -> Any:
         """The entries of a computed value that are one number."""
-
-    def _images(self) -> batches.Images:
-        return self._sharded().images()

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering, Images, read_coco, write_coco
+from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering, read_coco, write_coco
+from reid_torchmetrics.functional.detection.evaluation import ShardedImages
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type, unpack_names
 
@@ -31,7 +32,7 @@ class CocoFiles(ABC):
     """other shapes than boxes, by `iou_type`"""
 
     @abstractmethod
-    def _images(self) -> Images:
+    def _sharded(self) -> ShardedImages:
         """The images that this process holds."""
 
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
@@ -54,7 +55,7 @@ class CocoFiles(ABC):
                 f"`tm_to_coco` must be called with keep_shapes=True if iou_type is not 'bbox'; got {self.iou_type}."
             )
         # Images with the same `image_id` are one, as in `compute`.
-        images = self._images()
+        images = self._sharded().images()
         numbering = ImageNumbering.alone(images)
         numbered = numbering.number(images, 0)
         has_boxes = not {"bbox", "rotated"}.isdisjoint(self.iou_type)
@@ -68,11 +69,9 @@ class CocoFiles(ABC):
             torch.cat([empty, *(each.cpu() for each in getattr(self, name))]) for name, empty in KEPT_STATES.items()
         ]
         rows = [*map(json.loads, unpack_names(*states))]
-        if ids is None:
-            return rows
         first: dict[int, Any] = {}
-        for image, of_image in zip(ids.tolist(), rows, strict=True):
-            first.setdefault(image, of_image)
+        for image, row in zip(range(len(rows)) if ids is None else ids.tolist(), rows, strict=True):
+            first.setdefault(image, row)
         return [*first.values()]
 
     @classmethod

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import torch
 from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection import batches, curves, evaluation, inputs
+from reid_torchmetrics._arrays import place_of_work
+from reid_torchmetrics.functional.detection import batches, curves, evaluation, evaluators, inputs
 from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
@@ -176,20 +178,15 @@ class DetectionMAP(BoxMetric):
         self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in ranges.items()}
         # Types of overlaps, limits and ranges decide the names of the values.
         names = self._grid().value_names
-        self._check_distinct(names)
+        # "map_50" is a threshold, but also an area range that somebody names "50".
+        keys = [*names, "map_per_class", f"mar_{self.max_detection_thresholds[-1]}_per_class"]
+        for name in (name for place, name in enumerate(keys) if name in keys[:place]):
+            raise ValueError(f"`area_ranges` must give every value a name of its own; got {name!r} twice.")
         self.metric, self.confidence = metric, confidence
-        self._single = evaluation.chosen_value(
-            metric, evaluation.coco_names(names, self.iou_type), average=average, confidence=confidence
-        )
+        known = evaluation.coco_names(names, self.iou_type)
+        self._single = evaluation.chosen_value(metric, known, average=average, confidence=confidence)
         if self._single is not None and self._single.is_lrp:
             vars(self)["higher_is_better"] = False  # a constant of the class to TorchMetrics
-
-    def _check_distinct(self, names: Sequence[str]) -> None:
-        # "map_50" is a threshold, but also an area range that somebody names "50".
-        names = [*names, "map_per_class", f"mar_{self.max_detection_thresholds[-1]}_per_class"]
-        twice = [name for place, name in enumerate(names) if name in names[:place]]
-        if twice:
-            raise ValueError(f"`area_ranges` must give every value a name of its own; got {twice[0]!r} twice.")
 
     def compute(self) -> dict[str, Any] | Tensor:
         """Precision and recall averaged as COCO does, float32; -1 where there is no ground truth to average over.
@@ -210,13 +207,32 @@ class DetectionMAP(BoxMetric):
 
     def _values(self, matches: Sequence[evaluation.ImageMatches]) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        options = {"class_metrics": self.class_metrics, "extended_summary": self.extended_summary}
         for each in matches:
-            of_type = evaluation.computed_values(each, self.rule, self.device, **options)
-            # All types have the same classes, without a prefix.
-            labels, begin = of_type.pop("classes"), evaluation.prefix(each.request.iou_type, self.iou_type)
-            values |= {begin + name: value for name, value in of_type.items()}
-        return values | {"classes": labels}
+            begin = evaluation.prefix(each.request.iou_type, self.iou_type)
+            values |= {begin + name: value for name, value in self._values_of_type(each).items()}
+        # All types have the same classes: in the dtype of TorchMetrics, or as they are where they do not fit it.
+        labels = matches[0].labels
+        narrow = labels.int()
+        return values | {"classes": (narrow if torch.equal(narrow.long(), labels) else labels.clone()).to(self.device)}
+
+    def _values_of_type(self, images: evaluation.ImageMatches) -> dict[str, Any]:
+        """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
+        grid, averages = images.request.grid, images.averages(self.rule)
+        # One copy from the device for all numbers.
+        values: dict[str, Any] = dict(zip(grid.value_names, self._rounded(averages.numbers()).unbind(), strict=True))
+        if self.extended_summary:
+            assert images.ids is not None  # noqa: S101 - the request is not plain
+            grids = evaluators.evaluate_matches(images.matches, grid)
+            image_ids = inputs.name_images(images.ids, images.names)
+            overlaps = evaluation.Overlaps.matrices(images.overlaps, image_ids, grids.classes)
+            values["ious"] = {group: each.to(self.device) for group, each in overlaps.items()}
+            for name in ("precision", "recall", "scores"):
+                values[name] = getattr(grids, name).to(place_of_work(self.device))
+        of_classes = (images.by_class or images).averages(self.rule).of_classes() if self.class_metrics else {}
+        nothing = torch.tensor(-1.0, device="cpu")
+        for name in ("map", f"mar_{grid.max_detections[-1]}"):
+            values[f"{name}_per_class"] = self._rounded(of_classes.get(name, nothing).nan_to_num(-1.0))
+        return values
 
     def _match_requests(self) -> list[evaluation.MatchRequest]:
         """The matches of each type of overlaps; under "micro" also of the classes if their values are wanted."""
@@ -245,10 +261,9 @@ class DetectionMAP(BoxMetric):
     def extra_repr(self) -> str:
         """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "rule", "metric")
-        usual = dict(
-            zip(("iou_thresholds", "rec_thresholds"), map(list, inputs.THRESHOLDS[self.thresholds]), strict=True)
-        )
-        seldom = usual | {name: self._arguments()[name] for name in _SELDOM}
+        iou_thresholds, recalls = map(list, inputs.THRESHOLDS[self.thresholds])
+        seldom: dict[str, Any] = {"iou_thresholds": iou_thresholds, "rec_thresholds": recalls}
+        seldom |= {name: self._arguments()[name] for name in _SELDOM}
         seldom |= {"area_ranges": inputs.COCO_AREA_RANGES, "class_names": {}}
         return base.show_arguments(self, {name: getattr(self, name) for name in shown}, seldom)
 

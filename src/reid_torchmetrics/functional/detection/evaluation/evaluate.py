@@ -17,7 +17,6 @@ from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evalua
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, World, concluding
 
-from .image_boxes import ImageBoxes
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import named_classes
 from .results import DetectionResults
@@ -105,7 +104,7 @@ def evaluate_boxes(
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
     matches = request.run(*numbered, is_difficult=is_difficult, classes=classes)
     look_at_objects(detections, ground_truths, matches.matches, request.grid)
-    return make_results(replace(matches, ids=ids), rule, confidence=confidence)
+    return make_results(replace(matches, ids=ids), rule, confidence)
 
 
 def _chosen(evaluator: str, whole_pixels: bool | None, is_difficult: Any, of_limits: Mapping[str, Any]) -> Evaluator:
@@ -192,12 +191,8 @@ def evaluate_images(
         _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
         _checks.one_of("invalid", invalid, INVALID)
         _checks.boolean("boxes", boxes)
-        of_grid: dict[str, Any] = {
-            "recall_thresholds": recall_thresholds,
-            "max_detections": max_detections,
-            "area_ranges": area_ranges,
-            "class_groups": class_groups,
-        }
+        of_grid: dict[str, Any] = {"recall_thresholds": recall_thresholds, "max_detections": max_detections}
+        of_grid |= {"area_ranges": area_ranges, "class_groups": class_groups}
         # All evaluators know boxes.
         others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
         chosen = _chosen(evaluator, whole_pixels, None, of_grid | others)
@@ -217,7 +212,7 @@ def evaluate_images(
         images = ShardedImages(world, states, device, box_format, "evaluate_images", lambda: settings)
         return images, request, of_rule | {"class_names": named_classes(class_names)}
 
-    def work() -> DetectionResults:
+    with concluding(world):
         # What one process refuses is an error on all.
         images, request, options = world.guarded(prepare)
         matches = images.match(request)
@@ -226,19 +221,9 @@ def evaluate_images(
             units.look(matches, images, reported=None)
         return results
 
-    with concluding(world):
-        return work()
 
-
-def make_results(
-    images: ImageMatches,
-    rule: str,
-    *,
-    confidence: float | None = None,
-    class_names: Mapping[int, str] | None = None,
-    boxes: Mapping[int, ImageBoxes] | None = None,
-) -> DetectionResults:
-    """The results of the images of all processes, with all boxes if they are given."""
+def make_results(images: ImageMatches, rule: str, confidence: float | None, **others: Any) -> DetectionResults:
+    """The results of the images of all processes; `others` are `class_names`, and `boxes` if they are asked for."""
     origins, ids, evaluator = images.origins, images.ids, images.request.evaluator
     assert origins is not None and ids is not None  # noqa: S101, PT018 - they were requested
     if evaluator.reports_confidence:
@@ -249,9 +234,8 @@ def make_results(
         images=ids.to(origins.labels.device),
         labels=origins.labels,
         positives=origins.positives,
-        class_names=class_names or {},
         objects=images.objects,
-        boxes=boxes,
         image_names=images.names,
         evaluator=evaluator,
+        **others,
     )

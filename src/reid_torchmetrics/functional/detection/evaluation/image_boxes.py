@@ -141,22 +141,9 @@ class MatchedDetections(inputs.ImageRows):
         return len(self.index)
 
 
-def list_matches(
-    matches: matching.Matches,
-    images: Tensor,
-    labels: Tensor,
-    iou_thresholds: tuple[float, ...],
-    boxes: Mapping[int, ImageBoxes] | None,
-) -> MatchedDetections:
-    """The list of matches in the first area range.
-
-    Args:
-        matches: of all images.
-        images: the id of each image, by its number.
-        labels: of the detections.
-        iou_thresholds: of the matches.
-        boxes: of all images, if they are known.
-    """
+def list_matches(results: Any) -> MatchedDetections:
+    """The list of matches of `DetectionResults`, in the first area range."""
+    matches: matching.Matches = results.matches
     # Columns hold the matched detections alone; all others have no ground truth.
     true_positive, ignored = matches.outcomes()
     ground_truths = matches.columns.new_full(true_positive.shape, -1)
@@ -168,19 +155,20 @@ def list_matches(
     # From here on rows are in the order of the list.
     number, index = matches.images[order].long(), matches.rows[order].long()
     boxes_at = None
-    if boxes is not None:
+    if results.boxes is not None:
         # Boxes of an image begin behind those of all images before it.
-        listed = [boxes[image].detections["boxes"].to(order.device) for image in images.tolist()]
+        listed = [results.boxes[image].detections["boxes"].to(order.device) for image in results.images.tolist()]
         begins = segments.starts(torch.tensor([len(each) for each in listed], dtype=torch.int64, device=order.device))
         boxes_at = torch.cat(listed)[begins[number] + index] if listed else torch.empty((0, 4), device=order.device)
     return MatchedDetections(
-        image=images.to(order.device)[number],
+        image=results.images.to(order.device)[number],  # users know images by `image_id`, matches by number
         index=index,
-        label=labels[order],
+        label=results.labels[order],
         score=matches.scores[order],
-        iou_thresholds=iou_thresholds,
+        iou_thresholds=tuple(results.averages.grid.iou_thresholds),
         ground_truth=ground_truths[:, order],
         is_true_positive=true_positive[:, order],
         is_ignored=ignored[:, order],
         boxes=boxes_at,
+        image_names=results.image_names,
     )

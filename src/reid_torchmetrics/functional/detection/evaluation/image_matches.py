@@ -54,18 +54,14 @@ class Overlaps(NamedTuple):
         """Of the `most` detections with the highest scores in each image and class."""
         # Every pair overlaps by at least 0, so the pairs of a group are a whole matrix, ground truth by ground truth.
         pairs = find_pairs(detections, ground_truths, at_least=0.0, most=most, max_bytes=max_bytes)
-        classes = distinct_labels(detections.labels, ground_truths.labels)
+        sides, classes = (detections, ground_truths), distinct_labels(detections.labels, ground_truths.labels)
         size = max(len(classes), 1)
-        keys = [
-            side.images.long() * size + place_of_labels(side.labels, classes) for side in (detections, ground_truths)
-        ]
+        keys = [side.images.long() * size + place_of_labels(side.labels, classes) for side in sides]
         # Groups with detections or ground truths, and how many of each.
         groups, place = torch.cat(keys).unique(return_inverse=True)
         counts = [each.bincount(minlength=len(groups)) for each in place.split([*map(len, keys)])]
-        return cls(
-            torch.stack([groups // size, classes[groups % size], counts[0].clamp(max=most), counts[1]], 1),
-            pairs.iou.float(),
-        )
+        columns = [groups // size, classes[groups % size], counts[0].clamp(max=most), counts[1]]
+        return cls(torch.stack(columns, 1), pairs.iou.float())
 
     @staticmethod
     def matrices(parts: Sequence[Overlaps], image_ids: Sequence[int | str], classes: Tensor) -> dict[Group, Tensor]:
@@ -186,14 +182,9 @@ class MatchRequest:
         # Users know an object by its place in its image.
         places = [_places_in_images(each.images) for each in (detections, ground_truths)]
         excluded = is_difficult, None if classes is None else ~torch.isin(ground_truths.labels.long(), matches.classes)
-        return ImageMatches(
-            self,
-            labels,
-            matches.with_rows(*places),
-            overlaps,
-            Origins(detections.labels.index_select(0, matches.rows).long(), self._positives(sides[1], *excluded)),
-            self._pair(detections, ground_truths, matches, is_difficult) if self.across_classes else None,
-        ).within_classes()
+        origins = Origins(detections.labels.index_select(0, matches.rows).long(), self._positives(sides[1], *excluded))
+        pairs = self._pair(detections, ground_truths, matches, is_difficult) if self.across_classes else None
+        return ImageMatches(self, labels, matches.with_rows(*places), overlaps, origins, pairs).within_classes()
 
     def _overlaps_of(self, matches: Matches, detections: Detections, ground_truths: GroundTruths) -> Tensor:
         """The overlap of each matched detection with its ground truth, a crowd as any other."""
@@ -232,15 +223,10 @@ class MatchRequest:
             rows = (~ground_truths.is_crowd).nonzero()[:, 0]
             ground_truths = ground_truths.at(rows)
             is_difficult = None if is_difficult is None else is_difficult[rows]
+        sides = self._with_edges(detections.at(matches.rows[order])), self._with_edges(ground_truths)
         area_range, *_ = self.grid.area_ranges.values()
-        return pair_objects(
-            self._with_edges(detections.at(matches.rows[order])),
-            self._with_edges(ground_truths),
-            area_range=area_range,
-            is_difficult=is_difficult,
-            is_outside=is_outside,
-            max_bytes=self.max_bytes,
-        )
+        flags = {"is_difficult": is_difficult, "is_outside": is_outside}
+        return pair_objects(*sides, area_range=area_range, max_bytes=self.max_bytes, **flags)
 
 
 def _places_in_images(images: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:

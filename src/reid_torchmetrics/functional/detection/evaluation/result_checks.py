@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from types import GenericAlias, MappingProxyType
 from typing import Any
 
 import torch
@@ -14,25 +14,12 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.result_files import check_same
 
-SAVED_AS: Mapping[str, Any] = MappingProxyType(
-    {
-        "evaluator": tuple[str, Mapping[str, Any]],
-        "boxes": tuple[
-            Int[Tensor, " boxed"],
-            Real[Tensor, " boxed"],
-            Real[Tensor, " boxed"],
-            Real[Tensor, "detected 4"],
-            Real[Tensor, " detected"],
-            Int[Tensor, " detected"],
-            Real[Tensor, "true 4"],
-            Int[Tensor, " true"],
-            Bool[Tensor, " true"],
-            Bool[Tensor, " true"],
-        ]
-        | None,
-    }
-)
-"""annotations of fields that are saved in another form; of no images the counts of boxes have any dtype"""
+_OF_IMAGES = Int[Tensor, " boxed"], Real[Tensor, " boxed"], Real[Tensor, " boxed"]  # the counts of no images are floats
+_OF_DETECTIONS = Real[Tensor, "detected 4"], Real[Tensor, " detected"], Int[Tensor, " detected"]
+_OF_GROUND_TRUTHS = Real[Tensor, "true 4"], Int[Tensor, " true"], Bool[Tensor, " true"], Bool[Tensor, " true"]
+_BOXES = GenericAlias(tuple, (*_OF_IMAGES, *_OF_DETECTIONS, *_OF_GROUND_TRUTHS))
+SAVED_AS: Mapping[str, Any] = MappingProxyType({"evaluator": tuple[str, Mapping[str, Any]], "boxes": _BOXES | None})
+"""annotations of fields that are saved in another form"""
 
 _MOST = 1 << 63
 

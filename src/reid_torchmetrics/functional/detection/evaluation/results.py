@@ -173,10 +173,7 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     def detections(self) -> MatchedDetections:
         """The list of matches, in the first area range, with the boxes of the detections where there are boxes."""
-        thresholds = tuple(self.averages.grid.iou_thresholds)
-        # Matches know images by number; users know them by `image_id`.
-        listed = list_matches(self.matches, self.images, self.labels, thresholds, self.boxes)
-        return replace(listed, image_names=self.image_names)
+        return list_matches(self)
 
     @property
     def ranked(self) -> curves.RankedDetections:
@@ -228,10 +225,8 @@ class DetectionResults(NamedNumbers, SavedResults):
         least = self._best_confidence(iou_threshold) if confidence is None else confidence
         if isinstance(least, Tensor) and self.is_micro:
             least = least.expand(len(objects.classes))
-        rule = self.evaluator.confusion_rule if rule is None else rule
-        return errors.confusion_matrix(
-            objects, least, iou_threshold=self._at(iou_threshold), rule=rule, num_classes=num_classes
-        )
+        at, rule = self._at(iou_threshold), self.evaluator.confusion_rule if rule is None else rule
+        return errors.confusion_matrix(objects, least, iou_threshold=at, rule=rule, num_classes=num_classes)
 
     def error_breakdown(
         self, *, iou_threshold: float | None = None, background_threshold: float = 0.1, rule: str | None = None
@@ -259,12 +254,9 @@ class DetectionResults(NamedNumbers, SavedResults):
                 f" classes of each image, such as COCO; got {self.evaluator.title}: {why}."
             )
         objects = self._objects("a breakdown of errors")
-        return errors.error_breakdown(
-            objects.without_classes() if self.is_micro else objects,
-            iou_threshold=self._at(iou_threshold),
-            background_threshold=background_threshold,
-            rule=self.averages.rule if rule is None else rule,
-        )
+        objects = objects.without_classes() if self.is_micro else objects
+        at, rule = self._at(iou_threshold), self.averages.rule if rule is None else rule
+        return errors.error_breakdown(objects, iou_threshold=at, background_threshold=background_threshold, rule=rule)
 
     def _objects(self, what: str) -> errors.ObjectPairs:
         if self.objects is None:
@@ -384,7 +376,5 @@ class DetectionResults(NamedNumbers, SavedResults):
             TypeError: an option of the wrong type.
             ValueError: no box has the label, or the threshold is not one of the metric's.
         """
-        threshold = self._index(iou_threshold)
-        if isinstance(label, Tensor):  # one of `coco.classes`
-            label = operator.index(label)
-        return curves.precision_recall_curve(self.matches, label, threshold=threshold)
+        label = operator.index(label) if isinstance(label, Tensor) else label  # as one of `coco.classes`
+        return curves.precision_recall_curve(self.matches, label, threshold=self._index(iou_threshold))

@@ -15,16 +15,12 @@ _ALIGNMENT = 8  # bytes: a part of a buffer is read as any dtype
 _BITS = 8  # flags in a byte
 
 
-def _form(tensor: Tensor) -> list[int]:
-    """Encode dtype and shape in a fixed number of ints."""
-    return [DTYPES.index(tensor.dtype), *tensor.shape, *[-1] * (_MOST_AXES - tensor.ndim)]
-
-
 def exchange_tensors(world: World, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
     """The tensors of every process; the sent ones must be contiguous."""
-    forms = torch.tensor([number for tensor in tensors for number in _form(tensor)], device=world.device)
+    # Dtype and shape of each tensor, in a fixed number of ints.
+    forms = [[DTYPES.index(each.dtype), *each.shape, *[-1] * (_MOST_AXES - each.ndim)] for each in tensors]
     # A process's part of the buffer: dtypes and shapes, then the tensors, each from a multiple of 8 bytes on.
-    listed = [forms, *tensors]
+    listed = [torch.tensor(forms, device=world.device), *tensors]
     spans = [span(tensor.dtype, tensor.shape) for tensor in listed]
     _, table = world.guarded_all_gather(lambda: (None, [len(forms), sum(spans)]))
     sizes = [size for _, size in table]
@@ -38,19 +34,13 @@ def exchange_tensors(world: World, tensors: Sequence[Tensor]) -> list[list[Tenso
     return [_tensors(part, length) for part, (length, _) in zip(buffer.split(sizes), table, strict=True)]
 
 
-def _tensors(part: Tensor, num_numbers: int) -> list[Tensor]:
-    """Unpack one process's tensors; the first `num_numbers` ints are their dtypes and shapes."""
-    # The forms are a tensor like the others, the first of the part.
-    shapes = [(torch.int64, [num_numbers]), *_shapes(_read(part, torch.int64, [num_numbers]).tolist())]
-    places = part.split([span(*each) for each in shapes])
-    return [_read(place, *each) for place, each in zip(places[1:], shapes[1:], strict=True)]
-
-
-def _shapes(numbers: Sequence[int]) -> Iterator[tuple[torch.dtype, list[int]]]:
-    """Dtypes and shapes, given the forms of tensors one after the other."""
-    for first in range(0, len(numbers), 1 + _MOST_AXES):
-        dtype, *shape = numbers[first : first + 1 + _MOST_AXES]
-        yield DTYPES[dtype], [size for size in shape if size >= 0]
+def _tensors(part: Tensor, num_tensors: int) -> list[Tensor]:
+    """Unpack one process's tensors."""
+    # Their dtypes and shapes are a tensor like the others, the first of the part.
+    first = torch.int64, [num_tensors, 1 + _MOST_AXES]
+    forms = [(DTYPES[dtype], [size for size in shape if size >= 0]) for dtype, *shape in _read(part, *first).tolist()]
+    places = part.split([span(*each) for each in (first, *forms)])
+    return [_read(place, *each) for place, each in zip(places[1:], forms, strict=True)]
 
 
 def span(dtype: torch.dtype, shape: Sequence[int]) -> int:

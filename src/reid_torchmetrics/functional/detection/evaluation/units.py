@@ -284,13 +284,9 @@ def _turned(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxes
 
 def _soft(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxes: Tensor) -> Tensor:
     """Number of images with masks of several values but no 0, and of all images with numeric masks, [1, 2]."""
-    ends = [
-        torch.stack(each.aminmax()).to(boxes.device)
-        for each in (*detections, *ground_truths)
-        if each.dtype != torch.bool
-    ]
-    odd = [(low != 0) & (low < high) for low, high in ends]
-    num_odd = torch.stack(odd).sum() if odd else boxes.new_zeros(()).long()
+    ends = [each.aminmax() for each in (*detections, *ground_truths) if each.dtype != torch.bool]
+    odd = [((low != 0) & (low < high)).to(boxes.device) for low, high in ends]
+    num_odd = torch.stack([boxes.new_zeros((), dtype=torch.bool), *odd]).sum()
     return torch.stack([num_odd, torch.full_like(num_odd, len(odd))])[None]
 
 

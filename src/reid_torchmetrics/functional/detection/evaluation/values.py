@@ -15,13 +15,11 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics.functional.detection import curves
-from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS, evaluate_matches
-from reid_torchmetrics.functional.detection.inputs import name_images
+from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .image_matches import ImageMatches, Overlaps
+from .image_matches import ImageMatches
 
 POINT_VALUES = ("precision", "recall", "f1", "confidence")
 """values of a detector that is used at one confidence: fields of `OperatingPoints`"""
@@ -140,33 +138,3 @@ def _best_confidence(matches: Matches, place: int) -> float | None:
     curve = curves.confidence_curve(matches, threshold=place)
     best: Any = curve.best()
     return None if best is None else float(curve.confidence[best])
-
-
-def computed_values(
-    images: ImageMatches, rule: str, device: torch.device, *, class_metrics: bool, extended_summary: bool
-) -> dict[str, Any]:
-    """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
-    # One copy from the device for all numbers.
-    rounded = images.averages(rule).numbers().to(device, torch.float32)
-    numbers = dict(zip(images.request.grid.value_names, rounded.unbind(), strict=True))
-    values: dict[str, Any] = {}
-    if extended_summary:
-        assert images.ids is not None  # noqa: S101 - the request is not plain
-        grids, names = evaluate_matches(images.matches, images.request.grid), name_images(images.ids, images.names)
-        values["ious"] = Overlaps.matrices(images.overlaps, names, grids.classes)
-        values |= {name: getattr(grids, name) for name in ("precision", "recall", "scores")}
-    of_classes = (images.by_class or images).averages(rule).of_classes() if class_metrics else {}
-    nothing = torch.tensor(-1.0, device="cpu")
-    for name in ("map", f"mar_{images.request.grid.max_detections[-1]}"):
-        values[f"{name}_per_class"] = of_classes.get(name, nothing).nan_to_num(-1.0).float()
-    # The labels in the dtype of TorchMetrics, or as they are where they do not fit it.
-    narrow = images.labels.int()
-    values["classes"] = narrow if torch.equal(narrow.long(), images.labels) else images.labels.clone()
-    return numbers | {name: _moved(value, device) for name, value in values.items()}
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    """Tensors on the device of the metric, except float64 if the device has none."""
-    if isinstance(value, dict):
-        return {name: _moved(each, device) for name, each in value.items()}
-    return value.to(place_of_work(device) if value.dtype == torch.float64 else device)
