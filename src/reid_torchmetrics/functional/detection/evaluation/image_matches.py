@@ -225,7 +225,7 @@ class MatchRequest:
             is_difficult = None if is_difficult is None else is_difficult[rows]
         sides = self._with_edges(detections.at(matches.rows[order])), self._with_edges(ground_truths)
         area_range, *_ = self.grid.area_ranges.values()
-        flags = {"is_difficult": is_difficult, "is_outside": is_outside}
+        flags: dict[str, Any] = {"is_difficult": is_difficult, "is_outside": is_outside}
         return pair_objects(*sides, area_range=area_range, max_bytes=self.max_bytes, **flags)
 
 
