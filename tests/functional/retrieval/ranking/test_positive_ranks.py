@@ -190,7 +190,7 @@ def test_ranks_of_different_tie_policies_do_not_append():
 
 def test_ranks_of_the_engine_are_not_looked_through_again():
     scores, identities = torch.rand(4, 9), torch.arange(9) % 4
-    with mock.patch.object(positive_ranks, "_check_ascending") as look:
+    with mock.patch.object(positive_ranks, "_refuse") as look:
         ranks = rank_positives_from_scores(scores, identities[:4], identities)
         average_precision(PositiveRanks.concatenate(list(ranks.split(1))))
         precision_recall_curve(PositiveRanks.from_hits([FRUIT]), 0)

@@ -31,8 +31,7 @@ from reid_torchmetrics.functional.retrieval.scores import Scores, check_fit, sha
 from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, all_reduce_values
 
 from .counting import Negatives, are_above, count_true
-from .tie_policies import TIE_POLICIES, TiePolicy
-from .tiles import GalleryPart, Tiles, size_of_tiles
+from .tiles import TIE_POLICIES, GalleryPart, TiePolicy, Tiles, size_of_tiles
 from .top_k import keys_of_scores, stable_top_k
 
 Result = TypeVar("Result")

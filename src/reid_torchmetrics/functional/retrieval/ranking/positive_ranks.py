@@ -18,7 +18,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 
-from .tie_policies import TIE_POLICIES
+from .tiles import TIE_POLICIES
 
 Hits: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 """For every query its ranked list, best first, as bools or as 0 and 1; lists of lists may be of unequal lengths."""
@@ -84,12 +84,22 @@ class PositiveRanks:
 
     def __post_init__(self) -> None:
         _arrays.fields_as_tensors(self, "rank", "num_positives", "num_candidates")
-        _checks.integer_labels("num_positives", self.num_positives)
-        _checks.integer_labels("num_candidates", self.num_candidates, len(self.num_positives))
-        _checks.same_device("num_positives", self.num_positives, "num_candidates", self.num_candidates)
-        _check_counts(self.num_positives, self.num_candidates, self.rank)
-        _checks.integer_labels("rank", self.rank, int(self.num_positives.sum()), self.num_positives.device)
-        _check_ascending(self.rank, self.num_positives, self.num_candidates)
+        rank, num_positives, num_candidates = self.rank, self.num_positives, self.num_candidates
+        _checks.integer_labels("num_positives", num_positives)
+        _checks.integer_labels("num_candidates", num_candidates, len(num_positives))
+        _checks.same_device("num_positives", num_positives, "num_candidates", num_candidates)
+        _refuse(num_positives < 0, "`num_positives` must be at least 0; got {} for query {place}.", num_positives)
+        if not bool((rank > UNRETRIEVED).any()):  # a cut list may have fewer candidates than positives
+            rule = "`num_positives` must be at most `num_candidates`; got {} of {} for query {place}."
+            _refuse(num_positives.long() > num_candidates.long(), rule, num_positives, num_candidates)
+        _checks.integer_labels("rank", rank, int(num_positives.sum()), num_positives.device)
+        rank, query = rank.long(), torch.repeat_interleave(num_positives.long())
+        most, falls = num_candidates.long()[query], (rank[1:] <= rank[:-1]) & (query[1:] == query[:-1])
+        _refuse(rank < 1, "`rank` must count from 1; got {} for query {}.", rank, query)
+        rule = "`rank` must ascend within a query, each rank once; got {}, {} for query {}."
+        _refuse(falls, rule, rank, rank[1:], query)
+        rule = "`rank` must be at most `num_candidates`; got {} of {} for query {}."
+        _refuse((rank > most) & (rank <= UNRETRIEVED), rule, rank, most, query)
         if self.tied is not None:
             _check_groups(self, self.tied)
 
@@ -140,12 +150,17 @@ class PositiveRanks:
             tensor([0.5417, 0.2500], dtype=torch.float64)
         """
         # All lists end to end: an array is one already.
-        _check_rows(hits)
         if isinstance(hits, (Tensor, np.ndarray)):
+            if hits.ndim != 2:
+                raise ValueError(f"`hits` must have shape [queries, candidates]; got {list(hits.shape)}.")
             (values,) = _arrays.as_tensors(hits)
             entries = _check_hits("hits", values.flatten())
             lengths = torch.full((len(values),), values.shape[1], device=entries.device)
+        elif not isinstance(hits, (list, tuple)):
+            raise TypeError(f"`hits` must be a tensor, an array or a list of lists; got {type(hits).__name__}.")
         else:
+            for row in (row for row in hits if not isinstance(row, (Tensor, np.ndarray, list, tuple))):
+                raise TypeError(f"`hits` must hold one list for each query; got {type(row).__name__}, so write [hits].")
             rows = [row for each in hits for row in _arrays.as_tensors(each)]
             checked = [_check_hits(f"hits[{query}]", row) for query, row in enumerate(rows)]
             device = checked[0].device if checked else torch.device("cpu")
@@ -153,8 +168,12 @@ class PositiveRanks:
             entries = torch.cat([torch.empty(0, dtype=torch.bool, device=device), *checked])
         query, rank = (part[entries] for part in segments.runs(1, lengths))
         num_hits = torch.bincount(query, minlength=len(lengths))
-        positives = num_hits if num_positives is None else check_declared(num_positives, num_hits)
-        return ranks_of_hits(rank, num_hits, positives, lengths)
+        declared = num_hits
+        if num_positives is not None:
+            declared = _checks.integer_labels("num_positives", num_positives, len(num_hits), num_hits.device).long()
+            rule = "`num_positives` must count the hits, too; got {} for query {place}, which has {} hits."
+            _refuse(declared < num_hits, rule, declared, num_hits)
+        return ranks_of_hits(rank, num_hits, declared, lengths)
 
     @staticmethod
     def concatenate(blocks: Sequence[PositiveRanks]) -> PositiveRanks:
@@ -236,37 +255,6 @@ def in_float(rank: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return rank.double().masked_fill(rank > UNRETRIEVED, torch.inf)
 
 
-def _check_counts(num_positives: Tensor, num_candidates: Tensor, rank: Tensor) -> None:
-    """Raise unless every query has as many candidates as positives, or more; a cut list may lack some."""
-    _refuse(num_positives < 0, "`num_positives` must be at least 0; got {} for query {place}.", num_positives)
-    if not bool((rank > UNRETRIEVED).any()):
-        rule = "`num_positives` must be at most `num_candidates`; got {} of {} for query {place}."
-        _refuse(num_positives.long() > num_candidates.long(), rule, num_positives, num_candidates)
-
-
-def _check_ascending(rank: Tensor, num_positives: Tensor, num_candidates: Tensor) -> None:
-    """Raise unless the ranks of each query ascend, each once, from 1 or more to its number of candidates at most."""
-    rank, query = rank.long(), torch.repeat_interleave(num_positives.long())
-    most, falls = num_candidates.long()[query], (rank[1:] <= rank[:-1]) & (query[1:] == query[:-1])
-    _refuse(rank < 1, "`rank` must count from 1; got {} for query {}.", rank, query)
-    rule = "`rank` must ascend within a query, each rank once; got {}, {} for query {}."
-    _refuse(falls, rule, rank, rank[1:], query)
-    rule = "`rank` must be at most `num_candidates`; got {} of {} for query {}."
-    _refuse((rank > most) & (rank <= UNRETRIEVED), rule, rank, most, query)
-
-
-def _check_rows(hits: object) -> None:
-    """Raise unless there is a row for each query: two axes, or a sequence that holds no numbers."""
-    if isinstance(hits, (Tensor, np.ndarray)):
-        if hits.ndim != 2:
-            raise ValueError(f"`hits` must have shape [queries, candidates]; got {list(hits.shape)}.")
-        return
-    if not isinstance(hits, (list, tuple)):
-        raise TypeError(f"`hits` must be a tensor, an array or a list of lists; got {type(hits).__name__}.")
-    for row in (row for row in hits if not isinstance(row, (Tensor, np.ndarray, list, tuple))):
-        raise TypeError(f"`hits` must hold one list for each query; got {type(row).__name__}, so write [hits].")
-
-
 def _check_hits(argument: str, hits: object) -> Bool[Tensor, " candidates"]:
     """Raise unless a list has one axis, and holds bools, or the integers 0 and 1."""
     if not isinstance(hits, Tensor) or (hits.numel() and (hits.is_floating_point() or hits.is_complex())):
@@ -287,14 +275,6 @@ def _refuse(flags: Tensor, message: str, *values: Tensor) -> None:
     if bool(flags.any()):
         place = int(flags.nonzero()[0, 0])
         raise ValueError(message.format(*(each[place] for each in values), place=place))
-
-
-def check_declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Tensor) -> Tensor:
-    """Raise unless there is a number for each query, and no more hits than that."""
-    declared = _checks.integer_labels("num_positives", num_positives, len(num_hits), num_hits.device).long()
-    rule = "`num_positives` must count the hits, too; got {} for query {place}, which has {} hits."
-    _refuse(declared < num_hits, rule, declared, num_hits)
-    return declared
 
 
 def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:

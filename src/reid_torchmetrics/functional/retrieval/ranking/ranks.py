@@ -47,8 +47,7 @@ from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives
 from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
-from .tie_policies import TIE_POLICIES, TiePolicy, best_first
-from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
+from .tiles import TIE_POLICIES, GalleryPart, TiePolicy, Tiles, best_first, cells_of_positives, size_of_tiles
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 _SLOTS = 1 << 20  # scores of positives that are exchanged at a time, with their counts
@@ -195,7 +194,7 @@ class RankTable:
             # Padding ties with a positive that scores minus infinity.
             last = torch.searchsorted(rising, rising, right=True).minimum(self.num_positives[rows, None])
             entries[1], entries[2] = better.view(-1)[cells], (last - better).view(-1)[cells]
-            entries[3] = counts[1]
+            entries[3] = counts[0] - counts[1]
 
     def ranks(self) -> PositiveRanks:
         """The ranks of all tiles."""
