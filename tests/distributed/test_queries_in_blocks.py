@@ -9,7 +9,7 @@ import torch
 from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional.retrieval.evaluation import list_samples, rank_samples
 from reid_torchmetrics.functional.retrieval.ranking import ranks
-from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, RowsInBlocks, rows_in_blocks
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, RowsInBlocks, rows
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.failures import message_of, out_of_memory
@@ -69,8 +69,8 @@ def blocks(monkeypatch):
         sizes.append(sum(of_processes))
         return original(world, of_processes, *parts)
 
-    original = rows_in_blocks.exchange_rows
-    monkeypatch.setattr(rows_in_blocks, "exchange_rows", exchange)
+    original = rows.exchange_rows
+    monkeypatch.setattr(rows, "exchange_rows", exchange)
     return sizes
 
 
@@ -136,17 +136,13 @@ def test_extreme_queries_on_one_process_decide_the_dtype_of_all():
 
 def test_rows_that_were_not_fetched_are_no_rows():
     def read(world):
-        rows = RowsInBlocks(
-            world,
-            rows_in_blocks.Rows([torch.ones(2, 3)]),
-            torch.tensor([0, 1, 0, 1]),
-            dtype=torch.float32,
-            max_bytes=24,
+        queries = RowsInBlocks(
+            world, rows.Rows([torch.ones(2, 3)]), torch.tensor([0, 1, 0, 1]), dtype=torch.float32, max_bytes=24
         )
-        rows.fetch(slice(1, 2), ahead=True)
-        assert len(rows.read(slice(1, 3), torch.float32)) == 2
+        queries.fetch(slice(1, 2), ahead=True)
+        assert len(queries.read(slice(1, 3), torch.float32)) == 2
         with pytest.raises(IndexError, match="fetched"):
-            rows.read(slice(0, 2), torch.float32)
+            queries.read(slice(0, 2), torch.float32)
 
     threads.run(2, read)
 
@@ -164,9 +160,12 @@ def _fails(process, size):
     original = RowsInBlocks.read
     with mock.patch.object(RowsInBlocks, "read", fail_later) if process else mock.MagicMock():
         messages.append(message_of(metric.compute))
-    for place in ("Rows", "SentRows"):  # after a block was sent, and before
-        with out_of_memory(rows_in_blocks, place) if process else mock.MagicMock():
-            messages.append(message_of(metric.compute))
+    received, exchange = mock.MagicMock(), rows.exchange_rows
+    after = mock.patch.object(rows, "exchange_rows", lambda *args: exchange(*args) and [received])
+    with after if process else mock.MagicMock(), out_of_memory(received, "to"):
+        messages.append(message_of(metric.compute))
+    with out_of_memory(rows, "SentRows") if process else mock.MagicMock():  # before a block is sent
+        messages.append(message_of(metric.compute))
     whole = fed(ReIDMeanAP(), batches()[process::size])
     return messages, float(metric.compute()) == float(whole.compute())
 

@@ -2,8 +2,7 @@
 
 from .group_scores import GroupScores
 from .products import shape_on
-from .rows import WALK_BYTES, Rows, check_pair, checked_rows, promoted
-from .rows_in_blocks import RowsInBlocks
+from .rows import WALK_BYTES, Rows, RowsInBlocks, check_pair, checked_rows, promoted
 from .scores import (
     DEFAULT_MAX_BYTES,
     EmbeddingScores,

@@ -20,8 +20,7 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
 from .products import full_precision, shape_on
-from .rows import WALK_BYTES, Rows, Spares, checked_rows, promoted
-from .rows_in_blocks import RowsInBlocks
+from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, checked_rows, promoted
 from .similarity import SIMILARITIES, Custom, CustomSimilarity, Similarity, gallery_statistics, score_dtype
 
 DEFAULT_MAX_BYTES = 256 << 20
