@@ -19,7 +19,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, GalleryPart
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_fit, share_tiles
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, share_tiles
 
 from .hypergeometric import Hypergeometric, at_most, find_chances, largest_mean, ordinal_density, panels, powers
 from .strata import GalleryDraw, Strata, find_strata
@@ -87,7 +87,7 @@ def expect_draws(
     """
     _checks.one_of("ties", ties, DRAWN_TIES)
     _checks.positive_int("max_rank", max_rank)
-    check_fit(scores, relevance)
+    scores.check_fit(relevance)
     strata = find_strata(relevance, draw.per)
     weight = torch.ones(scores.num_queries, dtype=torch.float64, device=scores.device)
     if queries_in_draw:

@@ -27,7 +27,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, check_fit, shape_on
+from reid_torchmetrics.functional.retrieval.scores import Scores, shape_on
 from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, all_reduce_values
 
 from .counting import Negatives, are_above, count_true
@@ -101,7 +101,7 @@ def nearest(
     """
     _checks.positive_int("k", k)
     _checks.one_of("ties", ties, TIE_POLICIES)
-    check_fit(scores, relevance)
+    scores.check_fit(relevance)
     queries = torch.arange(scores.num_queries, device=scores.device) if queries is None else queries
     queries = _checks.integer_labels("queries", queries, device=scores.device)
     _checks.in_range("queries", queries, 0, scores.num_queries)

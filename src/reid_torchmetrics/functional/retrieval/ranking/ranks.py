@@ -29,20 +29,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _progress
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.relevance import (
-    QueryCounts,
-    Relevance,
-    TileRelevance,
-    find_relevance,
-    number_names,
-)
-from reid_torchmetrics.functional.retrieval.scores import (
-    CustomSimilarity,
-    Scores,
-    check_fit,
-    given_scores,
-    score_embeddings,
-)
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, find_relevance, number_names
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, given_scores, score_embeddings
 from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives
@@ -151,7 +139,7 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
         ValueError: an unknown tie policy, scores that were made for another relevance, or that are NaN.
     """
     _checks.one_of("ties", ties, TIE_POLICIES)
-    check_fit(scores, relevance)
+    scores.check_fit(relevance)
     part = GalleryPart(scores, relevance, TIE_POLICIES[ties])
     return workers.run(lambda: _rank_tiles(part), scores.device, inside=part.keeps_thread)
 
@@ -226,7 +214,7 @@ def count_sharded_ranks(
     policy = TIE_POLICIES[ties]
     counting = _Counting(world, GalleryPart(scores, relevance, policy, places if policy.by_place else None))
     for group in _progress.steps(counting.groups, "Ranking"):
-        counting.rank(group)
+        counting.rank(*group)
     return counting.results()
 
 
@@ -236,8 +224,6 @@ class _Counting:
     A query has one slot for each gallery item with its identity on any process, junk or positive, in the order of the
     processes.
     """
-
-    _of_tiles: list[TileRelevance]
 
     def __init__(self, world: World, part: GalleryPart) -> None:
         """Agree on the slots, and on tiles of the same queries on all processes."""
@@ -262,15 +248,14 @@ class _Counting:
         """Reserve all buffers, so that memory runs out here if it does; a group has one tile, or `at_once` slots."""
         part, device = self._part, self._world.device
         self._tiles = Tiles(part, longest_run=longest, num_rows=num_rows)
-        self._num_slots = {rows.start: int(self._total[rows].sum()) for rows in self._tiles.rows}
-        numbers = torch.tensor([*self._num_slots.values()], dtype=torch.int64, device="cpu")
-        weights, self._sent = numbers + 1, part.scores.sent
+        num_slots = [int(self._total[rows].sum()) for rows in self._tiles.rows]
+        weights, self._sent = torch.tensor(num_slots, dtype=torch.int64, device="cpu") + 1, part.scores.sent
         if self._sent is not None:  # no group has much more than a quarter of a block
             weights.clamp_(min=4 * at_once * min(num_rows, len(self._total)) // self._sent.num_fitting)
-        cuts = segments.ranges_within(weights, at_once) if at_once else segments.ranges(len(numbers), 1)
-        self.groups = [self._tiles.rows[cut] for cut in cuts]
+        cuts = segments.ranges_within(weights, at_once) if at_once else segments.ranges(len(num_slots), 1)
+        self.groups = [(self._tiles.rows[cut], num_slots[cut]) for cut in cuts]
         # Buffers that are summed over the processes, for the largest group; their first entry says whether one failed.
-        most = 1 + max((sum(self._sizes(group)) for group in self.groups), default=0)
+        most = 1 + max((sum(sizes) for _, sizes in self.groups), default=0)
         self._scores = torch.empty(most, dtype=part.scores.dtype, device=device)
         self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
@@ -278,23 +263,20 @@ class _Counting:
         self._table = RankTable(part.ties, self._total)
         self._totals = torch.empty(1 + 2 * len(self._total), dtype=torch.int64, device=device)
 
-    def _sizes(self, group: Sequence[slice]) -> list[int]:
-        return [self._num_slots[rows.start] for rows in group]
-
-    def rank(self, group: Sequence[slice]) -> None:
-        """Rank the positives of the queries of some tiles."""
-        world, sizes = self._world, self._sizes(group)
+    def rank(self, group: Sequence[slice], sizes: Sequence[int]) -> None:
+        """Rank the positives of the queries of some tiles, with their numbers of slots."""
+        world, num_counts = self._world, self._part.ties.num_counts
         if self._sent is not None:
             self._sent.fetch(slice(group[0].start, group[-1].stop), ahead=True)
         # The scores of all positives: every process fills its own slots, the others add zeros.
-        scores = world.all_reduce_sum(self._scores[: sum(sizes) + 1], lambda out: self._read(group, out))
+        scores = world.all_reduce_sum(self._scores[: sum(sizes) + 1], lambda out: self._read(group, out.split(sizes)))
         places = self._places[:0]
         if self._part.ties.by_place:
-            places = world.all_reduce_sum(self._places[: sum(sizes) + 1], lambda out: self._read_places(group, out))
+            slots = self._places[: sum(sizes) + 1]
+            places = world.all_reduce_sum(slots, lambda out: self._read_places(group, out.split(sizes)))
         # The negatives before them: every process counts the negatives of its part.
         of_each = places.split(sizes if len(places) else [0] * len(sizes))
         tiles = list(zip(group, scores.split(sizes), of_each, strict=True))
-        num_counts = self._part.ties.num_counts
         if sum(sizes):
             world.all_reduce_sum(self._counts[: num_counts * sum(sizes) + 1], lambda out: self._count(tiles, out))
 
@@ -311,43 +293,25 @@ class _Counting:
         table.num_candidates = totals[:num_queries].clone()
         return table.ranks(), relevance.counts(table.num_positives, totals[num_queries:])
 
-    def _read(self, group: Sequence[slice], out: Tensor) -> None:
+    def _read(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
         """Put the scores of local positives, and NaN for local junk, into the slots of this process."""
         self._store()
         self._of_tiles = [self._part.relevance.tile(rows) for rows in group]
-        for rows, tile, part in zip(group, self._of_tiles, out.split(self._sizes(group)), strict=True):
+        for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
             self._table.num_candidates[rows] = tile.num_candidates
             scores = self._tiles.read(rows, tile, ahead=len(group) > 1)
-            self._put(rows, tile, scores.masked_fill(~tile.positive, torch.nan), part)
+            self._put(rows, tile.listed, scores.masked_fill(~tile.positive, torch.nan), part)
 
-    def _read_places(self, group: Sequence[slice], out: Tensor) -> None:
+    def _read_places(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
         assert self._part.places is not None  # noqa: S101 - for the type checker
-        for rows, tile, part in zip(group, self._of_tiles, out.split(self._sizes(group)), strict=True):
-            self._put(rows, tile, self._part.places[tile.columns], part)
+        for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
+            self._put(rows, tile.listed, self._part.places[tile.columns], part)
 
-    def _put(self, rows: slice, tile: TileRelevance, values: Tensor, out: Tensor) -> None:
+    def _put(self, rows: slice, listed: Tensor, values: Tensor, out: Tensor) -> None:
         first = segments.starts(self._total[rows]) + self._before[rows]
         slots = first[:, None] + torch.arange(values.shape[1], device=values.device)
         out.zero_()
-        out[slots[tile.listed].to(out.device)] = values[tile.listed].to(out.device)
-
-    def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> tuple[Positives, Tensor] | None:
-        """The positives of all processes, best first, and the `cells_of_positives`; None if there are none."""
-        total = self._total[rows]
-        # Slots laid end to end become rows [queries, padded]; junk and padding are NaN.
-        is_slot = torch.arange(int(total.max()), device=self._device) < total[:, None]
-        padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
-        padded[is_slot] = scores.to(self._device)
-        positive = ~padded.isnan()
-        self._table.num_positives[rows] = num_positives = positive.sum(1)
-        cells = cells_of_positives(num_positives, padded.shape[1])
-        if not len(cells):
-            return None
-        # In a part of the gallery a positive of another part stands between two columns, or at an end.
-        columns = torch.zeros_like(padded, dtype=torch.int64)
-        if self._part.places is not None:
-            columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
-        return best_first(padded, columns, positive, ties=self._part.ties), cells
+        out[slots[listed].to(out.device)] = values[listed].to(out.device)
 
     def _count(self, group: Sequence[tuple[slice, Tensor, Tensor]], out: Tensor) -> None:
         """Count this part's negatives before the positives of all parts; a tile has as many counts as slots, or fewer.
@@ -357,12 +321,23 @@ class _Counting:
         num_counts, steps = self._part.ties.num_counts, _progress.steps(group, "Ranking")
         parts = out.zero_().split([num_counts * len(scores) for _, scores, _ in group])
         for (rows, scores, places), tile, part in zip(steps, self._of_tiles, parts, strict=True):
-            merged = self._merge(rows, scores, places)
-            if merged is not None:
-                positives, cells = merged
-                counts = part[: num_counts * len(cells)].view(num_counts, -1)
-                counts.copy_(self._tiles.count(rows, tile, positives).flatten(1)[:, cells])
-                self._counted.append((rows, positives, counts, cells))
+            # Slots laid end to end become rows [queries, padded]; junk and padding are NaN.
+            is_slot = torch.arange(int(self._total[rows].max()), device=self._device) < self._total[rows, None]
+            padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
+            padded[is_slot] = scores.to(self._device)
+            positive = ~padded.isnan()
+            self._table.num_positives[rows] = num_positives = positive.sum(1)
+            cells = cells_of_positives(num_positives, padded.shape[1])
+            if not len(cells):
+                continue
+            # In a part of the gallery a positive of another part stands between two columns, or at an end.
+            columns = torch.zeros_like(padded, dtype=torch.int64)
+            if self._part.places is not None:
+                columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
+            positives = best_first(padded, columns, positive, ties=self._part.ties)
+            counts = part[: num_counts * len(cells)].view(num_counts, -1)
+            counts.copy_(self._tiles.count(rows, tile, positives).flatten(1)[:, cells])
+            self._counted.append((rows, positives, counts, cells))
 
     def _store(self) -> None:
         """Add what was counted and added up to the table of ranks."""

@@ -9,7 +9,6 @@ from .scores import (
     GivenScores,
     Scores,
     bytes_within,
-    check_fit,
     given_scores,
     score_embeddings,
     score_rows,

@@ -75,6 +75,15 @@ class Scores(ABC):
         Under "euclidean" these are minus the distance.
         """
 
+    def check_fit(self, relevance: Relevance) -> None:
+        """Raise unless the scores fit the queries, the kept gallery items and the device of a relevance."""
+        if (self.num_queries, self.num_gallery) != (relevance.num_queries, relevance.num_kept):
+            raise ValueError(
+                f"`scores` must be made for the same `relevance`; got {self.num_queries} x {self.num_gallery} scores"
+                f" for {relevance.num_queries} queries and {relevance.num_kept} kept gallery items."
+            )
+        _checks.same_device("scores", self, "relevance", relevance)
+
 
 class EmbeddingScores(Scores):
     """Scores of embeddings; scores and prepared gallery rows together stay within `max_bytes`."""
@@ -275,16 +284,6 @@ def given_scores(
     _checks.length("scores", len(scores), relevance.num_queries)
     _checks.length("scores.T", scores.shape[1], relevance.num_gallery)
     return GivenScores(scores, kept=relevance.kept, max_bytes=bytes_within(max_bytes, scores.device))
-
-
-def check_fit(scores: Scores, relevance: Relevance) -> None:
-    """Raise unless scores fit the queries, the kept gallery items and the device of a relevance."""
-    if (scores.num_queries, scores.num_gallery) != (relevance.num_queries, relevance.num_kept):
-        raise ValueError(
-            f"`scores` must be made for the same `relevance`; got {scores.num_queries} x {scores.num_gallery} scores"
-            f" for {relevance.num_queries} queries and {relevance.num_kept} kept gallery items."
-        )
-    _checks.same_device("scores", scores, "relevance", relevance)
 
 
 def check_function(

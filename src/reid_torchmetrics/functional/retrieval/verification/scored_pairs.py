@@ -29,7 +29,6 @@ from reid_torchmetrics.functional.retrieval.scores import (
     Scores,
     Walk,
     bytes_of_sort,
-    check_fit,
     cut_in_panels,
     shape_on,
     share_tiles,
@@ -49,7 +48,7 @@ class ScoredPairs:
 
     def __init__(self, scores: Scores, relevance: Relevance) -> None:
         """Choose the size of the tiles; scores must be of the gallery items that `relevance` keeps."""
-        check_fit(scores, relevance)
+        scores.check_fit(relevance)
         self.dtype, self.device = scores.dtype, scores.device
         self._scores, self._relevance = scores, relevance
         shape = shape_on(scores.device)
