@@ -292,7 +292,7 @@ def test_squared_distances_that_float64_does_not_hold_are_refused(size):
 class Manhattan(Similarity):
     """Minus the sum of absolute differences: all that an added similarity must say."""
 
-    bounds_blocks = True
+    copies_gallery = True
 
     def score(self, query, gallery, columns, out):
         assert len(gallery) <= 30

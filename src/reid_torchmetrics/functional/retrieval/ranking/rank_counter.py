@@ -319,7 +319,7 @@ class RankCounter:
         ties, relevance, device = TIE_POLICIES[self.ties], block.relevance, self._query.device
         before = torch.zeros((ties.num_counts, len(thresholds.scores)), dtype=torch.int64, device=device)
         num_candidates = torch.zeros_like(thresholds.num_positives)
-        tiles = Tiles(self._part(block), longest_run=thresholds.longest)
+        tiles = Tiles(self._part(block), longest_run=self.relevance.longest_run)
         for rows in _progress.steps(tiles.rows, "Ranking"):
             tile = relevance.tile(rows)
             num_candidates[rows] = tile.num_candidates

@@ -28,15 +28,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import (
-    FEWEST_ROWS,
-    Panel,
-    Scores,
-    Walk,
-    cut_in_panels,
-    rows_with_gallery,
-    shape_on,
-)
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, size_of_walk
 
 from .counting import Negatives, Positives, bytes_of_counting, count_negatives, count_true, negatives_before
 
@@ -163,16 +155,16 @@ class Tiles:
 
     def negatives(self, rows: slice, tile: TileRelevance) -> Iterator[Negatives]:
         """The negatives of the queries `rows`, panel by panel."""
-        return (self._negatives(rows, tile, panel) for panel in self._walk.panels)
+        return (self._negatives(rows, tile, *panel) for panel in self._walk.panels)
 
-    def _negatives(self, rows: slice, tile: TileRelevance, panel: Panel) -> Negatives:
+    def _negatives(self, rows: slice, tile: TileRelevance, columns: slice, num_seen: int) -> Negatives:
         """Take all but the negatives out of a panel, and the columns that the panel before has counted."""
-        by_place, argument, columns = self._ties.by_place is not None, self._scores.argument, panel.columns
+        by_place, argument = self._ties.by_place is not None, self._scores.argument
         # With one panel `read` has left its scores in the buffer; counting changes them.
         is_filled, self._filled = self._filled == rows, None
         values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
-        mark = functools.partial(self._removed, rows, tile, panel)
-        if not (self._relevance.drops_others or panel.num_seen or by_place):
+        mark = functools.partial(self._removed, rows, tile, columns, num_seen)
+        if not (self._relevance.drops_others or num_seen or by_place):
             own_run, num_removed = self._own_run(tile, columns)
             values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below
             return Negatives(values, num_removed, mark, columns.start, argument)
@@ -180,14 +172,16 @@ class Tiles:
         values.masked_fill_(removed, -torch.inf)
         return Negatives(values, count_true(removed), (lambda: removed) if by_place else mark, columns.start, argument)
 
-    def _removed(self, rows: slice, tile: TileRelevance, panel: Panel) -> Bool[Tensor, "queries columns"]:
+    def _removed(
+        self, rows: slice, tile: TileRelevance, columns: slice, num_seen: int
+    ) -> Bool[Tensor, "queries columns"]:
         """Mark what is taken out of a panel: all but the negatives, and the columns of the panel before."""
-        removed = self._relevance.dropped(rows, panel.columns)
+        removed = self._relevance.dropped(rows, columns)
         if removed is None:
-            shape = (len(tile.columns), panel.columns.stop - panel.columns.start)
+            shape = (len(tile.columns), columns.stop - columns.start)
             removed = torch.zeros(shape, dtype=torch.bool, device=tile.columns.device)
-        removed.view(-1).index_fill_(0, self._own_run(tile, panel.columns)[0], True)  # noqa: FBT003 - the fill value
-        removed[:, : panel.num_seen] = True
+        removed.view(-1).index_fill_(0, self._own_run(tile, columns)[0], True)  # noqa: FBT003 - the fill value
+        removed[:, :num_seen] = True
         return removed
 
     def _own_run(self, tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], Int[Tensor, " queries"]]:
@@ -244,11 +238,6 @@ class Thresholds:
         """Where the positives of each query begin, and the end."""
         return segments.edges(self.num_positives).tolist()
 
-    @property
-    def longest(self) -> int:
-        """The largest number of positives of a query."""
-        return int(self.num_positives.max()) if len(self.num_positives) else 0
-
     def of(self, rows: slice) -> tuple[Positives, Int[Tensor, " positives"], slice]:
         """The positives of some queries in padded rows, their cells, and their range among all."""
         number, inside = self.num_positives[rows, None], slice(self.edges[rows.start], self.edges[rows.stop])
@@ -267,6 +256,4 @@ def size_of_tiles(part: GalleryPart, longest_run: int | None = None) -> tuple[in
     """
     scores, beside = part.scores, bytes_of_counting(part.scores, by_place=part.ties.by_place is not None)
     per_row = _BYTES_PER_POSITIVE * (part.relevance.longest_run if longest_run is None else longest_run)
-    fewest = FEWEST_ROWS if scores.at is None else shape_on(scores.device).unit  # panels cost no second product
-    rows = rows_with_gallery(scores, beside, per_row, fewest=fewest)
-    return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, per_row, num_tiles=scores.num_tiles)
+    return size_of_walk(scores, beside, per_row)

@@ -115,7 +115,7 @@ def find_relevance(
     check_camera_map(camera_map)
     if junk_pairs is not None and not callable(junk_pairs):
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
-    num_gallery, is_junk = length_of(gallery), _of_identities(query, junk_identities)
+    num_gallery, is_junk = length_of(gallery), _with_one_of(junk_identities, query, "identities")
     kept = _kept(gallery, junk_identities, search_cameras)
     gallery = gallery if kept is None else at(gallery, kept)
     # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
@@ -162,12 +162,12 @@ def _kept(
     gallery: LabelValues, junk_identities: Collection[int], search_cameras: Collection[int] | None
 ) -> Int[Tensor, " kept"] | None:
     """Where gallery items of no junk identity are, of cameras that are searched; None for all of them."""
-    is_dropped = _of_identities(gallery, junk_identities)
+    is_dropped = _with_one_of(junk_identities, gallery, "identities")
     if search_cameras is not None:
         _checks.integers("search_cameras", search_cameras)
         if "cameras" not in gallery:
             raise ValueError("`search_cameras` must come with cameras; got no `gallery_cameras`.")
-        is_dropped |= ~_is_one_of(gallery["cameras"], search_cameras)
+        is_dropped |= ~_with_one_of(search_cameras, gallery, "cameras")
     return (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
 
 
@@ -270,17 +270,14 @@ def find_near(
     reach = radius + _ROUNDING * (center.abs() + radius)
     first = torch.searchsorted(along, center - reach)
     num_band = torch.searchsorted(along, center + reach, right=True) - first
-    queries, items = [first[:0]], [first[:0]]
+    near = [(first[:0], first[:0])]
     for part in segments.ranges_within(num_band, _PAIRS_AT_A_TIME):
         query, place = segments.runs(first[part], num_band[part])
         query, item = query + part.start, order[place]
-        distance = (query_positions[query] - gallery_positions[item]).square_().sum(1).sqrt_()
-        is_near = distance <= radius
-        queries.append(query[is_near])
-        items.append(item[is_near])
-    query, item = torch.cat(queries), torch.cat(items)
-    ascending = item.argsort()
-    ascending = ascending[query[ascending].argsort(stable=True)]
+        is_near = (query_positions[query] - gallery_positions[item]).square_().sum(1).sqrt_() <= radius
+        near.append((query[is_near], item[is_near]))
+    query, item = map(torch.cat, zip(*near, strict=True))
+    ascending = (query * len(gallery_positions) + item).argsort()
     run_length = torch.bincount(query, minlength=len(query_positions))
     return segments.starts(run_length), run_length, item[ascending]
 
@@ -312,16 +309,12 @@ def doubt_of(query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "galle
     return None
 
 
-def _of_identities(labels: LabelValues, chosen: Collection[int]) -> Bool[Tensor, " samples"]:
-    """Mark the samples of some identities; none where there are no identities."""
-    if "identities" in labels:
-        return _is_one_of(labels["identities"], chosen)
+def _with_one_of(chosen: Collection[int], labels: LabelValues, name: str) -> Bool[Tensor, " samples"]:
+    """Mark the samples with one of some labels; none where none has such a label."""
     values, *_ = labels.values()
-    return torch.zeros(len(values), dtype=torch.bool, device=values.device)
-
-
-def _is_one_of(labels: Int[Tensor, " samples"], chosen: Collection[int]) -> Bool[Tensor, " samples"]:
-    return _are_among(torch.tensor(sorted(chosen), dtype=torch.int64, device=labels.device), labels)
+    if name not in labels:
+        return torch.zeros(len(values), dtype=torch.bool, device=values.device)
+    return _are_among(torch.tensor(sorted(chosen), dtype=torch.int64, device=values.device), labels[name])
 
 
 def _are_among(chosen: Int[Tensor, " chosen"], labels: Int[Tensor, " samples"]) -> Bool[Tensor, " samples"]:

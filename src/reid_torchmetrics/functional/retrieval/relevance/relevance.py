@@ -67,14 +67,10 @@ class LabelRule:
         """Whether the rule drops items that are not listed for the query."""
         return self.num_same is not None
 
-    def at(self, rows: slice, columns: Tensor) -> Bool[Tensor, "queries padded"]:
-        """Whether the rule drops each query's own `columns`."""
+    def at(self, rows: slice, columns: Tensor | slice) -> Bool[Tensor, "queries columns"]:
+        """Whether the rule drops columns of its own for each query, or a range of columns for all."""
         is_same = self.gallery[columns] == self.query[rows, None]
         return ~is_same if self.drops_different else is_same
-
-    def between(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"]:
-        """Whether queries and gallery items share the label."""
-        return self.query[rows, None] == self.gallery[None, columns]
 
 
 class TileRelevance(NamedTuple):
@@ -171,7 +167,7 @@ class Relevance:
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
         """Mark the pairs that are dropped, listed or not; None if no rule does that."""
-        masks = [rule.between(rows, columns) for rule in self.rules if rule.drops_others]
+        masks = [rule.at(rows, columns) for rule in self.rules if rule.drops_others]
         if self.junk_pairs is not None:
             queries, gallery = (torch.arange(part.start, part.stop, device=self.device) for part in (rows, columns))
             mask = self.junk_pairs(queries, gallery if self.kept is None else self.kept[gallery])

@@ -171,7 +171,7 @@ def full_precision(device: torch.device, *, foreign: bool) -> Iterator[None]:
     Autocast is a setting of the thread. The precision of products is one of the process: products of this module do not
     depend on it on the CPU, so there it is set for `foreign` products only, of a user's function; elsewhere for all.
     """
-    full = nullcontext() if device.type == "cpu" and not foreign else _precision.full()
+    full = nullcontext() if device.type == "cpu" and not foreign else _precision
     with torch.autocast(device.type, enabled=False), full:
         yield
 
@@ -184,20 +184,17 @@ class _SharedPrecision:
         self._users = 0
         self._setting = ExitStack()
 
-    @contextmanager
-    def full(self) -> Iterator[None]:
-        """Set full precision, unless another thread has; the last thread restores the user's."""
-        self._count(1)
-        try:
-            yield
-        finally:
-            self._count(-1)
-
-    def _count(self, change: int) -> None:
+    def __enter__(self) -> None:
+        """Set full precision, unless another thread has."""
         with self._lock:
             if not self._users:
                 self._setting.enter_context(_set_full_precision())
-            self._users += change
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Restore the user's precision, unless another thread still wants it full."""
+        with self._lock:
+            self._users -= 1
             if not self._users:
                 self._setting.close()
 

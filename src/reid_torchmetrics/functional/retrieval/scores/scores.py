@@ -117,8 +117,8 @@ class EmbeddingScores(Scores):
         self._panel_rows = min(max(1, max_bytes // 4 // row_bytes), blocks)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
         # Rows prepared anew for every tile need large tiles; otherwise a quarter is as fast as more.
-        is_cut = self._similarity.copies_gallery or self._similarity.bounds_blocks
-        self._is_whole = not is_cut and gallery.whole(self.dtype) is not None  # used as it is, all at once
+        is_ready = gallery.whole(self.dtype) is not None
+        self._is_whole = is_ready and not self._similarity.copies_gallery  # used as it is, all at once
         self.max_bytes, self.num_tiles = max_bytes // 2, 1
         if self._keeps_prepared or self._is_whole:
             self.max_bytes, self.num_tiles = max_bytes // 4, 4 if self._is_whole else 2

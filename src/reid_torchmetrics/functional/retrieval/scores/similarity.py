@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
@@ -30,10 +30,8 @@ _SQUARED_AT_A_TIME = 1 << 17  # values: in float64 they stay in the cache
 class Similarity(ABC):
     """Contract of a similarity, with defaults; classes of similarities are final."""
 
-    bounds_blocks: ClassVar[bool] = False
-    """whether `score` must be called with few gallery items at a time, because it holds more than their scores"""
     copies_gallery = False
-    """whether `gallery` returns anything but its argument"""
+    """whether `gallery` or `score` makes copies of gallery items, so that it must be called with few at a time"""
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
@@ -182,7 +180,7 @@ class Euclidean(Similarity):
 class Custom(Similarity):
     """A user's function of a block of queries and a block of gallery items; its scores are taken as comparable."""
 
-    bounds_blocks = True  # the function may hold any memory
+    copies_gallery = True  # the function may hold any memory
 
     def __init__(self, function: CustomSimilarity) -> None:
         """Remember the function."""

@@ -111,6 +111,16 @@ def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: 
     return min(rows if rows >= scores.num_queries else _filling(rows), _MOST_ROWS)
 
 
+def size_of_walk(scores: Scores, beside: int, per_row: int) -> tuple[int, int]:
+    """Queries a tile and gallery items a panel for work on one tile at a time: all items, if enough queries fit.
+
+    Bytes as for `rows_with_gallery`.
+    """
+    fewest = FEWEST_ROWS if scores.at is None else shape_on(scores.device).unit  # panels cost no second product
+    rows = rows_with_gallery(scores, beside, per_row, fewest=fewest)
+    return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, per_row, num_tiles=scores.num_tiles)
+
+
 def cut_in_panels(
     scores: Scores,
     beside: int = 0,
