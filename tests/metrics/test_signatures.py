@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES, SAME_CAMERA_RULES
+from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionOptions
@@ -43,7 +43,7 @@ TABLES = {
     "SimilarityName": SIMILARITIES,
     "TieName": TIE_POLICIES,
     "CameraRule": SAME_CAMERA_RULES,
-    "ClothesRule": CLOTHES_RULES,
+    "ClothesRule": LABEL_RULES["clothes"],
     "RetrievalRule": retrieval.AP_RULES,
     "Normalizer": retrieval.AP_NORMALIZERS,
     "PrecisionDivisor": retrieval.PRECISION_DIVISORS,

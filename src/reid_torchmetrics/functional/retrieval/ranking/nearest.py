@@ -154,8 +154,8 @@ class _Lists(NamedTuple):
 
     def _order(self, ties: TiePolicy) -> Int[Tensor, "queries listed"]:
         """Positions in the order of a tie policy."""
-        kind = (~self.positive if ties.positives_first else self.positive).byte()  # not every device sorts bools
-        kinds = () if ties.lists_by_place else (kind,)
+        # Not every device sorts bools.
+        kinds = [] if ties.lists_by_place else [(self.positive != ties.positives_first).byte()]
         if self.scores.device.type == "cpu" and self.scores.dtype == torch.float32:
             # One integer holds all criteria if a place needs 30 bits: the score, then whether it is padding.
             places = self.places.masked_fill(~self.listed, 0)

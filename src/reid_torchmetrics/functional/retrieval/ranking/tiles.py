@@ -16,6 +16,7 @@ One query with its items in the columns 1, 4 and 5 of the gallery, the last of t
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -147,11 +148,11 @@ class Tiles:
 
         Under tie policies with `groups` negatives with the positive's score go first; a second count is without them.
         """
+        if self._walk.panels:
+            parts = (self._ties.count(negatives, positives) for negatives in self.negatives(rows, tile))
+            return functools.reduce(operator.iadd, parts)
         shape = (self._ties.num_counts, *positives.scores.shape)
-        counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
-        for negatives in self.negatives(rows, tile):
-            counts += self._ties.count(negatives, positives)
-        return counts
+        return torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
 
     def negatives(self, rows: slice, tile: TileRelevance) -> Iterator[Negatives]:
         """The negatives of the queries `rows`, panel by panel."""

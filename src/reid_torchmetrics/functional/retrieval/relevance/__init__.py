@@ -2,7 +2,6 @@
 
 from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance, in_one_spelling
 from .labels import (
-    CLOTHES_RULES,
     DECIDING,
     LABEL_RULES,
     LABELS,

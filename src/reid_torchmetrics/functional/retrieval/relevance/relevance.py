@@ -58,14 +58,9 @@ class LabelRule:
     query: Int[Tensor, " queries"]
     gallery: Int[Tensor, " kept"]
     num_same: Int[Tensor, " queries"] | None
-    """kept items with the query's label; None if the rule drops listed items only"""
+    """kept items with the query's label, if the rule drops all of them; None if it drops listed items only"""
     drops_different: bool = False
     """whether the rule drops listed items with another label"""
-
-    @property
-    def drops_others(self) -> bool:
-        """Whether the rule drops items that are not listed for the query."""
-        return self.num_same is not None
 
     def at(self, rows: slice, columns: Tensor | slice) -> Bool[Tensor, "queries columns"]:
         """Whether the rule drops columns of its own for each query, or a range of columns for all."""
@@ -138,7 +133,7 @@ class Relevance:
     @property
     def drops_others(self) -> bool:
         """Whether some rule drops items that are not listed for the query."""
-        return self.junk_pairs is not None or any(rule.drops_others for rule in self.rules)
+        return self.junk_pairs is not None or any(rule.num_same is not None for rule in self.rules)
 
     def to(self, device: torch.device | str) -> Relevance:
         """The same on a device, or on the CPU for one without float64; a function `junk_pairs` is left as it is."""
@@ -155,7 +150,7 @@ class Relevance:
         columns = self.order[entries]
         # What rules drop of the whole gallery, and other junk, which is always listed.
         dropped, num_dropped = self._dropped_at(rows, columns)
-        marks = [*dropped, *(rule.at(rows, columns) for rule in self.rules if not rule.drops_others)]
+        marks = [*dropped, *(rule.at(rows, columns) for rule in self.rules if rule.num_same is None)]
         if self.listed_junk is not None:
             marks.append(self.listed_junk[entries])
         if self.own_column is not None:
@@ -167,7 +162,7 @@ class Relevance:
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
         """Mark the pairs that are dropped, listed or not; None if no rule does that."""
-        masks = [rule.at(rows, columns) for rule in self.rules if rule.drops_others]
+        masks = [rule.at(rows, columns) for rule in self.rules if rule.num_same is not None]
         if self.junk_pairs is not None:
             queries, gallery = (torch.arange(part.start, part.stop, device=self.device) for part in (rows, columns))
             mask = self.junk_pairs(queries, gallery if self.kept is None else self.kept[gallery])
@@ -283,19 +278,18 @@ def find_listed_relevance(
         dropped = [torch.cat([part[part != item].long(), item[item >= 0]]) for part, item in pairs]
     check_listed_once("positives` and `junk", listed, dropped)
     # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
-    parts = [torch.cat([part.long() for part in pair]) for pair in zip(listed, dropped, strict=True)]
-    sorted_parts = [part.sort() for part in parts]
+    runs = [torch.cat([part.long() for part in pair]).sort() for pair in zip(listed, dropped, strict=True)]
     none = torch.empty(0, dtype=torch.int64, device="cpu")
-    run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64, device="cpu")
-    is_junk = [part.indices >= len(each) for part, each in zip(sorted_parts, listed, strict=True)]
+    run_length = torch.tensor([len(run.values) for run in runs], dtype=torch.int64, device="cpu")
+    is_junk = [run.indices >= len(part) for run, part in zip(runs, listed, strict=True)]
     relevance = Relevance(
         num_gallery=num_gallery,
         kept=None,
         num_kept=num_gallery,
-        order=torch.cat([none, *(part.values for part in sorted_parts)]),
+        order=torch.cat([none, *(run.values for run in runs)]),
         run_start=segments.starts(run_length),
         run_length=run_length,
-        is_junk=torch.zeros(len(parts), dtype=torch.bool, device="cpu"),
+        is_junk=torch.zeros(len(runs), dtype=torch.bool, device="cpu"),
         listed_junk=torch.cat([none.bool(), *is_junk]),
         self_index=None if self_index is None else self_index.long(),
     )

@@ -203,10 +203,7 @@ class GivenScores(Scores):
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Copy a tile into `out`."""
-        if self._kept is None:
-            out.copy_(self._scores[rows, columns])
-        else:
-            out.copy_(self._scores[rows][:, self._kept[columns]])
+        out.copy_(self._scores[rows, columns] if self._kept is None else self._scores[rows][:, self._kept[columns]])
         if self._are_distances:
             out.neg_()
 
