@@ -114,20 +114,15 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
     undecided = (above_or_level > above) & (places >= 0) & (places < width)
     tied_rows = undecided.any(1).nonzero()[:, 0]
     for rows in tied_rows.split(max(1, _ORDERED_SCORES // width)):
-        in_order = _negatives_before_in_order(scores[rows], removed[rows], positives.scores[rows], places[rows])
-        before[rows] = torch.where(undecided[rows], in_order, before[rows])
+        falling, columns = scores[rows].sort(dim=1, descending=True, stable=True)
+        rising = falling.neg_()
+        # Strictly ordered by the score, as the place of the first score like it, and then by the column.
+        order = torch.searchsorted(rising, rising) * (width + 1) + columns
+        wanted = torch.searchsorted(rising, -positives.scores[rows]) * (width + 1) + places[rows]
+        negatives_so_far = functional.pad((~removed[rows]).gather(1, columns).cumsum(1), (1, 0))
+        in_order = negatives_so_far.gather(1, torch.searchsorted(order, wanted))
+        before[rows] = torch.where(undecided[rows], in_order, before[rows])  # right where a score ties
     return before[None]
-
-
-def _negatives_before_in_order(scores: Tensor, removed: Tensor, thresholds: Tensor, places: Tensor) -> Tensor:
-    """Put whole rows in order and look up the thresholds; right for thresholds that tie with a score of their row."""
-    falling, columns = scores.sort(dim=1, descending=True, stable=True)
-    rising = falling.neg_()
-    # Strictly ordered by the score, as the place of the first score like it, and then by the column.
-    order = torch.searchsorted(rising, rising) * (scores.shape[1] + 1) + columns
-    wanted = torch.searchsorted(rising, -thresholds) * (scores.shape[1] + 1) + places
-    negatives_so_far = functional.pad((~removed).gather(1, columns).cumsum(1), (1, 0))
-    return negatives_so_far.gather(1, torch.searchsorted(order, wanted))
 
 
 def count_by_lookup(

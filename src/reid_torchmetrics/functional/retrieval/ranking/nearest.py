@@ -27,7 +27,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, shape_on
+from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, all_reduce_values
 
 from .counting import Negatives, are_above, count_true
@@ -201,7 +201,7 @@ class _Listing:
         # No part has a longer list to give than its gallery.
         self._length, self._length_of_all = min(k, max(num_kept)), min(k, sum(num_kept))
         row_bytes = _BYTES_PER_LISTED * max(1, world.size * self._length)
-        num_rows, unit = max(1, min(*num_fitting, min(max_bytes) // row_bytes)), shape_on(part.scores.device).unit
+        num_rows, unit = max(1, min(*num_fitting, min(max_bytes) // row_bytes)), part.scores.product_shape.unit
         self.num_rows = num_rows - (num_rows % unit if num_rows > unit else 0)  # rows of a product
 
         def reserve() -> tuple[Tiles, _Lists, Tensor]:

@@ -117,8 +117,7 @@ class PositiveRanks:
         stops = self.num_positives.cumsum(0)
         first, done = 0, 0
         while first < self.num_queries:
-            last = int(torch.searchsorted(stops, done + max_positives, right=True))
-            last = max(first + 1, last)
+            last = max(first + 1, int(torch.searchsorted(stops, done + max_positives, right=True)))
             stop = int(stops[last - 1])
             yield block_of(self, slice(first, last), slice(done, stop))
             first, done = last, stop

@@ -1,7 +1,6 @@
 """Similarities of embeddings, and tiles of scores on demand."""
 
 from .group_scores import GroupScores
-from .products import shape_on
 from .rows import WALK_BYTES, Rows, RowsInBlocks, check_pair, checked_rows, promoted
 from .scores import (
     DEFAULT_MAX_BYTES,

@@ -19,7 +19,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
-from .products import full_precision, shape_on
+from .products import BlockShape, full_precision, shape_on
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, checked_rows, promoted
 from .similarity import SIMILARITIES, Custom, CustomSimilarity, Similarity, gallery_statistics, score_dtype
 
@@ -57,6 +57,11 @@ class Scores(ABC):
     @abstractmethod
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
+
+    @property
+    def product_shape(self) -> BlockShape:
+        """Shapes of the products that scores of embeddings are made of, on their device."""
+        return shape_on(self.device)
 
     @property
     def at(self) -> ScoresAt | None:
@@ -112,7 +117,7 @@ class EmbeddingScores(Scores):
         self.keeps_thread = callable(similarity)
         row_bytes = gallery.dimension * self.dtype.itemsize
         # Gallery rows prepared at a time: whole blocks of a product, if a few fit.
-        block = shape_on(self.device).columns
+        block = self.product_shape.columns
         blocks = max(block, WALK_BYTES // row_bytes // block * block)
         self._panel_rows = min(max(1, max_bytes // 4 // row_bytes), blocks)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
@@ -162,7 +167,7 @@ class EmbeddingScores(Scores):
         out = torch.empty(columns.shape, dtype=self.dtype, device=self.device)
         with full_precision(self.device, foreign=False):
             query = self._similarity.query(self._query.read(rows, self.dtype))
-            for some in columns[:, :1].sum(1).argsort().split(shape_on(self.device).unit):
+            for some in columns[:, :1].sum(1).argsort().split(self.product_shape.unit):
                 items, place = columns[some].unique(return_inverse=True)
                 out[some] = self._of_items(query[some], items).gather(1, place)
         return out

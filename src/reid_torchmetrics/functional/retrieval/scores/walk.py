@@ -20,7 +20,7 @@ from torch import Tensor
 from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
 
-from .products import BLOCK, LANES, shape_on
+from .products import BLOCK, LANES
 from .rows import Spares
 from .scores import Scores
 
@@ -116,7 +116,7 @@ def size_of_walk(scores: Scores, beside: int, per_row: int) -> tuple[int, int]:
 
     Bytes as for `rows_with_gallery`.
     """
-    fewest = FEWEST_ROWS if scores.at is None else shape_on(scores.device).unit  # panels cost no second product
+    fewest = FEWEST_ROWS if scores.at is None else scores.product_shape.unit  # panels cost no second product
     rows = rows_with_gallery(scores, beside, per_row, fewest=fewest)
     return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, per_row, num_tiles=scores.num_tiles)
 
@@ -135,7 +135,7 @@ def cut_in_panels(
     Bytes as for `rows_with_gallery`. Where little fits, a tile is about as high as wide. Work on one tile at a time may
     take the memory of all `num_tiles`.
     """
-    most_rows = max(_PANEL_ROWS, shape_on(scores.device).unit) if most_rows is None else most_rows
+    most_rows = max(_PANEL_ROWS, scores.product_shape.unit) if most_rows is None else most_rows
     share = num_tiles * scores.max_bytes // (2 if per_row else 1)
     num_scores = max(1, min(share // (scores.dtype.itemsize + beside), most_scores))
     rows = min(max(isqrt(num_scores), num_scores // max(1, scores.num_gallery)), share // max(1, per_row))

@@ -25,14 +25,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import (
-    Scores,
-    Walk,
-    bytes_of_sort,
-    cut_in_panels,
-    shape_on,
-    share_tiles,
-)
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, bytes_of_sort, cut_in_panels, share_tiles
 
 Result = TypeVar("Result")
 _BYTES_PER_MASK = 4  # two masks of a tile, and two more while they are made
@@ -51,7 +44,7 @@ class ScoredPairs:
         scores.check_fit(relevance)
         self.dtype, self.device = scores.dtype, scores.device
         self._scores, self._relevance = scores, relevance
-        shape = shape_on(scores.device)
+        shape = scores.product_shape
         most_pairs = max(_MOST_PAIRS, shape.rows * shape.columns)
         most_rows = max(shape.few, most_pairs // max(1, scores.num_gallery))
         bytes_of = _BYTES_PER_MASK + bytes_of_sort(scores), _BYTES_PER_POSITIVE * max(1, relevance.longest_run)
