@@ -1,4 +1,6 @@
-"""Walk a retrieval problem in tiles of bounded memory, and rank the positives of each tile.
+"""Walk a retrieval problem in tiles of bounded memory, and rank the positives of each tile under a tie policy.
+
+A tie policy is the order of equal scores: one row of `TIE_POLICIES` holds all that it decides.
 
 A tile is a range of queries with their scores against the whole gallery. Where few queries fit, the gallery is cut into
 panels. Then small products give the scores of the positives first. Where only whole tiles of scores can, every score is
@@ -35,7 +37,6 @@ from .counting import Negatives, Positives, bytes_of_counting, count_negatives, 
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 
-
 PlaceOrder: TypeAlias = Callable[[Int[Tensor, "*places"]], Int[Tensor, "*places"]]
 """numbers that ascend in the order of items with equal scores, from the places of the items in the gallery"""
 
@@ -52,7 +53,7 @@ class TiePolicy:
     sentence: str
     """the rule, for the docs"""
     count: Callable[[Negatives, Positives], Int[Tensor, "counts queries padded"]]
-    """`num_counts` numbers for each positive: the negatives before it; with `groups` also those above it"""
+    """`num_counts` numbers for each positive: the negatives before it; with `groups` also the negatives above it"""
     by_place: PlaceOrder | None = None
     """order of items with equal scores, the identity for that of the gallery; None where places do not matter"""
     positives_first: bool = False
