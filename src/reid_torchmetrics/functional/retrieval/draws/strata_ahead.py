@@ -107,7 +107,7 @@ class AheadTile:
         self._scores = walk.fill(rows, whole)
         # The positives are read before they are taken out.
         tile = relevance.tile(rows)
-        of_listed, by_place = self._scores.gather(1, tile.columns), ties.by_place or torch.positive
+        of_listed, by_place = self._scores.gather(1, tile.columns), ties.by_place or ranking.in_order
         in_turn = ranking.sort_with_places(of_listed, tile.columns, tile.positive, by_place)
         self._thresholds, self.positives = in_turn
         # What is no negative is minus infinity while NaN is looked for in the others, and NaN from then on.

@@ -31,7 +31,8 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, all_reduce_values
 
 from .counting import Negatives, are_above, count_true
-from .tiles import TIE_POLICIES, GalleryPart, TiePolicy, Tiles, size_of_tiles
+from .tie_policies import TIE_POLICIES, TiePolicy
+from .tiles import GalleryPart, Tiles, size_of_tiles
 from .top_k import keys_of_scores, stable_top_k
 
 Result = TypeVar("Result")

@@ -18,7 +18,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 
-from .tiles import TIE_POLICIES
+from .tie_policies import TIE_POLICIES
 
 Hits: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 """For every query its ranked list, best first, as bools or as 0 and 1; lists of lists may be of unequal lengths."""

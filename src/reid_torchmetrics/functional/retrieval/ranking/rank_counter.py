@@ -45,7 +45,8 @@ from reid_torchmetrics.functional.retrieval.scores import (
 from .merging import CountedBlocks, check_same, described
 from .positive_ranks import PositiveRanks
 from .ranks import RankTable
-from .tiles import TIE_POLICIES, GalleryPart, Thresholds, Tiles, best_first, cells_of_positives
+from .tie_policies import TIE_POLICIES, best_first
+from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

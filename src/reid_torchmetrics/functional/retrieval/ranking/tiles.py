@@ -1,6 +1,4 @@
-"""Walk a retrieval problem in tiles of bounded memory, and rank the positives of each tile under a tie policy.
-
-A tie policy is the order of equal scores: one row of `TIE_POLICIES` holds all that it decides.
+"""Walk a retrieval problem in tiles of bounded memory: the scores of positives, and the negatives before them.
 
 A tile is a range of queries with their scores against the whole gallery. Where few queries fit, the gallery is cut into
 panels. Then small products give the scores of the positives first. Where only whole tiles of scores can, every score is
@@ -19,10 +17,9 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -33,65 +30,10 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, size_of_walk
 
-from .counting import Negatives, Positives, bytes_of_counting, count_negatives, count_true, negatives_before
+from .counting import Negatives, Positives, bytes_of_counting, count_true
+from .tie_policies import TiePolicy
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
-
-PlaceOrder: TypeAlias = Callable[[Int[Tensor, "*places"]], Int[Tensor, "*places"]]
-"""numbers that ascend in the order of items with equal scores, from the places of the items in the gallery"""
-
-
-@final
-@dataclass(frozen=True)
-class TiePolicy:
-    """The order of equal scores, for ranks, lists and groups.
-
-    The order of two tied positives never changes which ranks they take, so a policy is about a positive and a negative.
-    """
-
-    name: str
-    sentence: str
-    """the rule, for the docs"""
-    count: Callable[[Negatives, Positives], Int[Tensor, "counts queries padded"]]
-    """`num_counts` numbers for each positive: the negatives before it; with `groups` also the negatives above it"""
-    by_place: PlaceOrder | None = None
-    """order of items with equal scores, the identity for that of the gallery; None where places do not matter"""
-    positives_first: bool = False
-    """whether a positive goes before the negatives with its score; unused where places decide"""
-    groups: bool = False
-    """whether measures need the groups of tied candidates; ranks are the pessimistic ones then"""
-    averages: bool = False
-    """whether a measure is the mean over all orders of each group; else a group counts as one, at its last rank"""
-
-    @property
-    def lists_by_place(self) -> bool:
-        """Whether candidates with equal scores are listed in gallery order, positives and negatives alike."""
-        return self.by_place is not None or self.averages
-
-    @property
-    def num_counts(self) -> int:
-        """Numbers counted for every positive."""
-        return 2 if self.groups else 1
-
-
-_above = functools.partial(count_negatives, or_tied=(False,))
-_above_or_level = functools.partial(count_negatives, or_tied=(True,))
-_grouped = functools.partial(count_negatives, or_tied=(True, False))
-_POLICIES = (
-    TiePolicy("pessimistic", "a negative with the same score goes before the positive", _above_or_level),
-    TiePolicy("optimistic", "the positive goes before a negative with the same score", _above, positives_first=True),
-    TiePolicy("stable", "items with the same score keep the order of the gallery", negatives_before, torch.positive),
-    TiePolicy("grouped", "items with the same score all take the last of their ranks", _grouped, groups=True),
-    TiePolicy(
-        "expected",
-        "a measure is the mean over all orders of items with the same score",
-        _grouped,
-        groups=True,
-        averages=True,
-    ),
-)
-TIE_POLICIES: dict[str, TiePolicy] = {policy.name: policy for policy in _POLICIES}
-"""the tie policies by name"""
 
 
 @dataclass(frozen=True)
@@ -201,25 +143,6 @@ class Tiles:
             return chosen, tile.columns
         inside = chosen & (tile.columns >= columns.start) & (tile.columns < columns.stop)
         return inside, (tile.columns - columns.start).clamp_(0, columns.stop - columns.start - 1)
-
-
-def best_first(scores: Tensor, places: Tensor, positive: Tensor, *, ties: TiePolicy) -> Positives:
-    """Sort the scores of each query's positives; all others go behind them, as padding."""
-    # Below the lowest positive no negative has to be put in order.
-    lowest = scores.where(positive, torch.inf).amin(1)
-    if ties.by_place is None:
-        return Positives(scores.where(positive, -torch.inf).sort(dim=1, descending=True).values, places, lowest)
-    return Positives(*sort_with_places(scores, places, positive, ties.by_place), lowest)
-
-
-def sort_with_places(scores: Tensor, places: Tensor, positive: Tensor, by_place: PlaceOrder) -> tuple[Tensor, Tensor]:
-    """Scores of positives and their places, the best first; padding scores minus infinity and has the place -1."""
-    # Padding is last even after positives that score minus infinity: the sort is stable.
-    order = by_place(places).where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
-    scores = scores.where(positive, -torch.inf).gather(1, order)
-    places = places.where(positive, -1).gather(1, order)
-    scores, order = scores.sort(dim=1, descending=True, stable=True)
-    return scores, places.gather(1, order)
 
 
 def cells_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
