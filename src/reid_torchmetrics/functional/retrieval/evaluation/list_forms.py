@@ -32,10 +32,6 @@ MISSING_QUERIES = {
     "neg": "a query of the truth without a list retrieved nothing (trec_eval -c, Kaggle)",
     "skip": "it is left out (trec_eval, pytrec_eval, ranx)",
 }
-UNKNOWN_QUERIES = {
-    "error": "a list of a query that the truth lacks is an error",
-    "skip": "it is left out (trec_eval, pytrec_eval)",
-}
 _ARRAYS = (Tensor, np.ndarray)
 _ROWS = (list, tuple, Mapping, AbstractSet)
 
@@ -246,8 +242,7 @@ def _in_order(rows: list[Any]) -> list[Any]:
     for place, run, of_run in zip(places, runs, scores, strict=True):
         items, order = [*run], np.argsort(-of_run, kind="stable")
         if (of_run[order[1:]] == of_run[order[:-1]]).any():
-            names = [*map(str, items)]
-            by_name = np.array(sorted(range(len(items)), key=names.__getitem__, reverse=True))
+            by_name = np.array(sorted(range(len(items)), key=[*map(str, items)].__getitem__, reverse=True))
             order = by_name[np.argsort(-of_run[by_name], kind="stable")]
         ordered[place] = [items[each] for each in order.tolist()]
     return ordered

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer, Real
+from jaxtyping import Bool, Int, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -93,7 +93,7 @@ def evaluate_lists(
             in the truth, scores that are NaN, grades that are not finite, options that do not fit.
     """
     _checks.one_of("missing_queries", missing_queries, list_forms.MISSING_QUERIES)
-    _checks.one_of("unknown_queries", unknown_queries, list_forms.UNKNOWN_QUERIES)
+    _checks.one_of("unknown_queries", unknown_queries, ("error", "skip"))
     chosen = find_protocol(protocol).changed(options)
     if chosen.draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
@@ -124,56 +124,48 @@ def evaluate_lists(
     listed = torch.bincount(truth.query[truth.is_right], minlength=len(items))
     if num_positives is not None:
         listed = _declared(queries, queries.values_of("num_positives", num_positives), listed, truth)
-    ranks, is_positive = _rank(items, place, truth, listed)
-    index = torch.tensor(
-        range(len(items)) if queries.numbers is None else queries.numbers, dtype=torch.int64, device="cpu"
-    )
-    lists = list_items(items, is_positive, index.to(items.device), query, gallery)
+    ranks, hits = _rank(items, place, truth, listed)
+    numbers = range(len(items)) if queries.numbers is None else queries.numbers
+    known = {
+        "query_index": torch.tensor(numbers, dtype=torch.int64, device=items.device),
+        "query_identities": query,
+        "identities": None if gallery is None else gallery[items.clamp(min=0)].where(items >= 0, -1),
+        "scores": (-1.0 - torch.arange(items.shape[1], device=items.device)).expand(items.shape),
+    }
     setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True)
-    results = summarize_lists(ranks, lists, chosen, setup, max_rank=max_rank)
+    results = summarize_lists(ranks, items, hits, chosen, setup, max_rank=max_rank, **known)
     return replace(results, query_names=queries.names, item_names=tuple(reader.names) or None)
 
 
-def list_items(
-    items: Int[Tensor, "queries longest"],
-    is_positive: Bool[Tensor, "queries longest"],
-    query_index: Int[Tensor, " queries"],
-    query_identities: Int[Tensor, " queries"] | None = None,
-    gallery_identities: Int[Tensor, " gallery"] | None = None,
-    scores: Float[Tensor, "queries longest"] | None = None,
-) -> RankLists:
-    """Lists of items, -1 at padding, as rank lists; scores are minus the ranks if there are none."""
-    exists, place = items >= 0, torch.arange(items.shape[1], device=items.device)
-    if scores is None:
-        scores = (-1.0 - place).expand(items.shape)
-    first = is_positive.byte().argmax(1, keepdim=True)
-    any_positive = is_positive.gather(1, first)[:, 0]
-    return RankLists(
-        query=torch.arange(len(items), device=items.device),
-        query_index=query_index,
-        query_identities=query_identities,
-        query_cameras=None,
-        index=items,
-        identities=None if gallery_identities is None else gallery_identities[items.clamp(min=0)].where(exists, -1),
-        cameras=None,
-        scores=scores.masked_fill(~exists, torch.nan),
-        is_positive=is_positive,
-        first_positive_rank=(first[:, 0] + 1) * any_positive,
-        first_positive_index=items.gather(1, first)[:, 0].masked_fill(~any_positive, -1),
-        first_positive_score=scores.gather(1, first)[:, 0].masked_fill(~any_positive, torch.nan),
-        first_positive_camera=None,
-    )
-
-
 def summarize_lists(
-    ranks: PositiveRanks, lists: RankLists, protocol: Protocol, setup: Setup, *, max_rank: int
+    ranks: PositiveRanks, items: Tensor, hits: Tensor, protocol: Protocol, setup: Setup, *, max_rank: int, **known: Any
 ) -> RetrievalResults:
-    """Results of ranks in lists; a query with a positive, retrieved or not, is valid."""
+    """Results of ranks in lists of items, -1 at padding, where `hits` marks positives.
+
+    A query with a positive, retrieved or not, is valid. `known` are the fields of `RankLists` for scores, for numbers
+    and identities of the queries, and for identities of the items.
+    """
     _checks.positive_int("max_rank", max_rank)
     total, valid = ranks.num_queries, int((ranks.num_positives > 0).sum())
     counts = QueryCounts(total, valid=valid, junk=0, not_in_gallery=total - valid, same_camera_only=0)
-    ranking = Ranking(ranks, counts, lists.query_index, lists.query_identities)
-    return replace(summarize(ranking, ranking, protocol, setup, max_rank=max_rank), rank_lists=lists)
+    ranking = Ranking(ranks, counts, known["query_index"], known["query_identities"])
+    results = summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
+    first = hits.byte().argmax(1, keepdim=True)
+    lacks_hit = ~hits.gather(1, first)[:, 0]
+    known["scores"] = known["scores"].masked_fill(items < 0, torch.nan)
+    lists = RankLists(
+        query=torch.arange(total, device=items.device),
+        query_cameras=None,
+        index=items,
+        cameras=None,
+        is_positive=hits,
+        first_positive_rank=results.first_rank.masked_fill(lacks_hit, 0).long(),
+        first_positive_index=items.gather(1, first)[:, 0].masked_fill(lacks_hit, -1),
+        first_positive_score=known["scores"].gather(1, first)[:, 0].masked_fill(lacks_hit, torch.nan),
+        first_positive_camera=None,
+        **known,
+    )
+    return replace(results, rank_lists=lists)
 
 
 def _check_beside(positives: object, labels: Mapping[str, object], of_lists: Mapping[str, object]) -> None:

@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import number_names
 
 from .groups import Grouping
-from .lists import list_items, summarize_lists
+from .lists import summarize_lists
 from .protocol import Protocol
 from .protocols import find_protocol
 from .ranking_options import Setup
@@ -122,10 +122,9 @@ def person_search(
     first = Grouping.of(appearance).first
     true_boxes, true_images, true_identities = true_boxes[first], true_images[first], true_identities[first]
     pairs = _overlapping(boxes, images, true_boxes, true_images)
-    sides = query_images, query_identities, images, true_images, true_identities
-    found = _Scene(*sides, *pairs, galleries, cameras).search_all(query, embeddings, max_rank, twice=listed_twice)
-    setup = Setup("pessimistic", similarity, lists=True, cut=True)
-    return _results(found, query_identities, chosen, setup, max_rank)
+    sides = query, embeddings, query_images, query_identities, images, true_images, true_identities
+    scene = _Scene(*sides, *pairs, galleries, cameras, listed_twice)
+    return _evaluate(scene, chosen, Setup("pessimistic", similarity, lists=True, cut=True), max_rank)
 
 
 def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Tensor, Tensor]:
@@ -159,16 +158,13 @@ def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[
 
 
 class _Found(NamedTuple):
-    """What the search for one query found."""
+    """What the search for one query found: the ranks of the right boxes, ascending, and a list of boxes."""
 
     num_persons: int
     num_boxes: int
     rank: Int[Tensor, " right"]
-    """the ranks of the right boxes, ascending"""
-    first: Int[Tensor, " one"]
-    """the first right box, if there is one"""
-    first_score: Float[Tensor, " one"]
     boxes: Int[Tensor, " listed"]
+    """the first ones, and behind them the first right one, if it is not among them"""
     scores: Float[Tensor, " listed"]
     is_right: Bool[Tensor, " listed"]
 
@@ -176,6 +172,8 @@ class _Found(NamedTuple):
 class _Scene(NamedTuple):
     """Images with their detected boxes and persons, and the queries."""
 
+    query: Float[Tensor, "queries dim"]
+    embeddings: Float[Tensor, "boxes dim"]
     query_images: Int[Tensor, " queries"]
     query_identities: Int[Tensor, " queries"]
     images: Int[Tensor, " boxes"]
@@ -187,6 +185,8 @@ class _Scene(NamedTuple):
     galleries: Sequence[Tensor] | None
     cameras: tuple[Tensor, Tensor] | None
     """the cameras of queries and of images"""
+    twice: bool
+    """whether all boxes are searched a second time, as wrong ones"""
 
     def is_searched(self, query: int, images: Int[Tensor, " any"]) -> Bool[Tensor, " any"]:
         """Whether images are searched for a query."""
@@ -197,62 +197,52 @@ class _Scene(NamedTuple):
             searched &= self.cameras[1][images] != self.cameras[0][query]
         return searched
 
-    def search_all(
-        self, query: Float[Tensor, "queries dim"], embeddings: Float[Tensor, "boxes dim"], k: int, *, twice: bool
-    ) -> list[_Found]:
-        """Search query by query, from scores of a few at a time."""
-        found = []
-        blocks = segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(embeddings))))
-        for rows in _progress.steps(blocks, "Person search"):
-            scores = query[rows] @ embeddings.T
-            _checks.no_nan("embeddings", scores)
-            found += [self.search(rows.start + row, each, k, twice=twice) for row, each in enumerate(scores)]
-        return found
-
-    def search(self, query: int, scores: Float[Tensor, " boxes"], k: int, *, twice: bool) -> _Found:
+    def search(self, query: int, scores: Float[Tensor, " boxes"], k: int) -> _Found:
         """Rank the boxes for a query, and list the first k."""
         # The true boxes of the person, and of each the most similar box that overlaps it enough; of equals the last.
         is_person = (self.true_identities == self.query_identities[query]) & self.is_searched(query, self.true_images)
         pairs = is_person[self.person].nonzero()[:, 0].flip(0)
         pairs = pairs[scores[self.box[pairs]].argsort(descending=True, stable=True)]
-        right = self.box[pairs[Grouping.of(self.person[pairs]).first]]
-        # All boxes that are searched; a second time all boxes, as wrong ones.
-        box = self.is_searched(query, self.images).nonzero()[:, 0]
-        is_right = torch.isin(box, right)
-        if twice:
-            again = (self.images != self.query_images[query]).nonzero()[:, 0]
-            box, is_right = torch.cat([box, again]), torch.cat([is_right, torch.zeros_like(again, dtype=torch.bool)])
-        # A right box is behind the right boxes that are more similar, and behind wrong ones that are not less so.
-        scores = scores[box]
-        falling, order = scores[is_right].sort(descending=True, stable=True)
-        wrong = scores[~is_right].sort().values
-        ordinal = torch.arange(1, len(falling) + 1, device=box.device)
-        rank = ordinal + len(wrong) - torch.searchsorted(wrong, falling)
-        best = scores.topk(min(k, len(scores))).indices
-        best = best[is_right[best].byte().argsort(stable=True)]
-        best = best[scores[best].argsort(descending=True, stable=True)]
-        listed = box[best], scores[best], is_right[best]
-        return _Found(int(is_person.sum()), len(box), rank, box[is_right][order][:1], falling[:1], *listed)
+        right = self.box[pairs[Grouping.of(self.person[pairs]).first]].sort().values
+        # All other boxes that are searched are wrong; a second time all boxes are.
+        is_wrong = self.is_searched(query, self.images)
+        is_wrong[right] = False
+        wrong = is_wrong.nonzero()[:, 0]
+        if self.twice:
+            wrong = torch.cat([wrong, (self.images != self.query_images[query]).nonzero()[:, 0]])
+        # Of equal scores wrong boxes come first.
+        boxes = torch.cat([wrong, right])
+        order = scores[boxes].argsort(descending=True, stable=True)
+        is_right = order >= len(wrong)
+        place = is_right.nonzero()[:, 0]
+        listed = torch.cat([torch.arange(min(k, len(boxes)), device=place.device), place[place >= k][:1]])
+        shown = boxes[order[listed]]
+        return _Found(int(is_person.sum()), len(boxes), place + 1, shown, scores[shown], is_right[listed])
 
 
-def _results(
-    found: list[_Found], identities: Tensor, protocol: Protocol, setup: Setup, max_rank: int
-) -> RetrievalResults:
-    index = torch.arange(len(found), device=identities.device)
+def _evaluate(scene: _Scene, protocol: Protocol, setup: Setup, max_rank: int) -> RetrievalResults:
+    """Search query by query, from scores of a few at a time."""
+    query, embeddings, found = scene.query, scene.embeddings, list[_Found]()
+    blocks = segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(embeddings))))
+    for rows in _progress.steps(blocks, "Person search"):
+        scores = query[rows] @ embeddings.T
+        _checks.no_nan("embeddings", scores)
+        found += [scene.search(rows.start + row, each, max_rank) for row, each in enumerate(scores)]
+    index = torch.arange(len(query), device=query.device)
 
-    def stacked(name: str, length: int, padding: float) -> Tensor:
+    def stacked(name: str, padding: float) -> Tensor:
         rows = [getattr(each, name) for each in found]
-        longest = torch.full((length,), padding, device=index.device)  # a row of its own, to be as wide
+        longest = torch.full((max_rank + 1,), padding, device=index.device)  # a row of its own, to be as wide
         return pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]
 
     numbers = [(len(each.rank), each.num_persons, each.num_boxes) for each in found]
     hits, persons, boxes = torch.tensor(numbers, dtype=torch.int64, device=index.device).view(-1, 3).unbind(1)
     ranks = ranks_of_hits(torch.cat([index[:0], *(each.rank for each in found)]), hits, persons, boxes)
-    shown = stacked("boxes", max_rank, -1), stacked("is_right", max_rank, 0).bool()
-    lists = list_items(*shown, index, identities, scores=stacked("scores", max_rank, 0.0))
-    first = {"rank": ("rank", 0), "index": ("first", -1), "score": ("first_score", torch.nan)}
-    firsts = {f"first_positive_{name}": stacked(of, 1, padding)[:, 0] for name, (of, padding) in first.items()}
-    return summarize_lists(ranks, replace(lists, **firsts), protocol, setup, max_rank=max_rank)
+    known = {"query_index": index, "query_identities": scene.query_identities, "identities": None}
+    known["scores"] = stacked("scores", 0.0)
+    items, hits = stacked("boxes", -1), stacked("is_right", 0).bool()
+    results = summarize_lists(ranks, items, hits, protocol, setup, max_rank=max_rank, **known)
+    return replace(results, rank_lists=results.nearest(max_rank))
 
 
 def _overlapping(boxes: Tensor, images: Tensor, true_boxes: Tensor, true_images: Tensor) -> tuple[Tensor, Tensor]:
