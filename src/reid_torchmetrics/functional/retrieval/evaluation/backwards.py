@@ -30,7 +30,8 @@ def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | 
     asked = valid.nonzero() if identities is None else identities[valid].unique()
     if len(asked) < (_LEAST_QUERIES if identities is None else _LEAST_IDENTITIES):
         return False
-    if _rank_1(ranks, identities) >= _FEW_HITS * _rank_1_by_chance(ranks, identities):
+    rank_1, by_chance = _rank_1(ranks, identities)
+    if rank_1 >= _FEW_HITS * by_chance:
         return False
     by_chance = _mean(_precision_by_chance(ranks), ranks, identities)
     return _mean(average_precision(ranks), ranks, identities) < _LITTLE_PRECISION * by_chance
@@ -39,16 +40,14 @@ def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | 
 def is_good(opposite: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
     """Whether a ranking, the opposite of what `seems_backwards`, must be of a model with something learned."""
     # A model that sees cameras alone has at most as many times the odds of a random order as there are cameras.
-    rank_1, by_chance = _rank_1(opposite, identities), _rank_1_by_chance(opposite, identities)
+    rank_1, by_chance = _rank_1(opposite, identities)
     return rank_1 >= _GOOD and rank_1 * (1 - by_chance) >= _ODDS * by_chance * (1 - rank_1)
 
 
-def _rank_1(ranks: PositiveRanks, identities: Tensor | None) -> float:
-    return _mean(hit_rate_at(ranks, 1), ranks, identities)
-
-
-def _rank_1_by_chance(ranks: PositiveRanks, identities: Tensor | None) -> float:
-    return _mean(ranks.num_positives / ranks.num_candidates.double(), ranks, identities)
+def _rank_1(ranks: PositiveRanks, identities: Tensor | None) -> tuple[float, float]:
+    """Rank-1, and that of a random order."""
+    values = hit_rate_at(ranks, 1), ranks.num_positives / ranks.num_candidates.double()
+    return _mean(values[0], ranks, identities), _mean(values[1], ranks, identities)
 
 
 def _precision_by_chance(ranks: PositiveRanks) -> Float[Tensor, " queries"]:

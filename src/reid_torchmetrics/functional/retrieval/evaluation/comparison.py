@@ -182,7 +182,12 @@ class Comparison(SavedResults):
         (a, b), has_holm = self.names, any(each.p_holm >= 0 for each in self.differences.values())
         titles = ["", a, b, f"{b} - {a}", f"{100 * self.level:g}% interval", "p", *["p Holm"] * has_holm]
         rows = [[*titles, "better", "worse", "equal"]]
-        rows += [_cells(name, difference, has_holm=has_holm) for name, difference in self.differences.items()]
+        for name, of in self.differences.items():
+            means = in_words(of.mean_a), in_words(of.mean_b)
+            interval = "none: a mean is infinite" if NEVER in means else f"[{of.low:+.4f}, {of.high:+.4f}]"
+            p_values = [f"{p_value:.4f}" for p_value in (of.p_value, of.p_holm)[: 1 + has_holm]]
+            counts = map(str, (of.num_better, of.num_worse, of.num_equal))
+            rows.append([name, *means, f"{of.difference:+.4f}", interval, *p_values, *counts])
         moved = f"right at rank 1 in {b} only: {len(self.gained)} queries; in {a} only: {len(self.lost)}"
         below = moved if self.protocol else "better, worse and equal: classes"
         return [f"  {line}" for line in (*aligned(rows), below)]
@@ -263,6 +268,8 @@ def compare(
     draws = _QUERY_DRAWS if isinstance(ours, RetrievalResults) else _IMAGE_DRAWS
     seed, generator = (_SEED, torch.Generator("cpu").manual_seed(_SEED)) if generator is None else (None, generator)
     resampling = Resampling(generator, level, *(draws if each is None else each for each in (repeats, permutations)))
+    if generator.device.type != "cpu":
+        raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")
     _checks.boolean("per_identity", per_identity)
     if per_identity and getattr(ours, "query_identities", None) is None:
         raise ValueError("`per_identity` must come with results that know identities; got others.")
@@ -357,11 +364,3 @@ def _difference(name: str, means: tuple[float, float], differences: Tensor, chan
     counts = (less, more) if measure.lower_is_better else (more, less)
     numbers: Any = *means, *chance, *counts, int((differences == 0).sum()), measure.is_rank
     return replace(Difference(*numbers), title=title_of(name), lower_is_better=measure.lower_is_better)
-
-
-def _cells(name: str, of: Difference, *, has_holm: bool) -> list[str]:
-    means = in_words(of.mean_a), in_words(of.mean_b)
-    interval = "none: a mean is infinite" if NEVER in means else f"[{of.low:+.4f}, {of.high:+.4f}]"
-    numbers = *means, f"{of.difference:+.4f}", interval
-    p_values = [f"{p_value:.4f}" for p_value in (of.p_value, of.p_holm)[: 1 + has_holm]]
-    return [name, *numbers, *p_values, *map(str, (of.num_better, of.num_worse, of.num_equal))]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TypeAlias
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from .protocol import PROTOCOL_FIELDS
@@ -22,12 +21,9 @@ _CONVENTIONS = (
 _OF_QUERIES = ("query_identities", "query_cameras")
 _OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
 
-OfBoth: TypeAlias = tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
-"""One value per query of two results, in the order of the first, on the CPU"""
 
-
-def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, OfBoth]:
-    """The numbers that both report, and "first_rank"; `names` of both are for messages.
+def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:
+    """The numbers that both report, and "first_rank", by query in the order of `a`; `names` of both are for messages.
 
     Queries are matched by `query_index`. A number is NaN for the same queries in both, unless one is NaN throughout.
 

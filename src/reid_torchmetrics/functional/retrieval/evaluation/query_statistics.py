@@ -121,7 +121,7 @@ def bootstrap_interval(
         TypeError: an argument of the wrong type or dtype.
         ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
     """
-    check_resampling(generator, level, repeats)
+    Resampling(generator, level, repeats)
     values = at_work(values)
     if identities is not None:
         identities = _checks.whole_labels("identities", identities, len(values), values.device)
@@ -131,9 +131,7 @@ def bootstrap_interval(
     if not mean.isfinite():
         undefined = torch.full_like(mean, torch.nan)
         return Interval(undefined, undefined, level)
-    totals, sizes, counted = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
-    if identities is not None:
-        totals, sizes = sums_by_identity(identities[counted], totals, sizes)
+    totals, sizes, _ = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action], identities)
     # The mean of a draw is the sum of its values over the sum of its weights.
     blocks = (drawn.to(totals.device) for drawn in draws(len(totals), (repeats, len(totals)), generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
@@ -141,33 +139,24 @@ def bootstrap_interval(
     return Interval(low, high, level)
 
 
-def check_resampling(generator: torch.Generator, level: float, repeats: int) -> None:
-    """Raise unless these are options of a bootstrap."""
-    if not isinstance(generator, torch.Generator):
-        raise TypeError(f"`generator` must be a torch.Generator; got {type(generator).__name__}.")
-    _checks.number("level", level)
-    if not 0 < level < 1:
-        raise ValueError(f"`level` must lie between 0 and 1; got {level}.")
-    _checks.positive_int("repeats", repeats)
-
-
 def terms(
-    values: Float[Tensor, " queries"], weight: Tensor | None, substitute: float | None
-) -> tuple[Float[Tensor, " counted"], Float[Tensor, " counted"], Bool[Tensor, " queries"]]:
-    """Weighted value and weight of every query that counts, and the mask of these queries."""
+    values: Float[Tensor, " queries"], weight: Tensor | None, substitute: float | None, identities: Tensor | None
+) -> tuple[Float[Tensor, " drawable"], Float[Tensor, " drawable"], Bool[Tensor, " queries"]]:
+    """Weighted value and weight of every query that counts, and the mask of these queries.
+
+    With `identities`, which are drawn as a whole, sums over the queries of each.
+    """
     # A query counts if it has a value, or something that stands for one, and a weight.
     empty = values.isnan()
     counted = ~empty if substitute is None else torch.ones_like(empty)
     weight = torch.ones_like(values, dtype=torch.float64) if weight is None else weight.double()
     counted &= weight > 0
     totals = values.double().masked_fill(empty, substitute or 0.0) * weight
-    return totals[counted], weight[counted], counted
-
-
-def sums_by_identity(identities: Integer[Tensor, " counted"], *of_queries: Tensor) -> list[Tensor]:
-    """Sums of terms over each identity's queries: they are drawn as a whole."""
-    distinct, group = identities.unique(return_inverse=True)
-    return [sums_of_groups(each, group, len(distinct)) for each in of_queries]
+    totals, sizes = totals[counted], weight[counted]
+    if identities is not None:
+        distinct, group = identities[counted].unique(return_inverse=True)
+        totals, sizes = (sums_of_groups(each, group, len(distinct)) for each in (totals, sizes))
+    return totals, sizes, counted
 
 
 def draws(
@@ -187,24 +176,26 @@ def percentile_ends(means: Float[Tensor, "repeats ..."], level: float) -> Float[
 
 @dataclass(frozen=True, eq=False)
 class Resampling:
-    """How chance is drawn, on the CPU."""
+    """How chance is drawn."""
 
     generator: torch.Generator
     level: float
     repeats: int
-    permutations: int
+    permutations: int = 1
 
     def __post_init__(self) -> None:
-        check_resampling(self.generator, self.level, self.repeats)
-        if self.generator.device.type != "cpu":
-            raise ValueError(f"`generator` must be on the CPU; got one on {self.generator.device}.")
+        if not isinstance(self.generator, torch.Generator):
+            raise TypeError(f"`generator` must be a torch.Generator; got {type(self.generator).__name__}.")
+        _checks.number("level", self.level)
+        if not 0 < self.level < 1:
+            raise ValueError(f"`level` must lie between 0 and 1; got {self.level}.")
+        _checks.positive_int("repeats", self.repeats)
         _checks.positive_int("permutations", self.permutations)
 
 
 Chance: TypeAlias = tuple[float, ...]
-"""A mean difference, both ends of its interval, and its p-value"""
+"""A mean difference, both ends of its interval, and its p-value; NaN where there is nothing to average"""
 UNDEFINED: Chance = (math.nan,) * 4
-"""where there is nothing to average"""
 
 
 def chances(
@@ -221,16 +212,14 @@ def chances(
     a value; None where it does not count. With `identities`, these are drawn and flipped as a whole.
     """
     # Numbers that count the same queries are resampled together.
-    all_terms = {name: terms(values, weight, substitute) for name, values in differences.items()}
+    all_terms = {name: terms(values, weight, substitute, identities) for name, values in differences.items()}
     shared: dict[bytes, list[str]] = {}
     for name, (_, _, counted) in all_terms.items():
         shared.setdefault(counted.numpy().tobytes(), []).append(name)
     results: dict[str, Chance] = {}
     for names in shared.values():
         totals = torch.stack([all_terms[name][0] for name in names], dim=1)
-        _, sizes, counted = all_terms[names[0]]
-        if identities is not None:
-            totals, sizes = sums_by_identity(identities[counted], totals, sizes)
+        sizes = all_terms[names[0]][1]
         means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
         p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator)
         results |= zip(names, _chances(totals.sum(0) / sizes.sum(), means, p_values, resampling.level), strict=True)

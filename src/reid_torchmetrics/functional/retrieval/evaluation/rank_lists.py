@@ -151,15 +151,13 @@ def find_rank_lists(
             return None, None
         return _look_up(listed, lambda _, position: labels.gallery[name].long()[position], world)
 
-    def of_queries(name: str) -> Tensor | None:
-        return labels.query[name].long()[query] if name in labels.query else None
-
+    known = {name: values.long()[query] for name, values in labels.query.items() if name in ("identities", "cameras")}
     cameras, first_cameras = of_listed("cameras")
     return RankLists(
         query=query,
         query_index=numbers[query],
-        query_identities=of_queries("identities"),
-        query_cameras=of_queries("cameras"),
+        query_identities=known.get("identities"),
+        query_cameras=known.get("cameras"),
         index=listed.places.masked_fill(listed.scores.isnan(), -1),
         identities=of_listed("identities")[0],
         cameras=cameras,
