@@ -30,7 +30,6 @@ from .results import RetrievalResults
 
 _PLAIN = ("names", "num_queries", "num_valid", "level", "repeats", "permutations", "per_identity", "seed")  # of JSON
 _SEED = 0  # where no generator is given
-_QUERY_DRAWS, _IMAGE_DRAWS = 10_000, 1_000  # each draw of images is an evaluation
 
 
 @dataclass(frozen=True)
@@ -109,14 +108,13 @@ class Comparison(SavedResults):
         yield from ((name, 0, saved["num_queries"]) for name in ("gained", "lost"))
 
     def _check(self, *, is_of_this_version: bool) -> None:
-        num_queries = self.num_queries
-        if not 0 <= self.num_valid <= num_queries:
-            raise ValueError(f"`num_valid` must lie in [0, {num_queries}]; got {self.num_valid}.")
+        if not 0 <= self.num_valid <= self.num_queries:
+            raise ValueError(f"`num_valid` must lie in [0, {self.num_queries}]; got {self.num_valid}.")
         if not self.differences.keys() <= self.conventions.keys():
             raise ValueError(f"`conventions` must be those of all differences; got {', '.join(self.conventions)}.")
         _checks.fraction("level", self.level)
         for name, queries in (("gained", self.gained), ("lost", self.lost)):
-            _checks.in_range(name, queries, 0, num_queries)
+            _checks.in_range(name, queries, 0, self.num_queries)
             if bool((queries[1:] <= queries[:-1]).any()):
                 raise ValueError(f"`{name}` must ascend; got {queries[:5].tolist()}.")
         for name, each in self.differences.items():
@@ -166,16 +164,18 @@ class Comparison(SavedResults):
         where = f"{self.num_queries} images"
         if protocol is not None:
             where = f"protocol {protocol.name}, {self.num_valid} of {self.num_queries} queries valid"
-        lines = [f"Comparison: {', '.join(f'{b} - {self.names[0]}' for b in pairs)}, {where}"]
         setups = {self.names[0]: self.setup_a} | {name: each.setup_b for name, each in pairs.items()}
-        lines += [f"  {name}: {setup}" for name, setup in setups.items() if setup]
-        lines.append(f"  {self.chance}")
-        # The tables, and the conventions.
-        lines += [line for each in pairs.values() for line in each._table()]  # noqa: SLF001 - of the same class
         alone, shared = named_numbers.split_conventions(self.conventions)
         width = max(map(len, alone))
-        lines += [f"  {name.ljust(width)}  {said}" for name, said in alone.items() if said]
-        return "\n".join([*lines, *([f"  unless noted: {shared}"] if shared else [])])
+        lines = [
+            f"Comparison: {', '.join(f'{b} - {self.names[0]}' for b in pairs)}, {where}",
+            *(f"  {name}: {setup}" for name, setup in setups.items() if setup),
+            f"  {self.chance}",
+            *(line for each in pairs.values() for line in each._table()),  # noqa: SLF001 - of the same class
+            *(f"  {name.ljust(width)}  {said}" for name, said in alone.items() if said),
+            *([f"  unless noted: {shared}"] if shared else []),
+        ]
+        return "\n".join(lines)
 
     def _table(self) -> list[str]:
         """One row per number, columns to the right but for the name, and who moved."""
@@ -265,7 +265,7 @@ def compare(
             came = "dict" if isinstance(results, dict) else type(results).__name__
             raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {came}.")
     # The same draws for each model but the first.
-    draws = _QUERY_DRAWS if isinstance(ours, RetrievalResults) else _IMAGE_DRAWS
+    draws = 10_000 if isinstance(ours, RetrievalResults) else 1_000  # each draw of images is an evaluation
     seed, generator = (_SEED, torch.Generator("cpu").manual_seed(_SEED)) if generator is None else (None, generator)
     resampling = Resampling(generator, level, *(draws if each is None else each for each in (repeats, permutations)))
     if generator.device.type != "cpu":
@@ -306,9 +306,7 @@ def _compare_images(paired: Any, resampling: Resampling) -> dict[str, Any]:
     counts = ((by_class > ROUNDING).sum(0), (by_class < -ROUNDING).sum(0), (by_class.abs() <= ROUNDING).sum(0))
     columns = means.T.tolist(), chances_of_draws(paired, resampling), torch.stack(counts, 1).tolist()
     rows: Any = zip(paired.titles.items(), *columns, strict=True)
-    differences = {
-        name: replace(Difference(*of, *chance, *classes), title=title) for (name, title), of, chance, classes in rows
-    }
+    differences = {name: Difference(*of, *chance, *classes, title=title) for (name, title), of, chance, classes in rows}
     numbers = dict.fromkeys(("num_queries", "num_valid"), paired.num_images)
     return {"differences": differences, "conventions": paired.conventions, **numbers}
 
@@ -363,4 +361,4 @@ def _difference(name: str, means: tuple[float, float], differences: Tensor, chan
     more, less = int((differences > 0).sum()), int((differences < 0).sum())
     counts = (less, more) if measure.lower_is_better else (more, less)
     numbers: Any = *means, *chance, *counts, int((differences == 0).sum()), measure.is_rank
-    return replace(Difference(*numbers), title=title_of(name), lower_is_better=measure.lower_is_better)
+    return Difference(*numbers, title=title_of(name), lower_is_better=measure.lower_is_better)

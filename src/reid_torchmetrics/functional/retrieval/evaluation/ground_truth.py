@@ -65,30 +65,22 @@ def find_lists(
 
 
 def check_list_names(
-    ground_truth: GroundTruth,
-    protocol: Protocol,
-    argument: str = "ground_truth",
-    *,
-    name: Callable[[int], object] = int,
+    given: GroundTruth, protocol: Protocol, argument: str = "ground_truth", *, name: Callable[[int], object] = int
 ) -> None:
     """Raise unless the protocol names the lists of every query, one of them as positives at least.
 
     Another list would be one of negatives, which is hardly meant. `name` is of a query, by its place.
     """
     positive, known = protocol.positive_lists, dict.fromkeys((*protocol.positive_lists, *protocol.junk_lists))
-    for query, lists in enumerate(ground_truth):
+    for query, lists in enumerate(given):
         # Without any list of positives a query would silently count as one without a positive.
         if not set(positive) & set(lists):
-            listed = ", ".join(map(repr, positive))
-            raise ValueError(
-                f"`{argument}` must name one of {listed} for every query; got {list(lists)} for {name(query)}."
-            )
+            listed, came = ", ".join(map(repr, positive)), f"{list(lists)} for {name(query)}"
+            raise ValueError(f"`{argument}` must name one of {listed} for every query; got {came}.")
         unknown = [each for each in lists if each not in {*known, *BESIDE_LISTS}]
         if unknown:
-            raise ValueError(
-                f"`{argument}` must hold lists that `positive_lists` or `junk_lists` of the protocol name,"
-                f" {', '.join(map(repr, known))}; got {unknown[0]!r} for query {name(query)}."
-            )
+            rule = f"lists that `positive_lists` or `junk_lists` of the protocol name, {', '.join(map(repr, known))}"
+            raise ValueError(f"`{argument}` must hold {rule}; got {unknown[0]!r} for query {name(query)}.")
 
 
 def _read_lists(number: int, named: Mapping[str, Any], limit: int) -> dict[str, Tensor]:

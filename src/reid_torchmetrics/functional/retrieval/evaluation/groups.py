@@ -56,10 +56,8 @@ class Grouping:
             columns = self.differing(values)
             if len(columns):
                 item, first = self.members[columns[0]], self.first[segments.numbers(self.sizes)][columns[0]]
-                raise ValueError(
-                    f"`{argument}` must have members of one {LABELS[name].singular} each; got group {int(groups[item])}"
-                    f" with {values[first].tolist()} and {values[item].tolist()}."
-                )
+                came = f"group {int(groups[item])} with {values[first].tolist()} and {values[item].tolist()}"
+                raise ValueError(f"`{argument}` must have members of one {LABELS[name].singular} each; got {came}.")
 
     def differing(self, values: Tensor) -> Int[Tensor, " differing"]:
         """Columns of `members` with another value than the first item of their group."""

@@ -44,8 +44,6 @@ class Truth(NamedTuple):
     is_junk: Bool[Tensor, " listed"]
     grade: Float[Tensor, " listed"] | None = None
     """float64, above 0 for a positive, 0 for a judged negative; None where positives come without grades"""
-    is_kept: Bool[Tensor, " gallery"] | None = None
-    """False for gallery items that are junk for all queries; None where the gallery is not known"""
 
     @property
     def is_right(self) -> Bool[Tensor, " listed"]:

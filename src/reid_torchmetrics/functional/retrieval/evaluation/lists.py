@@ -109,7 +109,7 @@ def evaluate_lists(
         if chosen.needs_groups:
             raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
         items = list_forms.read_retrieved(retrieved, reader, len(query))
-        truth = _truth_by_identities(items, query, gallery, self_index, chosen)
+        items, truth = _judged_by_identities(items, query, gallery, self_index, chosen)
     else:
         # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
         queries = list_forms.find_queries(retrieved, positives, missing_queries, unknown_queries)
@@ -120,7 +120,9 @@ def evaluate_lists(
             retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
         items = list_forms.read_retrieved(retrieved, reader, num_queries)
         truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
-    items, place = _without_junk(items, truth, _find_pairs(items, truth, queries, reader))
+    place = _find_pairs(items, truth, queries, reader)
+    if bool(truth.is_junk.any()):
+        items, place = _without((place >= 0) & truth.is_junk[place.clamp(min=0)], items, place)
     listed = torch.bincount(truth.query[truth.is_right], minlength=len(items))
     if num_positives is not None:
         listed = _declared(queries, queries.values_of("num_positives", num_positives), listed, truth)
@@ -179,36 +181,32 @@ def _check_beside(positives: object, labels: Mapping[str, object], of_lists: Map
             raise ValueError(f"`{name}` must be given, or `positives`; got neither.")
 
 
-def _truth_by_identities(
+def _judged_by_identities(
     items: Entries, query: Tensor, gallery: Tensor, self_index: Tensor | None, protocol: Protocol
-) -> Truth:
-    """The pairs of one identity, the query itself as junk."""
+) -> tuple[Entries, Truth]:
+    """The lists without items that are junk for all, and the pairs of one identity, the query itself as junk."""
     protocol.check_relevance((), lists=False)
     relevance = find_relevance(query, gallery, self_index=self_index, **protocol.relevance_options)
     _checks.in_range("retrieved", items.flatten(), -1, len(gallery))
     if protocol.leave_one_out:
         check_own_places(protocol, self_index, len(query))
     of, entry = segments.runs(relevance.run_start, relevance.run_length)
-    item, is_kept = relevance.order[entry], None
+    item = relevance.order[entry]
     if relevance.kept is not None:
-        item, is_kept = relevance.kept[item], torch.isin(torch.arange(len(gallery), device=of.device), relevance.kept)
+        is_kept = torch.isin(torch.arange(len(gallery), device=of.device), relevance.kept)
+        item, (items,) = relevance.kept[item], _without((items >= 0) & ~is_kept[items.clamp(min=0)], items)
     self_index = relevance.self_index
     is_junk = torch.zeros_like(item, dtype=torch.bool) if self_index is None else item == self_index[of]
-    return Truth(of, item, is_junk, None, is_kept)
+    return items, Truth(of, item, is_junk)
 
 
-def _without_junk(items: Entries, truth: Truth, place: Entries) -> tuple[Entries, Entries]:
-    """The lists with their candidates moved together, and for every entry its pair of the truth, -1 for none."""
-    junk = torch.zeros_like(place, dtype=torch.bool)
-    if bool(truth.is_junk.any()):
-        junk |= truth.is_junk[place.clamp(min=0)] & (place >= 0)
-    if truth.is_kept is not None:
-        junk |= ~truth.is_kept[items.clamp(min=0)] & (items >= 0)
+def _without(junk: Bool[Tensor, "queries longest"], *entries: Entries) -> list[Entries]:
+    """Numbers of the entries that are no junk, moved together."""
     if not bool(junk.any()):
-        return items, place
+        return [*entries]
     order = junk.byte().argsort(dim=1, stable=True)
     is_gone = junk.gather(1, order)
-    return items.gather(1, order).masked_fill(is_gone, -1), place.gather(1, order).masked_fill(is_gone, -1)
+    return [each.gather(1, order).masked_fill(is_gone, -1) for each in entries]
 
 
 def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader) -> Entries:

@@ -18,8 +18,6 @@ _CONVENTIONS = (
     *(("protocol", name) for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports")),
     *(("setup", each.name) for each in fields(Setup) if each.name not in ("similarity", "rerank")),
 )
-_OF_QUERIES = ("query_identities", "query_cameras")
-_OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
 
 
 def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:
@@ -40,7 +38,8 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
     order = _order(a.query_index.cpu(), b.query_index.cpu(), names)
     # The queries of both must be the same. Of a model with embeddings that are not finite only they are known.
     is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
-    for name in (*_OF_QUERIES, *(_OF_RANKED_QUERIES if is_ranked else ())):
+    of_ranked = ("num_positives", "num_candidates", "weight") if is_ranked else ()
+    for name in ("query_identities", "query_cameras", *of_ranked):
         if name == "num_candidates" and a.setup.cut:  # the length of a list
             continue
         _check_same(name, getattr(a, name), getattr(b, name), order, names)
@@ -84,7 +83,5 @@ def _check_same(name: str, ours: Tensor | None, theirs: Tensor | None, order: Te
         raise ValueError(f"`{models[1]}` must have `{name}` if and only if `{models[0]}` has; got them in one of both.")
     ours, theirs = ours.cpu(), theirs.cpu()[order]
     for query in (ours != theirs).nonzero()[:1, 0].tolist():
-        raise ValueError(
-            f"`{models[1]}` must have the `{name}` of `{models[0]}`; got {theirs[query].item()} and not"
-            f" {ours[query].item()} for query {query}."
-        )
+        came = f"{theirs[query].item()} and not {ours[query].item()} for query {query}"
+        raise ValueError(f"`{models[1]}` must have the `{name}` of `{models[0]}`; got {came}.")

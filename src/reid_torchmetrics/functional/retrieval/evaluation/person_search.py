@@ -145,10 +145,8 @@ def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[
     _checks.finite(argument, (~boxes.isfinite()).any(1).nonzero()[:, 0])
     sides = boxes[:, 2:] - boxes[:, :2]
     if len(wrong := (sides < 0).any(1).nonzero()[:, 0]):
-        raise ValueError(
-            f"`{argument}` must be x1 y1 x2 y2, with x2 at least x1 and y2 at least y1; got {len(wrong)} others of"
-            f" {len(boxes)}, the first {boxes[wrong[0]].tolist()} in row {int(wrong[0])}."
-        )
+        came = f"{len(wrong)} others of {len(boxes)}, the first {boxes[wrong[0]].tolist()} in row {int(wrong[0])}"
+        raise ValueError(f"`{argument}` must be x1 y1 x2 y2, with x2 at least x1 and y2 at least y1; got {came}.")
     if len(boxes) >= LEAST_BOXES and are_within(boxes) and are_shares(boxes, sides):
         warn(
             f"Most of {len(boxes)} boxes of `{argument}` lie within [0, 1]: they seem to be shares of the image, but"
@@ -236,12 +234,11 @@ def _evaluate(scene: _Scene, protocol: Protocol, setup: Setup, max_rank: int) ->
         return pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]
 
     numbers = [(len(each.rank), each.num_persons, each.num_boxes) for each in found]
-    hits, persons, boxes = torch.tensor(numbers, dtype=torch.int64, device=index.device).view(-1, 3).unbind(1)
-    ranks = ranks_of_hits(torch.cat([index[:0], *(each.rank for each in found)]), hits, persons, boxes)
-    known = {"query_index": index, "query_identities": scene.query_identities, "identities": None}
-    known["scores"] = stacked("scores", 0.0)
+    num_right, persons, boxes = torch.tensor(numbers, dtype=torch.int64, device=index.device).view(-1, 3).unbind(1)
+    ranks = ranks_of_hits(torch.cat([index[:0], *(each.rank for each in found)]), num_right, persons, boxes)
+    known = {"query_index": index, "query_identities": scene.query_identities, "scores": stacked("scores", 0.0)}
     items, hits = stacked("boxes", -1), stacked("is_right", 0).bool()
-    results = summarize_lists(ranks, items, hits, protocol, setup, max_rank=max_rank, **known)
+    results = summarize_lists(ranks, items, hits, protocol, setup, max_rank=max_rank, identities=None, **known)
     return replace(results, rank_lists=results.nearest(max_rank))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer, Real
+from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -135,8 +135,7 @@ def bootstrap_interval(
     # The mean of a draw is the sum of its values over the sum of its weights.
     blocks = (drawn.to(totals.device) for drawn in draws(len(totals), (repeats, len(totals)), generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
-    low, high = percentile_ends(means, level)
-    return Interval(low, high, level)
+    return Interval(*percentile_ends(means, level), level)
 
 
 def terms(
@@ -144,7 +143,8 @@ def terms(
 ) -> tuple[Float[Tensor, " drawable"], Float[Tensor, " drawable"], Bool[Tensor, " queries"]]:
     """Weighted value and weight of every query that counts, and the mask of these queries.
 
-    With `identities`, which are drawn as a whole, sums over the queries of each.
+    `substitute` is the value of a query without one; None where it does not count. With `identities`, which are drawn
+    and flipped as a whole, the first two are sums over the queries of each.
     """
     # A query counts if it has a value, or something that stands for one, and a weight.
     empty = values.isnan()
@@ -198,21 +198,13 @@ Chance: TypeAlias = tuple[float, ...]
 UNDEFINED: Chance = (math.nan,) * 4
 
 
-def chances(
-    differences: Mapping[str, Float[Tensor, " queries"]],
-    resampling: Resampling,
-    *,
-    weight: Tensor | None = None,
-    identities: Integer[Tensor, " queries"] | None = None,
-    substitute: float | None = None,
-) -> dict[str, Chance]:
+def chances(differences: Mapping[str, Tensor], resampling: Resampling, **of_queries: Any) -> dict[str, Chance]:
     """Mean, interval and p-value of each number's differences, at least one of them with a value.
 
-    Numbers that are averages over the same queries share all draws. `substitute` is the difference of a query without
-    a value; None where it does not count. With `identities`, these are drawn and flipped as a whole.
+    Numbers that are averages over the same queries share all draws. `of_queries` are the other arguments of `terms`.
     """
     # Numbers that count the same queries are resampled together.
-    all_terms = {name: terms(values, weight, substitute, identities) for name, values in differences.items()}
+    all_terms = {name: terms(values, **of_queries) for name, values in differences.items()}
     shared: dict[bytes, list[str]] = {}
     for name, (_, _, counted) in all_terms.items():
         shared.setdefault(counted.numpy().tobytes(), []).append(name)

@@ -114,8 +114,7 @@ class RankLists:
         return knn_accuracy(self.identities, self.scores, self.query_identities, **options)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
-        given = ((name, values) for name, values in vars(self).items() if values is not None)
-        return replace(self, **{name: function(values) for name, values in given})
+        return replace(self, **{name: function(values) for name, values in vars(self).items() if values is not None})
 
 
 def find_rank_lists(
