@@ -330,17 +330,15 @@ def _compare_queries(
         substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
     )
     query_index = a.query_index.cpu()
-    gained, lost = (is_so.nonzero()[:, 0] for is_so in ((ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)))
+    is_moved = {"gained": (ours > 1) & (theirs == 1), "lost": (ours == 1) & (theirs > 1)}
     return {
         "differences": {
             name: _difference(name, means[name], values, resampled.get(name, UNDEFINED))
             for name, values in differences.items()
         },
         "conventions": {name: a.conventions[name] for name in pairs},
-        "gained": gained,
-        "lost": lost,
-        "gained_index": query_index[gained],
-        "lost_index": query_index[lost],
+        **{name: is_so.nonzero()[:, 0] for name, is_so in is_moved.items()},
+        **{f"{name}_index": query_index[is_so] for name, is_so in is_moved.items()},
         "num_queries": len(query_index),
         "num_valid": min(a.counts.valid, b.counts.valid),
         "protocol": a.protocol,

@@ -33,7 +33,7 @@ _FORMS = "a mapping of numbers of queries, or a sequence by number, of lists or 
 
 
 def find_lists(
-    ground_truth: GroundTruth, protocol: Protocol, num_queries: int, num_gallery: int
+    given: GroundTruth, protocol: Protocol, num_queries: int, num_gallery: int
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Positives and junk of every query, by the lists that a protocol names.
 
@@ -42,19 +42,17 @@ def find_lists(
         ValueError: lists that the protocol does not name, positions outside the gallery or listed twice for a query.
     """
     # A single mapping, or a string, can be iterated as well.
-    if isinstance(ground_truth, (str, bytes, Tensor, Mapping)) or not isinstance(ground_truth, Sequence):
-        came = type(ground_truth).__name__
-        raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {came}.")
-    for lists in ground_truth:
+    if isinstance(given, (str, bytes, Tensor, Mapping)) or not isinstance(given, Sequence):
+        raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(given).__name__}.")
+    for lists in given:
         if not isinstance(lists, Mapping):
             came = type(lists).__name__
             raise TypeError(f"`ground_truth` must hold mappings of names to gallery positions; got {came}.")
-    if len(ground_truth) != num_queries:
-        rule = f"must hold one mapping for each of {num_queries} queries"
-        raise ValueError(f"`ground_truth` {rule}; got {len(ground_truth)}.")
-    check_list_names(ground_truth, protocol)
+    if len(given) != num_queries:
+        raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(given)}.")
+    check_list_names(given, protocol)
     # Of each side the lists of a query, one after the other; a list that a query lacks is empty.
-    read = [_read_lists(query, lists, num_gallery) for query, lists in enumerate(ground_truth)]
+    read = [_read_lists(query, lists, num_gallery) for query, lists in enumerate(given)]
     none = torch.empty(0, dtype=torch.int64, device="cpu")
     positives, junk = (
         [torch.cat([none, *(lists[name] for name in names if name in lists)]) for lists in read]

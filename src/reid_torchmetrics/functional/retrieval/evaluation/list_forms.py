@@ -7,9 +7,8 @@ mapping         of queries, ints or strings, to lists   the keys of the truth ar
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections import abc, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,7 +32,7 @@ MISSING_QUERIES = {
     "skip": "it is left out (trec_eval, pytrec_eval, ranx)",
 }
 _ARRAYS = (Tensor, np.ndarray)
-_ROWS = (list, tuple, Mapping, AbstractSet)
+_ROWS = (list, tuple, Mapping, abc.Set)
 
 
 class Truth(NamedTuple):
@@ -153,15 +152,16 @@ def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> In
 
 
 def read_truth(
-    positives: Lists, gains: Lists | None, protocol: Protocol, reader: ItemReader, name: Callable[[int], str]
+    positives: Lists, gains: Lists | None, protocol: Protocol, reader: ItemReader, queries: ListQueries
 ) -> tuple[Truth, int]:
-    """The listed pairs, and the number of queries; `name` is of a query, by its place.
+    """The listed pairs, and the number of queries.
 
     Raises:
         TypeError: items, grades or lists of another type.
         ValueError: lists that the protocol does not name, other numbers of grades, or bad grades.
     """
-    rows, junk, grades = _by_form(_rows("positives", positives), gains, protocol, name)
+    gains, rows = queries.values_of("gains", gains), _rows("positives", queries.values_of("positives", positives))
+    rows, junk, grades = _by_form(rows, gains, protocol, queries)
     lengths, items = reader.read("positives", rows)
     lengths_of_junk, items_of_junk = (each.to(items.device) for each in reader.read("positives", junk))
     item = torch.cat([items, items_of_junk])
@@ -180,9 +180,7 @@ def read_truth(
     return Truth(query[listed], item[listed], is_junk[listed], grade), len(lengths)
 
 
-def _by_form(
-    rows: Tensor | list[Any], gains: Lists | None, protocol: Protocol, name: Callable[[int], str]
-) -> tuple[Any, Any, Any]:
+def _by_form(rows: Any, gains: Lists | None, protocol: Protocol, queries: ListQueries) -> tuple[Any, Any, Any]:
     """Positives, junk and grades: of lists, of mappings of items to grades, or of mappings of names to lists."""
     if isinstance(rows, Tensor) or not any(isinstance(row, Mapping) for row in rows):
         return rows, [], gains
@@ -191,7 +189,7 @@ def _by_form(
     # What the first mapping holds, all hold.
     if not isinstance(next((value for row in rows if row for value in row.values()), 0), (*_ARRAYS, *_ROWS)):
         return rows, [], [[*row.values()] if row else [] for row in rows]
-    check_list_names(rows, protocol, "positives", name=name)
+    check_list_names(rows, protocol, "positives", name=queries.name)
     positives, junk = (
         [[item for each in names for item in _as_list(row.get(each, ()))] for row in rows]
         for names in (protocol.positive_lists, protocol.junk_lists)

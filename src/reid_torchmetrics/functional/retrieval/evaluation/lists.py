@@ -23,8 +23,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance, number_names
 
-from . import list_forms
-from .list_forms import ItemReader, ListQueries, Lists, Truth
+from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .queries import check_own_places
@@ -92,7 +91,7 @@ def evaluate_lists(
         ValueError: other numbers of lists, queries that the truth lacks, items outside of the gallery or listed twice
             in the truth, scores that are NaN, grades that are not finite, options that do not fit.
     """
-    _checks.one_of("missing_queries", missing_queries, list_forms.MISSING_QUERIES)
+    _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
     _checks.one_of("unknown_queries", unknown_queries, ("error", "skip"))
     chosen = find_protocol(protocol).changed(options)
     if chosen.draw is not None:
@@ -108,25 +107,20 @@ def evaluate_lists(
         gallery = _checks.whole_labels("gallery_identities", gallery)
         if chosen.needs_groups:
             raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
-        items = list_forms.read_retrieved(retrieved, reader, len(query))
+        items = read_retrieved(retrieved, reader, len(query))
         items, truth = _judged_by_identities(items, query, gallery, self_index, chosen)
     else:
         # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
-        queries = list_forms.find_queries(retrieved, positives, missing_queries, unknown_queries)
-        gains = queries.values_of("gains", gains)
-        positives = queries.values_of("positives", positives)
-        truth, num_queries = list_forms.read_truth(positives, gains, chosen, reader, queries.name)
+        queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
+        truth, num_queries = read_truth(positives, gains, chosen, reader, queries)
         if isinstance(retrieved, Mapping):
             retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
-        items = list_forms.read_retrieved(retrieved, reader, num_queries)
+        items = read_retrieved(retrieved, reader, num_queries)
         truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
     place = _find_pairs(items, truth, queries, reader)
     if bool(truth.is_junk.any()):
         items, place = _without((place >= 0) & truth.is_junk[place.clamp(min=0)], items, place)
-    listed = torch.bincount(truth.query[truth.is_right], minlength=len(items))
-    if num_positives is not None:
-        listed = _declared(queries, queries.values_of("num_positives", num_positives), listed, truth)
-    ranks, hits = _rank(items, place, truth, listed)
+    ranks, hits = _rank(items, place, truth, _count_positives(truth, queries, len(items), num_positives))
     numbers = range(len(items)) if queries.numbers is None else queries.numbers
     known = {
         "query_index": torch.tensor(numbers, dtype=torch.int64, device=items.device),
@@ -262,14 +256,18 @@ def _rank(items: Entries, place: Entries, truth: Truth, num_positives: Tensor) -
     return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judged), is_positive
 
 
-def _declared(queries: ListQueries, num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth) -> Tensor:
-    """Declared numbers of positives, at least as many as are listed."""
+def _count_positives(truth: Truth, queries: ListQueries, num_queries: int, declared: Any) -> Int[Tensor, " queries"]:
+    """The numbers of positives that are listed, or declared numbers, at least as many."""
+    listed = truth.query[truth.is_right].bincount(minlength=num_queries)
+    declared = queries.values_of("num_positives", declared)
+    if declared is None:
+        return listed
     if truth.grade is not None:
         raise ValueError("`num_positives` must come with positives that have no grades; got grades.")
-    if isinstance(num_positives, int):
-        _checks.positive_int("num_positives", num_positives, least=0)
-        num_positives = torch.full_like(listed, num_positives)
-    declared = _checks.integer_labels("num_positives", num_positives, len(listed)).long().to(listed.device)
+    if isinstance(declared, int):
+        _checks.positive_int("num_positives", declared, least=0)
+        declared = torch.full_like(listed, declared)
+    declared = _checks.integer_labels("num_positives", declared, len(listed)).long().to(listed.device)
     for query in (declared < listed).nonzero()[:1, 0].tolist():
         came = f"{int(declared[query])} for query {queries.name(query)}, which has {int(listed[query])}"
         raise ValueError(f"`num_positives` must count the positives that are listed, too; got {came}.")

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics._warnings import warn
@@ -231,7 +230,7 @@ def _evaluate(scene: _Scene, protocol: Protocol, setup: Setup, max_rank: int) ->
     def stacked(name: str, padding: float) -> Tensor:
         rows = [getattr(each, name) for each in found]
         longest = torch.full((max_rank + 1,), padding, device=index.device)  # a row of its own, to be as wide
-        return pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]
+        return torch.nn.utils.rnn.pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]
 
     numbers = [(len(each.rank), each.num_persons, each.num_boxes) for each in found]
     num_right, persons, boxes = torch.tensor(numbers, dtype=torch.int64, device=index.device).view(-1, 3).unbind(1)

@@ -169,9 +169,7 @@ def find_rank_lists(
     )
 
 
-def _look_up(
-    listed: Nearest, known: Callable[[Tensor, Tensor], Tensor], world: World
-) -> tuple[Int[Tensor, "queries k"], Int[Tensor, " queries"]]:
+def _look_up(listed: Nearest, known: Callable[[Tensor, Tensor], Tensor], world: World) -> tuple[Tensor, Tensor]:
     """A number of each candidate that is listed, and of the first positives; -1 at padding.
 
     Only the process that holds an item knows its number, by the row in the lists and the position of the item.

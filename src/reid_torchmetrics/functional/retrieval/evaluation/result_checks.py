@@ -16,7 +16,6 @@ from .rank_lists import RankLists
 
 _LEAST = {"bpref": -math.inf}  # of a list that lacks positives, with few judged negatives
 _ALWAYS = {"average_precision": "map", "inverse_negative_penalty": "minp", "first_rank": "mean_rank"}
-_OF_RANKS = ("values", *_ALWAYS, "cmc")
 _MOST = 1 << 63
 _ROUNDING = 1e-9
 
@@ -51,7 +50,7 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
         _check_range(f"camera_pairs.{name}.mean", name, pairs.mean, is_defined=pairs.num_valid > 0)
     # Numbers of drawn galleries, or of a CMC under another camera rule, do not follow from the ranks.
     whole = results.protocol.draw is None and results.protocol.cmc_same_camera is None
-    following = _OF_RANKS if whole and is_of_this_version else ()
+    following = ("values", *_ALWAYS, "cmc") if whole and is_of_this_version else ()
     check_same(results, expected, ("num_positives", "num_candidates", *following))
 
 
