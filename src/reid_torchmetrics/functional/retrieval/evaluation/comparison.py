@@ -306,7 +306,9 @@ def _compare_images(paired: Any, resampling: Resampling) -> dict[str, Any]:
     counts = ((by_class > ROUNDING).sum(0), (by_class < -ROUNDING).sum(0), (by_class.abs() <= ROUNDING).sum(0))
     columns = means.T.tolist(), chances_of_draws(paired, resampling), torch.stack(counts, 1).tolist()
     rows: Any = zip(paired.titles.items(), *columns, strict=True)
-    differences = {name: Difference(*of, *chance, *classes, title=title) for (name, title), of, chance, classes in rows}
+    differences = {
+        name: replace(Difference(*of, *chance, *classes), title=title) for (name, title), of, chance, classes in rows
+    }
     numbers = dict.fromkeys(("num_queries", "num_valid"), paired.num_images)
     return {"differences": differences, "conventions": paired.conventions, **numbers}
 
@@ -359,4 +361,4 @@ def _difference(name: str, means: tuple[float, float], differences: Tensor, chan
     more, less = int((differences > 0).sum()), int((differences < 0).sum())
     counts = (less, more) if measure.lower_is_better else (more, less)
     numbers: Any = *means, *chance, *counts, int((differences == 0).sum()), measure.is_rank
-    return Difference(*numbers, title=title_of(name), lower_is_better=measure.lower_is_better)
+    return replace(Difference(*numbers), title=title_of(name), lower_is_better=measure.lower_is_better)

@@ -267,8 +267,8 @@ def _count_positives(truth: Truth, queries: ListQueries, num_queries: int, decla
     if isinstance(declared, int):
         _checks.positive_int("num_positives", declared, least=0)
         declared = torch.full_like(listed, declared)
-    declared = _checks.integer_labels("num_positives", declared, len(listed)).long().to(listed.device)
-    for query in (declared < listed).nonzero()[:1, 0].tolist():
-        came = f"{int(declared[query])} for query {queries.name(query)}, which has {int(listed[query])}"
+    counts = _checks.integer_labels("num_positives", declared, len(listed)).long().to(listed.device)
+    for query in (counts < listed).nonzero()[:1, 0].tolist():
+        came = f"{int(counts[query])} for query {queries.name(query)}, which has {int(listed[query])}"
         raise ValueError(f"`num_positives` must count the positives that are listed, too; got {came}.")
-    return declared
+    return counts

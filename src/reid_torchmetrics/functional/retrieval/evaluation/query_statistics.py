@@ -135,7 +135,8 @@ def bootstrap_interval(
     # The mean of a draw is the sum of its values over the sum of its weights.
     blocks = (drawn.to(totals.device) for drawn in draws(len(totals), (repeats, len(totals)), generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
-    return Interval(*percentile_ends(means, level), level)
+    low, high = percentile_ends(means, level)
+    return Interval(low, high, level)
 
 
 def terms(
