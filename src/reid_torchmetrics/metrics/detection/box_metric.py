@@ -142,7 +142,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             batch = batches.pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
             states = self._held()
             if batch.states and states["detection_counts"]:
-                inputs.check_kind(batch.states, states)
+                batches.check_kind(batch.states, states)
             self._warn_of(batch)
         # Nothing can fail from here on, so a batch is stored as a whole or not at all.
         self.num_dropped += batch.num_dropped

@@ -2,6 +2,7 @@
 
 from .checks import sides_of
 from .coco_rows import areas_and_boxes, image_dict, parsed, read_coco, read_frequencies, run_lengths, write_coco
+from .image_ids import check_kind
 from .images import ImageNumbering, Images, NumberedImages, empty_states
 from .packing import Batch, pack_images, text_of_many
 from .shape_batches import KEPT_STATES, ShapeBatch

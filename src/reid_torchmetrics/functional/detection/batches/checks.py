@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
-from reid_torchmetrics.functional.detection.inputs import plain_id
 
 BOX_DTYPES = (
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
@@ -81,9 +80,6 @@ def check_each_image(
     formats = {"preds": None if any_detected else box_format, "target": box_format}
     for position, (argument, items) in product(range(len(target)), arguments.items()):
         device = _check_image(argument, position, items[position], formats[argument], device)
-    for position, item in enumerate(target):
-        if item.get("image_id") is not None:
-            image_id(position, plain_id(item["image_id"]))
 
 
 def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Sequence[str]) -> None:
@@ -121,54 +117,6 @@ def check_has_values(name: str, value: Tensor) -> None:
     check_dense(name, value)
     if value.is_meta:
         raise TypeError(f"`{name}` must have values; got a meta tensor.")
-
-
-def check_all_or_none(given: Sequence[bool]) -> None:
-    """Raise if only some images of a batch have an `image_id`."""
-    if len(set(given)) > 1:
-        name = f"target[{given.index(False)}]['image_id']"
-        raise ValueError(f"`{name}` must be given because `target` gives it elsewhere; got nothing.")
-
-
-def check_all_names(ids: Sequence[object]) -> None:
-    """Raise if only some images of a batch have an `image_id` that is a str."""
-    are_names = [isinstance(value, str) for value in ids]
-    if len(set(are_names)) > 1:
-        place = are_names.index(not are_names[0])
-        wanted = "a str" if are_names[0] else "an int"
-        raise TypeError(
-            f"`target[{place}]['image_id']` must be {wanted} like `target[0]['image_id']`; got {ids[place]!r}."
-        )
-
-
-def image_id(position: int, value: object) -> int | Tensor | str:
-    """Check the `image_id` of an image: an int, a tensor of one int or a name.
-
-    Raises:
-        TypeError: any other type, or a tensor without values.
-        ValueError: several ints, or one that does not fit int64.
-    """
-    if isinstance(value, str):
-        return value
-    name = f"target[{position}]['image_id']"
-    if isinstance(value, Tensor):
-        check_has_values(name, value)
-        if value.numel() != 1:
-            raise ValueError(f"`{name}` must be one int; got {list(value.shape)}.")
-        if value.dtype not in LABEL_DTYPES:
-            raise TypeError(f"`{name}` must have an integer dtype; got {value.dtype}.")
-        return value.reshape(1)
-    # Python's ints, and NumPy's.
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        came = repr(value) if isinstance(value, float) else type(value).__name__
-        raise TypeError(
-            f"`{name}` must be an int, a whole float below 2^53, a tensor of one int, a str or a path; got {came}."
-        ) from None
-    if not -(2**63) <= number < 2**63:
-        raise ValueError(f"`{name}` must fit int64; got {number}.")
-    return number
 
 
 def checked_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.device) -> Sequence[Tensor | None]:

@@ -16,23 +16,13 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs import (
-    NAME_BYTES,
-    NAME_LENGTHS,
-    BoxShapes,
-    Detections,
-    GroundTruths,
-    box_areas,
-    joined_ids,
-    number_names,
-    to_xywh,
-    unpack_names,
-)
+from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.fingerprints import mixed
 from reid_torchmetrics.functional.world import World, warn_once
 
 from .checks import are_sound
-from .shape_batches import TABLE_STATES, OverlapTable, table_states
+from .image_ids import NAME_LENGTHS, joined_ids, kind_of_ids
+from .shape_batches import OverlapTable, table_states
 
 # Columns of a fingerprint.
 _COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels", "crowds", "counts"))
@@ -70,11 +60,11 @@ class Images:
     image_name_lengths: Tensor | None = field(metadata=_INTS)
     fingerprints: Callable[[], Tensor]
     """computes the fingerprints of all images, without the selection of `at`; rarely needed"""
-    ground_truth_difficult: Tensor | None = None
+    ground_truth_difficult: Tensor | None = field(default=None, metadata=_FLAGS)
     """ground truths that need not be detected, in metrics with such a flag"""
-    listed_labels: Tensor | None = None
+    listed_labels: Tensor | None = field(default=None, metadata=_INTS)
     """in metrics that know lists of classes, image after image: absent classes, then classes with more objects"""
-    listed_counts: Tensor | None = None
+    listed_counts: Tensor | None = field(default=None, metadata=_PAIRS)
     """numbers of both, [images, 2]"""
     tables: Mapping[str, OverlapTable] = field(default_factory=dict)
     """overlaps of masks and other shapes, by `iou_type`"""
@@ -91,21 +81,23 @@ class Images:
         Raises:
             ValueError: only some of merged metrics were given `image_id`, or some as an int and others as a str.
         """
-        given, states, tables = states, dict(states), _tables(states, device)
+        given, states = states, dict(states)
         # Conversion comes before joining: joined, boxes of several dtypes have the widest one. But runs of one dtype
         # are joined first: a GPU converts a joined block as fast as a single one.
         are_kept = len(states["detection_boxes"]) == 1 and len(states["detection_boxes"][0]) >= _MANY_BOXES
         for name in ("detection_boxes", "ground_truth_boxes")[are_kept:]:
             runs = [[*run] for _, run in groupby(states[name], lambda block: block.dtype)]
-            states[name] = [to_xywh(_cat(run, STATES[name], device), box_format) for run in runs]
-        columns: dict[str, Any] = {name: _cat(states[name], empty, device) for name, empty in STATES.items()}
+            states[name] = [inputs.to_xywh(_cat(run, STATES[name], device), box_format) for run in runs]
+        shapes = [name.removesuffix("_overlaps") for name in states if name.endswith("_overlaps")]
+        empty = _ALL_STATES | table_states(shapes)
+        joined = {name: _cat(blocks, empty[name], device) for name, blocks in states.items() if name in empty}
+        columns: dict[str, Any] = {name: joined[name] for name in _ALL_STATES if name in joined}
         areas, boxes = columns["ground_truth_areas"].double(), columns["ground_truth_boxes"]
-        columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas(boxes))
+        columns["ground_truth_areas"] = torch.where(areas > 0, areas, inputs.box_areas(boxes))
         columns |= joined_ids(columns)
-        for extra in EXTRAS.values():
-            columns |= {name: _cat(states[name], empty, device) for name, empty in extra.items() if name in states}
+        columns["tables"] = {name: OverlapTable(*(joined[state] for state in table_states([name]))) for name in shapes}
         columns["detection_format"] = box_format if are_kept else "xywh"
-        return cls(**columns, fingerprints=lambda: fingerprints(given, device), tables=tables)
+        return cls(**columns, fingerprints=lambda: fingerprints(given, device))
 
     def __len__(self) -> int:
         """Number of images."""
@@ -119,63 +111,41 @@ class Images:
     @property
     def kind_of_ids(self) -> str | None:
         """Whether `image_id` is an "int" or a "str"; None without ids."""
-        if self.image_ids is not None:
-            return "int"
-        return None if self.image_name_lengths is None else "str"
+        return kind_of_ids(vars(self))
 
     def names(self) -> list[str] | None:
         """The `image_id` of each image if it is a name, else None."""
         if self.image_name_bytes is None or self.image_name_lengths is None:
             return None
-        return unpack_names(self.image_name_bytes, self.image_name_lengths)
+        return inputs.unpack_names(self.image_name_bytes, self.image_name_lengths)
 
     def at(self, kept: Tensor) -> Images:
         """The images of a mask."""
-        # A mask for each column: of detections, ground truths, images or bytes of names.
-        of_detections = kept.repeat_interleave(self.detection_counts)
-        of_ground_truths = kept.repeat_interleave(self.ground_truth_counts)
-        rows = {name: of_detections if name.startswith("detection") else of_ground_truths for name in STATES}
-        rows |= dict.fromkeys(("detection_counts", "ground_truth_counts", "image_ids", NAME_LENGTHS), kept)
-        if self.image_name_lengths is not None:
-            rows[NAME_BYTES] = kept.repeat_interleave(self.image_name_lengths)
-        columns = [(name, getattr(self, name)) for name in STATES]
-        selected: dict[str, Any] = {name: None if each is None else each[rows[name]] for name, each in columns}
-        if self.ground_truth_difficult is not None:
-            selected["ground_truth_difficult"] = self.ground_truth_difficult[of_ground_truths]
-        if self.listed_labels is not None and self.listed_counts is not None:
-            of_lists = kept.repeat_interleave(self.listed_counts.sum(1))
-            selected |= {"listed_labels": self.listed_labels[of_lists], "listed_counts": self.listed_counts[kept]}
-        counts = self.detection_counts, self.ground_truth_counts
-        tables = {name: table.at(kept, *counts) for name, table in self.tables.items()}
-        return replace(self, **selected, tables=tables)
-
-    def areas_of_ground_truths(self, iou_type: str) -> Tensor:
-        """Areas of ground truths for the area ranges."""
-        return self.tables[iou_type].ground_truth_areas if iou_type in self.tables else self.ground_truth_areas
+        columns: dict[str, Any] = {name: each for name, each in vars(self).items() if isinstance(each, Tensor)}
+        # A mask for each kind of rows: of detections, ground truths, bytes of names, and lists.
+        counts = {kind: columns[name] for kind, name in _COUNTS.items() if name in columns}
+        rows = {kind: kept.repeat_interleave(each if each.ndim == 1 else each.sum(1)) for kind, each in counts.items()}
+        for name, column in columns.items():
+            columns[name] = column[kept if name in _OF_IMAGES else rows[name.rpartition("_")[0]]]
+        pair = counts["detection"], counts["ground_truth"]
+        return replace(self, **columns, tables={name: table.at(kept, *pair) for name, table in self.tables.items()})
 
 
-STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in fields(Images) if each.metadata}
-"""the states of a metric without rows, joined by `Images`"""
+_ALL_STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in fields(Images) if each.metadata}
+EXTRAS = {"difficult": ("ground_truth_difficult",), "lists": ("listed_labels", "listed_counts")}
+"""states that only some metrics have"""
+STATES = {name: empty for name, empty in _ALL_STATES.items() if not any(name in names for names in EXTRAS.values())}
+"""the states of any metric without rows, joined by `Images`"""
 _OF_GROUND_TRUTHS = [name for name in STATES if name.startswith("ground_truth")]
-
-
-EXTRAS: dict[str, dict[str, Tensor]] = {
-    "difficult": {"ground_truth_difficult": _FLAGS["empty"]},
-    "lists": {"listed_labels": _INTS["empty"], "listed_counts": _PAIRS["empty"]},
-}
-"""states that only some metrics have, without rows"""
+# Numbers of rows that an image has in the states of each name.
+_COUNTS = {"detection": "detection_counts", "ground_truth": "ground_truth_counts"}
+_COUNTS |= {"image_name": NAME_LENGTHS, "listed": "listed_counts"}
+_OF_IMAGES = ("image_ids", *_COUNTS.values())
 
 
 def empty_states(iou_types: Sequence[str], extras: Sequence[str]) -> dict[str, Tensor]:
     """All states without rows: of boxes, of other shapes, and of `EXTRAS`."""
-    return STATES | table_states(iou_types) | {name: each for key in extras for name, each in EXTRAS[key].items()}
-
-
-def _tables(states: Mapping[str, list[Tensor]], device: torch.device) -> dict[str, OverlapTable]:
-    names = [name.removesuffix("_overlaps") for name in states if name.endswith("_overlaps")]
-    empty = table_states(names)
-    joined = {name: _cat(states[name], none, device) for name, none in empty.items()}
-    return {name: OverlapTable(*(joined[f"{name}_{state}"] for state in TABLE_STATES)) for name in names}
+    return STATES | table_states(iou_types) | {name: _ALL_STATES[name] for key in extras for name in EXTRAS[key]}
 
 
 def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:
@@ -202,7 +172,7 @@ class ImageNumbering:
         named = images.names()
         if named is None:
             return cls([len(images)], images.image_ids, images.fingerprints)
-        names, places = number_names(named)
+        names, places = inputs.number_names(named)
         return cls([len(images)], places.to(images.device), images.fingerprints, names)
 
     @property
@@ -227,7 +197,10 @@ class ImageNumbering:
         prints = self.fingerprints()
         changed: list[Any] = self.ids[prints != prints[first.to(prints.device)]].unique().tolist()
         if changed:
-            raise _same_id_of_others(changed if self.names is None else [self.names[place] for place in changed])
+            kind, first_id = ("numbers", changed[0]) if self.names is None else ("names", self.names[changed[0]])
+            more = f", and {len(changed) - 1} more such {kind}" if len(changed) > 1 else ""
+            came = f"{first_id!r} for images whose ground truths differ{more}"
+            raise ValueError(f"`image_id` must be the same only for repetitions of an image; got {came}.")
         if warned is not None:
             _warn_of_other_detections(warned, images, self.ids.split(self.sizes)[process])
         numbers, is_first = (each.split(self.sizes)[process] for each in (numbers, is_first))
@@ -250,23 +223,24 @@ class NumberedImages:
         place = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
         return torch.stack([self.numbers.long()[place // 2], self.images.listed_labels, place % 2], 1)
 
-    def boxes(self, iou_type: str = "bbox") -> tuple[Detections, GroundTruths]:
+    def boxes(self, iou_type: str = "bbox") -> tuple[inputs.Detections, inputs.GroundTruths]:
         """All boxes or other shapes, packed for the evaluation."""
         images, table = self.images, self.images.tables.get(iou_type)
         counts = images.detection_counts, images.ground_truth_counts
-        detected = BoxShapes(images.detection_boxes, box_format=images.detection_format)
-        boxes: tuple[Any, Any] = (detected, images.ground_truth_boxes) if table is None else table.shapes(*counts)
-        labels = images.detection_labels, images.ground_truth_labels
-        sides = zip(counts, labels, strict=True)
-        numbers = [self.numbers.repeat_interleave(each, output_size=len(label)) for each, label in sides]
-        detections = Detections.unchecked(
-            boxes=boxes[0], scores=images.detection_scores, labels=labels[0], images=numbers[0]
-        )
+        boxes: Any = inputs.BoxShapes(images.detection_boxes, box_format=images.detection_format)
+        true_boxes: Any = images.ground_truth_boxes
+        if table is not None:
+            boxes, true_boxes = inputs.TableShapes.of_images(*table, *counts)
+        labels, true_labels = images.detection_labels, images.ground_truth_labels
+        numbers = self.numbers.repeat_interleave(counts[0], output_size=len(labels))
+        true_numbers = self.numbers.repeat_interleave(counts[1], output_size=len(true_labels))
+        scores = images.detection_scores
+        detections = inputs.Detections.unchecked(boxes=boxes, scores=scores, labels=labels, images=numbers)
         # `update` checked the boxes, but they have been converted since: ground truths may have overflowed.
         is_sound = table is not None or are_sound({name: getattr(images, name) for name in _OF_GROUND_TRUTHS}, "xywh")
-        made: Callable[..., GroundTruths] = GroundTruths.unchecked if is_sound else GroundTruths
-        crowds, areas = images.ground_truth_crowds, images.areas_of_ground_truths(iou_type)
-        return detections, made(boxes=boxes[1], labels=labels[1], images=numbers[1], is_crowd=crowds, areas=areas)
+        made: Callable[..., inputs.GroundTruths] = inputs.GroundTruths.unchecked if is_sound else inputs.GroundTruths
+        crowds, areas = images.ground_truth_crowds, (images if table is None else table).ground_truth_areas
+        return detections, made(boxes=true_boxes, labels=true_labels, images=true_numbers, is_crowd=crowds, areas=areas)
 
 
 def _warn_of_other_detections(world: World, images: Images, ids: Tensor) -> None:
@@ -275,7 +249,7 @@ def _warn_of_other_detections(world: World, images: Images, ids: Tensor) -> None
     Detections differ if their scores or boxes have another sum: rounding may lose a single one. If most repetitions
     have the detections of the first image of their id, none is counted.
     """
-    boxes = to_xywh(images.detection_boxes, images.detection_format)
+    boxes = inputs.to_xywh(images.detection_boxes, images.detection_format)
     columns = torch.stack([images.detection_scores.double(), boxes.double().abs().sum(1)], dim=1)
     sums = segments.reduce(columns, "sum", lengths=images.detection_counts)
     # Each repetition beside the first image of its id.
@@ -290,15 +264,6 @@ def _warn_of_other_detections(world: World, images: Images, ids: Tensor) -> None
         " same `image_id` the first counts. Was `reset` forgotten after the last evaluation, or does `image_id`"
         " begin anew in each batch? It must be the image's number or name in its data set.",
         lambda: 2 * number > len(again),
-    )
-
-
-def _same_id_of_others(changed: Sequence[int | str]) -> ValueError:
-    kind = "names" if isinstance(changed[0], str) else "numbers"
-    more = f", and {len(changed) - 1} more such {kind}" if len(changed) > 1 else ""
-    return ValueError(
-        f"`image_id` must be the same only for repetitions of an image; got {changed[0]!r} for images whose ground"
-        f" truths differ{more}."
     )
 
 

@@ -16,15 +16,9 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
-from reid_torchmetrics.functional.detection.inputs import (
-    NAME_BYTES,
-    NAME_LENGTHS,
-    ShapeType,
-    check_same_ids,
-    pack_names,
-    plain_id,
-)
+from reid_torchmetrics.functional.detection.inputs import ShapeType
 
+from .image_ids import pack_ids
 from .images import STATES
 from .shape_batches import ShapeBatch
 from .unsound import Dicts, are_sound_boxes, without_unsound, without_unsound_objects
@@ -168,8 +162,7 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
 
     columns = dict(zip(_COLUMNS, share(join, [*_COLUMNS]), strict=True))
     (device,) = {column.device for column in columns.values() if column is not None} or {device}
-    check_same_ids(preds, target)
-    batch = _image_ids(target, device)
+    batch = pack_ids(preds, target, device)
     # A missing column is all zeros in the dtype of the empty state.
     for name, column in columns.items():
         if column is None:
@@ -254,29 +247,6 @@ _COLUMNS: dict[str, tuple[str, Callable[[list[Any], list[int]], Tensor | None]]]
 }
 """states with a value for each object: the key, and what joins its values in all images, by the numbers of objects, to
 one tensor [objects, ...]; None without objects or values"""
-
-
-def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
-    given = [item.get("image_id") is not None for item in target]
-    if not any(given):
-        return {}
-    batch_checks.check_all_or_none(given)
-    # Names, then Python's ints, then ints of other kinds, some as tensors on a device.
-    numbers = [item["image_id"] for item in target]
-    kinds = {*map(type, numbers)}
-    if kinds != {int}:
-        numbers = numbers if kinds == {str} else [*map(plain_id, numbers)]
-        if any(isinstance(number, str) for number in numbers):
-            batch_checks.check_all_names(numbers)
-            packed = dict(zip((NAME_BYTES, NAME_LENGTHS), pack_names(numbers), strict=True))
-            return {name: values.to(device, non_blocking=True) for name, values in packed.items()}
-        numbers = [batch_checks.image_id(position, number) for position, number in enumerate(numbers)]
-    if not any(isinstance(number, Tensor) for number in numbers):
-        return {"image_ids": torch.tensor(numbers, dtype=torch.int64, device="cpu").to(device, non_blocking=True)}
-    tensors = [torch.as_tensor(number, device=getattr(number, "device", "cpu")).view(1) for number in numbers]
-    if len({tensor.device for tensor in tensors}) > 1:
-        tensors = [tensor.to(device) for tensor in tensors]
-    return {"image_ids": torch.cat(tensors).to(device, torch.int64, non_blocking=True)}
 
 
 def pack_images(

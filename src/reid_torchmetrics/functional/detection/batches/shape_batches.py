@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
-from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, TableShapes, pack_names, to_xywh
+from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, pack_names, to_xywh
 
 from .unsound import Dicts
 
@@ -31,18 +31,10 @@ KEPT_STATES = {
     "shape_lengths": torch.empty(0, dtype=torch.int64, device="cpu"),
 }
 """the states of a metric that keeps shapes, without rows: of each image their rows for files, as text"""
-TABLE_STATES = ("overlaps", "detection_areas", "ground_truth_areas")
+_NO_ROWS = torch.empty(0, dtype=torch.float64, device="cpu")
 
 
-def table_states(names: Sequence[str]) -> dict[str, Tensor]:
-    """The states of a metric for types of shapes, without rows."""
-    return {
-        f"{name}_{state}": torch.empty(0, dtype=torch.float64, device="cpu") for name in names for state in TABLE_STATES
-    }
-
-
-@dataclass(frozen=True)
-class OverlapTable:
+class OverlapTable(NamedTuple):
     """Overlaps and areas of all images of a metric, for one type of shapes."""
 
     overlaps: Tensor
@@ -54,11 +46,12 @@ class OverlapTable:
         """The images of a mask; the counts of detections and ground truths are of all images."""
         counts = torch.stack([counts * true_counts, counts, true_counts])
         rows = [kept.repeat_interleave(each) for each in counts]
-        return OverlapTable(*(column[row] for column, row in zip(vars(self).values(), rows, strict=True)))
+        return OverlapTable(*(column[row] for column, row in zip(self, rows, strict=True)))
 
-    def shapes(self, counts: Tensor, true_counts: Tensor) -> tuple[TableShapes, TableShapes]:
-        """The detections and the ground truths, packed for the evaluation."""
-        return TableShapes.of_images(self.overlaps, self.detection_areas, self.ground_truth_areas, counts, true_counts)
+
+def table_states(names: Sequence[str]) -> dict[str, Tensor]:
+    """The states of a metric for the tables of types of shapes, without rows."""
+    return {f"{name}_{state}": _NO_ROWS for name in names for state in OverlapTable._fields}
 
 
 @dataclass(frozen=True)

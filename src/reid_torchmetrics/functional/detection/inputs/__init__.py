@@ -12,21 +12,7 @@ from .grid import (
     check_area_ranges,
     nearest_threshold,
 )
-from .image_names import (
-    NAME_BYTES,
-    NAME_LENGTHS,
-    ImageRows,
-    as_words,
-    check_kind,
-    check_same_ids,
-    joined_ids,
-    name_images,
-    num_words,
-    number_names,
-    pack_names,
-    plain_id,
-    unpack_names,
-)
+from .image_names import ImageRows, as_words, name_images, num_words, number_names, pack_names, plain_id, unpack_names
 from .images import Detections, GroundTruths
 from .keypoints import COCO_SIGMAS, object_keypoint_similarity
 from .masks import checked_masks, mask_iou
