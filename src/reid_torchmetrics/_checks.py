@@ -22,8 +22,8 @@ from ._arrays import Array, Integers, IntegersOrNames, Numbers, as_tensors, at_w
 
 _Device: TypeAlias = torch.device | None
 
-_FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _SAID_ELSEWHERE = {
     **dict.fromkeys(("metric", "dist_metric", "distance", "distance_metric", "dist"), ("similarity",)),
     **dict.fromkeys(("topk", "top_k", "k", "max_rank", "rank"), ("top_k", "max_rank", "ranks", "k")),
@@ -158,7 +158,7 @@ def array_like(argument: str, value: object) -> None:
 def floating_matrix(argument: str, value: object, columns: str | int, device: _Device = None) -> Tensor:
     """Raise unless `value` is a 2-D floating point tensor; `columns` is their number, or a name for the message."""
     value = _tensor(argument, value, device)
-    if value.dtype not in _FLOATING_DTYPES:
+    if value.dtype not in FLOATING_DTYPES:
         raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
     if value.layout != torch.strided:
         raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
@@ -204,9 +204,9 @@ def integer_labels(
             " return_inverse=True)[1]`, all queries and gallery items at once."
         )
     value = _tensor(argument, value, device)
-    if or_whole and value.dtype in _FLOATING_DTYPES:
+    if or_whole and value.dtype in FLOATING_DTYPES:
         value = _whole(argument, value)
-    if value.dtype not in _INTEGER_DTYPES:
+    if value.dtype not in INTEGER_DTYPES:
         raise TypeError(f"`{argument}` must have an integer dtype; got {value.dtype}.")
     return _vector(argument, value, length, device)
 
@@ -217,7 +217,7 @@ whole_labels = functools.partial(integer_labels, or_whole=True)
 def positions(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
     """Raise unless `value` holds finite coordinates [N] or [N, 1 to 3], and return them as float64 [N, 1 to 3]."""
     value = _tensor(argument, value, device)
-    if value.dtype not in (torch.float32, torch.float64, *_INTEGER_DTYPES):
+    if value.dtype not in (torch.float32, torch.float64, *INTEGER_DTYPES):
         raise TypeError(f"`{argument}` must hold integers, or floats of 32 or 64 bits; got {value.dtype}.")
     columns = value[:, None] if value.ndim == 1 else value
     if columns.ndim != 2 or not 1 <= columns.shape[1] <= 3 or length not in (None, len(value)):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import object_keypoint_similarity
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, keypoints
-from reid_torchmetrics.functional.detection.inputs.keypoints import checked_keypoints, keypoint_boxes
+from reid_torchmetrics.functional.detection.inputs.keypoints import KeypointType, keypoint_boxes
 from tests.paths import path
 from tests.reference.keypoints import similarity
 
@@ -69,6 +69,9 @@ def test_blocks_of_detections_change_nothing(monkeypatch):
     assert len(COCO_SIGMAS) == 17
 
 
+FOUR = KeypointType((0.1,) * 4)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -76,18 +79,18 @@ def test_blocks_of_detections_change_nothing(monkeypatch):
         (lambda: keypoints.check_sigmas("sigmas", [0.1, 0]), ValueError, "`sigmas` must be positive and finite; got 0"),
         (lambda: keypoints.check_sigmas("sigmas", []), ValueError, "`sigmas` must not be empty"),
         (
-            lambda: checked_keypoints("keypoints", torch.ones(1, 3, 2), 4, (2, 3)),
+            lambda: FOUR.read("keypoints", torch.ones(1, 3, 2), is_true=False),
             ValueError,
             r"`keypoints` must have shape \[N, 4, 2 or 3\], a keypoint for each sigma; got \[1, 3, 2\].",
         ),
-        (lambda: checked_keypoints("keypoints", [1], 4, (3,)), TypeError, "`keypoints` must be a tensor; got list."),
+        (lambda: FOUR.read("keypoints", [1], is_true=True), TypeError, "`keypoints` must be a tensor; got list."),
         (
-            lambda: checked_keypoints("keypoints", torch.ones(1, 4, 3).bool(), 4, (3,)),
+            lambda: FOUR.read("keypoints", torch.ones(1, 4, 3).bool(), is_true=True),
             TypeError,
             "`keypoints` must have a real dtype; got torch.bool.",
         ),
         (
-            lambda: checked_keypoints("keypoints", torch.full((1, 1, 3), torch.inf), 1, (3,)),
+            lambda: FOUR.read("keypoints", torch.full((1, 4, 3), torch.inf), is_true=True),
             ValueError,
             "`keypoints` must be finite; got inf.",
         ),

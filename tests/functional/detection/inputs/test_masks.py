@@ -87,7 +87,7 @@ def test_overlaps_areas_and_boxes_are_those_of_sets_of_pixels(problem):
     expected = [[reference_iou(m, o, is_crowd=c) for o, c in zip(other_sets, flags, strict=True)] for m in sets]
     assert mask_iou(found, true, is_crowd=is_crowd).tolist() == expected
     for each in forms(found).values():
-        assert each.areas().tolist() == [len(pixels) for pixels in sets]
+        assert each.areas.tolist() == [len(pixels) for pixels in sets]
         assert each.boxes().tolist() == [[*holding_box(pixels)] for pixels in sets]
 
 
@@ -138,7 +138,7 @@ def test_runs_of_no_pixels_are_none():
     rests = RunLengths.from_coco([{"size": [2, 3], "counts": [1, 0, 1, 2, 0, 2]}, {"size": [2, 3], "counts": [6, 0]}])
     assert rests.to_masks().tolist() == [[[False, True, True]] * 2, [[False] * 3] * 2]
     counted = checked_masks("masks", rests)
-    assert counted.areas().tolist() == [4, 0]
+    assert counted.areas.tolist() == [4, 0]
     assert counted.boxes().tolist() == [[1, 0, 2, 2], [0, 0, 0, 0]]
     assert mask_iou(rests, rests).tolist() == [[1, 0], [0, 0]]
 
@@ -162,7 +162,7 @@ def test_bits_are_counted_without_the_function_of_numpy_2(monkeypatch):
     expected = mask_iou(given_masks, given_masks)
     monkeypatch.setattr(*path("bits_of_each"), counted_masks._bits_by_table)
     assert torch.equal(mask_iou(given_masks, given_masks), expected)
-    assert BitMasks.of(given_masks).areas().tolist() == given_masks.sum((1, 2)).tolist()
+    assert BitMasks.of(given_masks).areas.tolist() == given_masks.sum((1, 2)).tolist()
 
 
 def test_pixels_are_counted_exactly_beyond_what_float32_holds(monkeypatch):

@@ -99,7 +99,7 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
 )
 def test_what_is_no_rotated_box_is_refused(boxes, error, message):
     with pytest.raises(error, match=message):
-        rotated_boxes.checked_rotated_boxes("boxes", boxes)
+        rotated_boxes.RotatedType().read("boxes", boxes, is_true=True)
 
 
 FAR = 5e6  # of coordinates in meters, as maps have them

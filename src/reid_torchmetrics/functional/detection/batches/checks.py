@@ -17,21 +17,17 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
+from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 
-BOX_DTYPES = (
-    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
-    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
-)
-LABEL_DTYPES = BOX_DTYPES[4:]
-SCORE_DTYPES = BOX_DTYPES[:4]
+BOX_DTYPES = (*FLOATING_DTYPES, *INTEGER_DTYPES)
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
 LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 """keys of the lists of classes of an image: of absent ones, and of partly annotated ones"""
 _ALMOST = 0.87  # similarity of a misspelt key: `category_ids` is another
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
-_LABELS = (LABEL_DTYPES, "an integer dtype")
+_LABELS = (INTEGER_DTYPES, "an integer dtype")
 _COLUMNS: dict[str, dict[str, tuple[Sequence[torch.dtype], str]]] = {
-    "preds": {"labels": _LABELS, "scores": (SCORE_DTYPES, "a floating point dtype of 16 to 64 bits")},
+    "preds": {"labels": _LABELS, "scores": (FLOATING_DTYPES, "a floating point dtype of 16 to 64 bits")},
     "target": {"labels": _LABELS, **dict.fromkeys(("iscrowd", "area"), (FLAG_DTYPES, "a real dtype"))},
 }
 """beside the boxes of each argument, the columns with their dtypes; columns that are not required may be None"""
@@ -125,7 +121,7 @@ def checked_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.d
     for position, flag in enumerate(flags):
         if flag is not None:
             name, labels = f"target[{position}]['{key}']", target[position]["labels"]
-            _check_column(name, flag, labels, (*LABEL_DTYPES, torch.bool), "an integer or bool dtype")
+            _check_column(name, flag, labels, (*INTEGER_DTYPES, torch.bool), "an integer or bool dtype")
             _check_device(name, flag, device)
     return flags
 

@@ -14,13 +14,13 @@ import torch
 from reid_torchmetrics._files import readable
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks, to_xywh
 
+from .checks import LISTS
 from .images import Images, NumberedImages
 
 Row: TypeAlias = Mapping[str, Any]
 
 _LEAST_AREA = torch.finfo(torch.float32).tiny
 """stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
-_LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 _MOST_SHOWN, _MOST_IDS = 60, 5  # characters of a value, and ids, in a message
 _SWAPPED = (
     "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other way"
@@ -128,7 +128,7 @@ def read_coco(
         more["iscrowd"] = [row.get("iscrowd", 0) for row in objects]
         more["area"] = [max(row["area"], _LEAST_AREA) if "area" in row else 0 for row in objects]
         target.append(_columns(objects, image, iou_type, has_boxes=has_true_boxes, **more))
-        target[-1] |= {"image_id": image["id"]} | {name: image[name] for name in _LISTS if is_federated}
+        target[-1] |= {"image_id": image["id"]} | {name: image[name] for name in LISTS if is_federated}
     return preds, target
 
 
@@ -159,7 +159,7 @@ def _check_image(image: Row, path: str, *, is_federated: bool) -> None:
     """Raise unless an image has an id, and LVIS' lists of classes if the evaluation is federated, else none."""
     if "id" not in image:
         raise ValueError(f"`{path}` must have an `id` of every image; got {_shortened(image)}.")
-    for name in _LISTS:
+    for name in LISTS:
         labels = image.get(name)
         if is_federated and not (isinstance(labels, list) and all(map(_is_whole, labels))):
             came = f"{_shortened(labels)} in image {image['id']!r}"
@@ -267,7 +267,7 @@ def areas_and_boxes(masks: Sequence[Row]) -> list[tuple[int, list[float]]]:
     measured: dict[int, tuple[int, list[float]]] = {}
     for places in by_size.values():
         counted = checked_masks("segmentation", RunLengths.from_coco([masks[place] for place in places]))
-        pairs = zip(counted.areas().long().tolist(), counted.boxes().tolist(), strict=True)
+        pairs = zip(counted.areas.long().tolist(), counted.boxes().tolist(), strict=True)
         measured.update(zip(places, pairs, strict=True))
     return [measured[place] for place in range(len(masks))]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import pack_names, plain_id
 
-from .checks import LABEL_DTYPES, check_has_values
+from .checks import check_has_values
 
 NAME_BYTES, NAME_LENGTHS = "image_name_bytes", "image_name_lengths"
 _STATES_OF_KINDS = {"int": "image_ids", "str": NAME_LENGTHS}  # with a row for each image
@@ -124,7 +124,7 @@ def _checked_id(name: str, value: Any) -> int | Tensor | str:
         check_has_values(name, value)
         if value.numel() != 1:
             raise ValueError(f"`{name}` must be one int; got {list(value.shape)}.")
-        if value.dtype not in LABEL_DTYPES:
+        if value.dtype not in _checks.INTEGER_DTYPES:
             raise TypeError(f"`{name}` must have an integer dtype; got {value.dtype}.")
         return value.reshape(1)
     try:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
 from reid_torchmetrics.functional.detection.inputs import ShapeType
@@ -228,7 +229,7 @@ def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
 
 def _narrow_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None:
     """Many labels in half the memory if they fit; few are not worth a look at their ends."""
-    labels = _join(parts, counts, batch_checks.LABEL_DTYPES)
+    labels = _join(parts, counts, INTEGER_DTYPES)
     if labels is None or labels.dtype != torch.int64 or len(labels) < _MANY_LABELS or labels.device.type != "cpu":
         return labels
     least, most = (int(end) for end in labels.aminmax())
@@ -239,9 +240,9 @@ def _narrow_labels(parts: list[Tensor], counts: list[int]) -> Tensor | None:
 _COLUMNS: dict[str, tuple[str, Callable[[list[Any], list[int]], Tensor | None]]] = {
     "detection_boxes": ("boxes", _boxes),
     "detection_labels": ("labels", _narrow_labels),
-    "detection_scores": ("scores", partial(_join, dtypes=batch_checks.SCORE_DTYPES)),
+    "detection_scores": ("scores", partial(_join, dtypes=FLOATING_DTYPES)),
     "ground_truth_boxes": ("boxes", _boxes),
-    "ground_truth_labels": ("labels", partial(_join, dtypes=batch_checks.LABEL_DTYPES)),
+    "ground_truth_labels": ("labels", partial(_join, dtypes=INTEGER_DTYPES)),
     "ground_truth_crowds": ("iscrowd", _optional),
     "ground_truth_areas": ("area", _optional),
 }

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
-from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, pack_names, to_xywh
+from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, box_areas, pack_names, to_xywh
 
 from .unsound import Dicts
 
@@ -127,24 +127,26 @@ class ShapeBatch:
         boxes = to_xywh(states["ground_truth_boxes"], self.box_format)
         for name, (detections, ground_truths) in self.shapes.items():
             kind, sizes = self.types[name], [len(each) for each in ground_truths]
-            # Areas of ground truths: as given, else of the shapes.
-            pairs = zip(ground_truths, boxes.split(sizes), strict=True)
-            areas = torch.where(given > 0, given, torch.cat([kind.default_areas(*each).to(device) for each in pairs]))
+            # Areas of ground truths: as given, else of the boxes or the shapes.
+            usual = box_areas(boxes) if kind.keeps_boxes else _areas(kind, ground_truths, device)
+            areas = torch.where(given > 0, given, usual)
             # Overlaps, image by image.
             columns = [column.split(sizes) for column in (boxes, areas, states["ground_truth_crowds"])]
             images = [*zip(detections, ground_truths, map(ObjectColumns, *columns), strict=True)]
             parts = _each_image(partial(_overlaps, kind), images, device)
             overlaps = torch.cat([part.to(device).flatten() for part in parts])
             # Areas for the area ranges, -1 for an object that counts in none.
-            counts: Sequence[Tensor | None] = [None] * len(self.target)
-            if kind.count_key:
-                counts = batch_checks.checked_flags(kind.count_key, self.target, device)
+            counts = batch_checks.checked_flags(kind.count_key, self.target, device)
             ranged = map(kind.areas_in_ranges, ground_truths, areas.split(sizes), counts)
             added[f"{name}_overlaps"] = overlaps.nan_to_num_(0.0) if self.num_invalid else overlaps
-            added[f"{name}_detection_areas"] = torch.cat([kind.areas(each).to(device) for each in detections])
+            added[f"{name}_detection_areas"] = _areas(kind, detections, device)
             added[f"{name}_ground_truth_areas"] = torch.cat([*ranged])
             added["ground_truth_areas"] = areas
         return added | dict(zip(KEPT_STATES, pack_names(self._texts()), strict=True)) if keeps else added
+
+
+def _areas(kind: ShapeType, shapes: Sequence[Any], device: torch.device) -> Tensor:
+    return torch.cat([kind.areas(each).to(device) for each in shapes])
 
 
 def _overlaps(kind: ShapeType, image: tuple[Any, Any, ObjectColumns]) -> Tensor:

@@ -150,16 +150,20 @@ def _columns(boxes: Boxes) -> tuple[Tensor, ...]:
     return boxes.T.to(torch.float64, memory_format=torch.contiguous_format).unbind()
 
 
+def common_areas(boxes: Sides, others: Sides) -> Tensor:
+    """Areas of the intersections of boxes and others, broadcast."""
+    width = torch.minimum(boxes.right, others.right).sub_(torch.maximum(boxes.left, others.left)).clamp_(min=0)
+    height = torch.minimum(boxes.bottom, others.bottom).sub_(torch.maximum(boxes.top, others.top)).clamp_(min=0)
+    return width.mul_(height)
+
+
 def overlap(boxes: Sides, others: Sides, is_crowd: Tensor | None = None) -> Tensor:
     """Intersection over union of boxes and others, broadcast; over the box's area alone if the other is a crowd.
 
     The terms are added in the order (area + area of the other) - intersection, as pycocotools does, so the last bit
     is the same. 0 if boxes only touch, or one is empty.
     """
-    width = torch.minimum(boxes.right, others.right).sub_(torch.maximum(boxes.left, others.left)).clamp_(min=0)
-    height = torch.minimum(boxes.bottom, others.bottom).sub_(torch.maximum(boxes.top, others.top)).clamp_(min=0)
-    common = width.mul_(height)
-    return iou_of_areas(common, boxes.area, others.area, is_crowd)
+    return iou_of_areas(common_areas(boxes, others), boxes.area, others.area, is_crowd)
 
 
 def iou_of_areas(common: Tensor, areas: Tensor, other_areas: Tensor, is_crowd: Tensor | None) -> Tensor:

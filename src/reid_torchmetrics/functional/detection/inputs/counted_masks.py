@@ -42,12 +42,9 @@ class CountedMasks(ABC):
     def __len__(self) -> int:
         """Number of masks."""
 
+    @cached_property
     def areas(self) -> Float[Tensor, " masks"]:
         """Numbers of pixels, float64."""
-        return self._areas
-
-    @cached_property
-    def _areas(self) -> Float[Tensor, " masks"]:
         (areas,) = as_tensors(self.counts)
         return areas.double()
 
@@ -145,6 +142,7 @@ class BitMasks(CountedMasks):
                 common[near, number] = _num_bits(window)
         return torch.from_numpy(common).double()
 
+    @property
     def pixels(self) -> Bool[Tensor, "masks height width"]:
         """The pixels."""
         return torch.from_numpy(unpacked(self.words, self.size[1])).bool()

@@ -81,9 +81,17 @@ class CocoGrid:
         _checks.fractions("recall_thresholds", self.recall_thresholds)
         if not all(map(operator.le, self.recall_thresholds, self.recall_thresholds[1:])):
             raise ValueError(f"`recall_thresholds` must ascend; got {self.recall_thresholds!r}.")
+        if not isinstance(self.class_groups, Mapping):
+            came = type(self.class_groups).__name__
+            raise TypeError(f"`class_groups` must be a mapping of names to labels; got {came}.")
+        for name, labels in self.class_groups.items():
+            if not isinstance(name, str) or name in self.area_ranges or name.isdigit():
+                raise ValueError(f"`class_groups` must have names that area ranges and thresholds lack; got {name!r}.")
+            _checks.integers("class_groups", labels)
         # The caller may go on to change them.
+        groups = {name: tuple(map(operator.index, labels)) for name, labels in self.class_groups.items()}
         object.__setattr__(self, "area_ranges", dict(self.area_ranges))
-        object.__setattr__(self, "class_groups", _checked_groups(self.class_groups, self.area_ranges))
+        object.__setattr__(self, "class_groups", groups)
 
     @property
     def value_names(self) -> list[str]:
@@ -142,19 +150,6 @@ def check_area_ranges(area_ranges: object) -> None:
             raise TypeError(f"`area_ranges` must have pairs of numbers as values; got {ends!r} for {name!r}.")
         if math.isnan(ends[0]) or not ends[0] <= ends[1]:
             raise ValueError(f"`area_ranges` must have a least area first; got {ends!r} for {name!r}.")
-
-
-def _checked_groups(groups: object, area_ranges: Mapping[str, AreaRange]) -> dict[str, tuple[int, ...]]:
-    """Groups of labels with names of their own, or an error."""
-    if not isinstance(groups, Mapping):
-        raise TypeError(f"`class_groups` must be a mapping of names to labels; got {type(groups).__name__}.")
-    checked = {}
-    for name, labels in groups.items():
-        if not isinstance(name, str) or name in area_ranges or name.isdigit():
-            raise ValueError(f"`class_groups` must have names that area ranges and thresholds lack; got {name!r}.")
-        _checks.integers("class_groups", labels)
-        checked[name] = tuple(map(operator.index, labels))
-    return checked
 
 
 def _is_number(value: object) -> bool:

@@ -55,11 +55,11 @@ def object_keypoint_similarity(
     """
     check_sigmas("sigmas", sigmas)
     keypoints, true_keypoints, areas, boxes = _arrays.as_tensors(keypoints, true_keypoints, areas, boxes)
-    detections = checked_keypoints("keypoints", keypoints, len(sigmas), (2, 3))
-    true = checked_keypoints("true_keypoints", true_keypoints, len(sigmas), (3,))
+    kind = KeypointType(tuple(sigmas))
+    detections = kind.read("keypoints", keypoints, is_true=False)
+    true = kind.read("true_keypoints", true_keypoints, is_true=True)
     check_areas("areas", areas, len(true), true.device)
-    if boxes is None:
-        boxes = keypoint_boxes(true[:, :, :2], true[:, :, 2] > 0)
+    boxes = kind.boxes(true) if boxes is None else boxes
     check_boxes("boxes", boxes)
     return similarity(detections, true, areas.double(), boxes.double(), sigmas)
 
@@ -106,27 +106,6 @@ def check_sigmas(argument: str, sigmas: Any) -> None:
             raise ValueError(f"`{argument}` must be positive and finite; got {sigma}.")
 
 
-def checked_keypoints(
-    argument: str, keypoints: Any, num_keypoints: int, widths: Sequence[int], *, any_values: bool = False
-) -> Tensor:
-    """Check keypoints [objects, keypoints, 2 or 3], or empty of any shape, and convert them to float64."""
-    if not isinstance(keypoints, Tensor):
-        raise TypeError(f"`{argument}` must be a tensor; got {type(keypoints).__name__}.")
-    if not keypoints.numel():
-        return torch.empty((0, num_keypoints, max(widths)), dtype=torch.float64, device=keypoints.device)
-    if keypoints.is_complex() or keypoints.dtype == torch.bool:
-        raise TypeError(f"`{argument}` must have a real dtype; got {keypoints.dtype}.")
-    if keypoints.ndim != 3 or keypoints.shape[1] != num_keypoints or keypoints.shape[2] not in widths:
-        wanted = " or ".join(map(str, widths))
-        raise ValueError(
-            f"`{argument}` must have shape [N, {num_keypoints}, {wanted}], a keypoint for each sigma;"
-            f" got {list(keypoints.shape)}."
-        )
-    if not any_values:
-        check_finite(argument, keypoints)
-    return keypoints.double()
-
-
 @final
 @dataclass(frozen=True)
 class KeypointType(ShapeType):
@@ -139,9 +118,19 @@ class KeypointType(ShapeType):
 
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Tensor:
         """See `ShapeType`: [objects, keypoints, 3] of ground truths, and 2 numbers of detections."""
-        widths = (3,) if is_true else (2, 3)
-        points = checked_keypoints(name, value, len(self.sigmas), widths, any_values=any_values)
-        return points if is_true else points[:, :, :2]
+        num_keypoints, widths = len(self.sigmas), (3,) if is_true else (2, 3)
+        if not isinstance(value, Tensor):
+            raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
+        if not value.numel():  # of any shape
+            return torch.empty((0, num_keypoints, widths[0]), dtype=torch.float64, device=value.device)
+        if value.is_complex() or value.dtype == torch.bool:
+            raise TypeError(f"`{name}` must have a real dtype; got {value.dtype}.")
+        if value.ndim != 3 or value.shape[1] != num_keypoints or value.shape[2] not in widths:
+            wanted = f"[N, {num_keypoints}, {' or '.join(map(str, widths))}], a keypoint for each sigma"
+            raise ValueError(f"`{name}` must have shape {wanted}; got {list(value.shape)}.")
+        if not any_values:
+            check_finite(name, value)
+        return value[:, :, : widths[0]].double()
 
     def are_sound(self, value: Tensor) -> Tensor:
         """See `ShapeType`: whether all numbers are finite."""

@@ -23,7 +23,6 @@ from .counted_masks import BitMasks, CountedMasks, RunMasks
 from .run_lengths import RunLengths
 from .shapes import ObjectColumns, ShapeType
 
-_MASK_DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _MOST_CELLS = 1 << 24  # pixels converted to float32 at a time; float32 counts exactly up to here
 
 Masks = Bool[Tensor, "masks height width"] | Integer[Tensor, "masks height width"] | RunLengths
@@ -74,7 +73,7 @@ def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | No
     """See `mask_iou`; all of one image."""
     masks, others = _in_one_form(masks, others)
     common = masks.intersections(others)
-    return iou_of_areas(common, masks.areas()[:, None], others.areas(), is_crowd)
+    return iou_of_areas(common, masks.areas[:, None], others.areas, is_crowd)
 
 
 def mask_iou(
@@ -110,7 +109,7 @@ def checked_masks(argument: str, masks: Any) -> CountedMasks:
         return RunMasks.of(masks)
     if not isinstance(masks, Tensor):
         raise TypeError(f"`{argument}` must be a tensor or RunLengths; got {type(masks).__name__}.")
-    if masks.dtype not in _MASK_DTYPES:
+    if masks.dtype not in (torch.bool, *_checks.INTEGER_DTYPES):
         raise TypeError(f"`{argument}` must have dtype bool or an integer dtype; got {masks.dtype}.")
     if masks.ndim != 3:
         raise ValueError(f"`{argument}` must have shape [N, H, W]; got {list(masks.shape)}.")
@@ -125,7 +124,7 @@ def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMask
 
     def converted(form: CountedMasks) -> CountedMasks:
         form = BitMasks.of(form.lengths.to_masks()) if isinstance(form, RunMasks) else form
-        return PixelMasks(form.pixels().to(devices[0])) if devices and isinstance(form, BitMasks) else form
+        return PixelMasks(form.pixels.to(devices[0])) if devices and isinstance(form, BitMasks) else form
 
     return converted(masks), converted(others)
 
@@ -163,7 +162,7 @@ class MaskType(ShapeType):
 
     def areas(self, shapes: CountedMasks) -> Tensor:
         """See `ShapeType`."""
-        return shapes.areas()
+        return shapes.areas
 
     def overlaps(self, detections: CountedMasks, ground_truths: CountedMasks, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`."""
@@ -171,10 +170,7 @@ class MaskType(ShapeType):
 
     def rows(self, shapes: Any) -> list[dict[str, Any]]:
         """See `ShapeType`: run lengths, as texts."""
-        if isinstance(shapes, RunMasks):
-            lengths = shapes.lengths
-        else:
-            lengths = RunLengths.from_masks(shapes.pixels() if isinstance(shapes, BitMasks) else shapes.pixels)
+        lengths = shapes.lengths if isinstance(shapes, RunMasks) else RunLengths.from_masks(shapes.pixels)
         return [{"segmentation": each} for each in lengths.to_coco(compressed=True)]
 
     def check_pair(self, name: str, detections: CountedMasks, ground_truths: CountedMasks) -> None:

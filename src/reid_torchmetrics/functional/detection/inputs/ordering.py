@@ -21,7 +21,13 @@ def order_by_class_and_score(
     class_index: Int[Tensor, " rows"], scores: Float[Tensor, " rows"]
 ) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
     """Rows by class, then by descending score, equal scores by row; and their classes, int32."""
-    key = _descending_key(scores)
+    if scores.dtype in (torch.float16, torch.bfloat16):
+        scores = scores.float()
+    # Integers of the scores' width, ascending as finite scores descend; 0.0 and -0.0 are equal.
+    key = (scores + 0.0).view(torch.int64 if scores.dtype == torch.float64 else torch.int32)
+    ends = torch.iinfo(key.dtype)
+    of_negative = key.__rshift__(ends.bits - 1).bitwise_and_(ends.max)  # their bits run backwards
+    key.bitwise_xor_(of_negative).bitwise_not_()
     # Class and score fit one int64; float64 scores need two sorts.
     if key.dtype == torch.int32:
         joint = class_index.to(torch.int64, copy=True).mul_(_WHOLE_INT32).add_(key)
@@ -46,24 +52,6 @@ def stable_sort(keys: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " rows"], Int[T
     keys.mul_(1 << row_bits).add_(torch.arange(len(keys), dtype=torch.int32, device="cpu"))
     keys.numpy().sort()
     return keys >> row_bits, keys.bitwise_and_((1 << row_bits) - 1)
-
-
-def _descending_key(scores: Tensor) -> Tensor:
-    """Integers of the scores' width, ascending as finite scores descend; 0.0 and -0.0 are equal."""
-    if scores.dtype in (torch.float16, torch.bfloat16):
-        scores = scores.float()
-    bits = (scores + 0.0).view(torch.int64 if scores.dtype == torch.float64 else torch.int32)
-    largest = torch.iinfo(bits.dtype).max
-    of_negative = bits.__rshift__(torch.iinfo(bits.dtype).bits - 1).bitwise_and_(largest)  # their bits run backwards
-    return bits.bitwise_xor_(of_negative).bitwise_not_()
-
-
-def narrowest(values: Integer[Tensor, " rows"], num_values: int) -> Integer[Tensor, " rows"]:
-    """Values in [0, num_values) in the narrowest dtype of 16 bits or more, for faster sorting."""
-    for dtype in (torch.int16, torch.int32):
-        if num_values <= torch.iinfo(dtype).max:
-            return values.to(dtype)
-    return values.long()
 
 
 def distinct_labels(*labels: Integer[Tensor, " _"]) -> Int[Tensor, " classes"]:
@@ -151,7 +139,8 @@ def _order_detections(detections: Detections, classes: Tensor, num_images: int) 
     rows, class_index = order_by_class_and_score(class_index, scores)
     if by_image is not None:
         rows = by_image.index_select(0, rows)
-    images = narrowest(images, num_images).index_select(0, rows)
+    # The narrower the numbers, the faster they are sorted.
+    images = images.to(torch.int16 if num_images < 1 << 15 else torch.int32).index_select(0, rows)
     by_group, grouped = images.sort(stable=True)
     dtype = torch.int32 if num_images * len(classes) < 1 << 31 else torch.int64
     groups = (by_group.to(dtype) * len(classes)).add_(class_index.index_select(0, grouped))

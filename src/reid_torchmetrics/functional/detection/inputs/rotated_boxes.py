@@ -40,7 +40,8 @@ def rotated_iou(
         TypeError: boxes of the wrong dtype.
         ValueError: boxes that are not [N, 5] or not finite, or a negative size.
     """
-    first, second = checked_rotated_boxes("boxes", boxes), checked_rotated_boxes("others", others)
+    kind = RotatedType()
+    first, second = kind.read("boxes", boxes, is_true=False), kind.read("others", others, is_true=True)
     _checks.same_device("boxes", first, "others", second)
     if is_crowd is not None:
         is_crowd = _checks.mask("is_crowd", is_crowd, len(second), second.device)
@@ -95,18 +96,6 @@ def rotated_corners(boxes: _Boxes5) -> Float[Tensor, "boxes 4 2"]:
     return torch.stack([x + along * cosine - across * sine, y + along * sine + across * cosine], 2)
 
 
-def checked_rotated_boxes(argument: str, boxes: Any, *, any_values: bool = False) -> Tensor:
-    """Check rotated boxes, or empty ones of any shape, and convert them to float64."""
-    if isinstance(boxes, Tensor) and not boxes.numel():
-        return torch.empty((0, _NUMBERS), dtype=torch.float64, device=boxes.device)
-    boxes = _checks.floating_matrix(argument, boxes, _NUMBERS)
-    if not any_values:
-        check_finite(argument, boxes)
-        check_sizes(argument, boxes[:, 2:4])
-    checked: Tensor = boxes.double()
-    return checked
-
-
 @final
 @dataclass(frozen=True)
 class RotatedType(ShapeType):
@@ -116,7 +105,13 @@ class RotatedType(ShapeType):
 
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Tensor:
         """See `ShapeType`."""
-        return checked_rotated_boxes(name, value, any_values=any_values)
+        if isinstance(value, Tensor) and not value.numel():  # of any shape
+            return torch.empty((0, _NUMBERS), dtype=torch.float64, device=value.device)
+        boxes = _checks.floating_matrix(name, value, _NUMBERS)
+        if not any_values:
+            check_finite(name, boxes)
+            check_sizes(name, boxes[:, 2:4])
+        return boxes.double()
 
     def are_sound(self, value: Tensor) -> Tensor:
         """See `ShapeType`: whether all numbers are finite, and sizes at least 0."""

@@ -103,7 +103,21 @@ class RunLengths:
         if len(sizes) > 1:
             raise ValueError(f"`masks` must have one size in an image; got {' and '.join(map(str, sorted(sizes)))}.")
         height, width = sizes.pop() if sizes else (0, 0)
-        flips, num_flips = _flips(*_lengths([mask["counts"] for mask in masks]), height * width)
+        lengths, num_lengths = _lengths([mask["counts"] for mask in masks])
+        ends = num_lengths.cumsum()
+        sums = np.concatenate([[0], lengths.cumsum()])
+        before = sums[ends - num_lengths]
+        is_wrong = sums[ends] - before != height * width
+        if is_wrong.any() or lengths.min(initial=0) < 0:
+            is_wrong[np.searchsorted(ends, np.flatnonzero(lengths < 0), side="right")] = True
+            wrong = np.split(lengths, ends[:-1])[is_wrong.argmax()]
+            raise ValueError(
+                f"`counts` must be at least 0 and add up to the pixels of the image, {height * width};"
+                f" got {wrong.tolist()[:5]}, ... with the sum {wrong.sum()}."
+            )
+        flips = sums[1:] - np.repeat(before, num_lengths)
+        flips = np.delete(flips, ends[num_lengths > 0] - 1)  # the end of the image is no flip
+        num_flips = np.maximum(num_lengths - 1, 0)
         return cls((height, width), torch.from_numpy(flips), torch.from_numpy(num_flips))
 
     @classmethod
@@ -180,24 +194,6 @@ def unpacked(words: Words, length: int) -> NDArray[np.uint8]:
     """The first `length` bits of each row of words, 0 or 1."""
     data = words.view(np.uint8).reshape(*words.shape[:-1], words.shape[-1] * (WORD // 8))
     return np.unpackbits(data, axis=-1, bitorder="little")[..., :length]
-
-
-def _flips(lengths: Ints, num_lengths: Ints, num_pixels: int) -> tuple[Ints, Ints]:
-    """The flips of all masks and the number of each, from lengths of runs outside and inside, in turn."""
-    ends = num_lengths.cumsum()
-    sums = np.concatenate([[0], lengths.cumsum()])
-    before = sums[ends - num_lengths]
-    is_wrong = sums[ends] - before != num_pixels
-    if is_wrong.any() or lengths.min(initial=0) < 0:
-        is_wrong[np.searchsorted(ends, np.flatnonzero(lengths < 0), side="right")] = True
-        wrong = np.split(lengths, ends[:-1])[is_wrong.argmax()]
-        raise ValueError(
-            f"`counts` must be at least 0 and add up to the pixels of the image, {num_pixels};"
-            f" got {wrong.tolist()[:5]}, ... with the sum {wrong.sum()}."
-        )
-    flips = sums[1:] - np.repeat(before, num_lengths)
-    # The end of the image is no flip.
-    return np.delete(flips, ends[num_lengths > 0] - 1), np.maximum(num_lengths - 1, 0)
 
 
 def _lengths(counts: Sequence[Any]) -> tuple[Ints, Ints]:

@@ -5,8 +5,7 @@ A new kind of shape is a `ShapeType` and a row of `SHAPE_TYPES`; metrics and `ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from .grid import COCO_AREA_RANGES, COCO_MAX_DETECTIONS, AreaRange
 from .keypoints import COCO_SIGMAS, KeypointType, check_sigmas
@@ -24,25 +23,16 @@ SHAPE_TYPES: dict[str, Callable[[tuple[float, ...]], ShapeType]] = {
 IOU_TYPES = (("bbox",), *((name,) for name in SHAPE_TYPES), ("bbox", "segm"), ("segm", "bbox"))
 
 
-class Defaults(NamedTuple):
-    """COCO's options for an `iou_type`."""
-
-    max_detections: tuple[int, ...] = COCO_MAX_DETECTIONS
-    area_ranges: Mapping[str, AreaRange] = COCO_AREA_RANGES
-
-
-_WITHOUT_SMALL = {name: ends for name, ends in COCO_AREA_RANGES.items() if name != "small"}
-_DEFAULTS = {"keypoints": Defaults((1, 10, 20), _WITHOUT_SMALL)}
-
-
-def defaults_of(iou_type: str | Sequence[str]) -> Defaults:
-    """COCO's options for a type: with keypoints at most 20 detections count, and there is no small area range.
+def defaults_of(iou_type: str | Sequence[str]) -> tuple[tuple[int, ...], dict[str, AreaRange]]:
+    """COCO's limits of detections and its area ranges: with keypoints other limits, and no small range.
 
     Raises:
         TypeError: neither a name nor a sequence of names.
         ValueError: unknown names, or names that are not evaluated together.
     """
-    return _DEFAULTS.get(checked_iou_type(iou_type)[0], Defaults())
+    if checked_iou_type(iou_type)[0] != "keypoints":
+        return COCO_MAX_DETECTIONS, COCO_AREA_RANGES
+    return (1, 10, 20), {name: ends for name, ends in COCO_AREA_RANGES.items() if name != "small"}
 
 
 def shape_types(iou_type: Sequence[str], sigmas: Sequence[float] | None) -> dict[str, ShapeType]:

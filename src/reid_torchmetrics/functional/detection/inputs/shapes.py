@@ -277,10 +277,6 @@ class ShapeType(ABC):
     def overlaps(self, detections: Any, ground_truths: Any, columns: ObjectColumns) -> Tensor:
         """Overlap of every detection with every ground truth of the image, float64; NaN means 0."""
 
-    def default_areas(self, ground_truths: Any, boxes: Tensor) -> Tensor:
-        """Areas of ground truths that were given none; `boxes` are of the batch."""
-        return box_areas(boxes) if self.keeps_boxes else self.areas(ground_truths)
-
     def areas_in_ranges(self, ground_truths: Any, areas: Tensor, counts: Tensor | None) -> Tensor:
         """Areas for the area ranges; -1 for a ground truth that counts in none, see `count_key`."""
         return areas

@@ -26,7 +26,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments, workers
 
-from .boxes import check_image_numbers, check_scores, checked_boxes, to_xyxy
+from .boxes import Sides, check_image_numbers, check_scores, checked_boxes, common_areas, to_xyxy
 from .ordering import distinct_labels, order_by_class_and_score, place_of_labels
 
 _FRONTS = (4, 16, 64)  # boxes of a group processed together, by the size of the group
@@ -176,12 +176,9 @@ class _Suppression:
 
     def _overlap(self, boxes: Int[Tensor, "*some"], others: Int[Tensor, "*others"]) -> Bool[Tensor, "*pairs"]:
         """Whether boxes and others, broadcast, overlap by more than the threshold."""
-        left, top, right, bottom, area = (column[boxes] for column in self._columns)
-        left_of, top_of, right_of, bottom_of, area_of = (column[others] for column in self._columns)
-        width = torch.minimum(right, right_of).sub_(torch.maximum(left, left_of)).clamp_(min=0)
-        height = torch.minimum(bottom, bottom_of).sub_(torch.maximum(top, top_of)).clamp_(min=0)
-        common = width.mul_(height)
-        return common.div_((area + area_of).sub_(common)) > self._threshold  # NaN, of no area at all, is not
+        first, second = (Sides(*(column[rows] for column in self._columns)) for rows in (boxes, others))
+        common = common_areas(first, second)
+        return common.div_((first.area + second.area).sub_(common)) > self._threshold  # NaN, of no area at all, is not
 
 
 class _Nearby(NamedTuple):
