@@ -6,7 +6,6 @@ the error has its type and begins with its words, because users may match them.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -18,6 +17,8 @@ from torch import Tensor
 
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
+
+from .unsound import Dicts, sides_of
 
 BOX_DTYPES = (*FLOATING_DTYPES, *INTEGER_DTYPES)
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
@@ -32,7 +33,6 @@ _COLUMNS: dict[str, dict[str, tuple[Sequence[torch.dtype], str]]] = {
 }
 """beside the boxes of each argument, the columns with their dtypes; columns that are not required may be None"""
 _SHAPES = ("masks", "keypoints", "rotated_boxes")
-_FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
 _KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "difficult", "num_keypoints", "image_id")
 
 
@@ -59,9 +59,7 @@ def check_lengths(preds: object, target: object) -> None:
         )
 
 
-def check_each_image(
-    preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]], box_format: str, *, any_detected: bool
-) -> None:
+def check_each_image(preds: Dicts, target: Dicts, box_format: str, *, any_detected: bool) -> None:
     """Raise for the first image with a missing key or tensor, else for the first with another fault.
 
     With `any_detected` boxes of `preds` may hold any values.
@@ -115,7 +113,7 @@ def check_has_values(name: str, value: Tensor) -> None:
         raise TypeError(f"`{name}` must have values; got a meta tensor.")
 
 
-def checked_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.device) -> Sequence[Tensor | None]:
+def checked_flags(key: str, target: Dicts, device: torch.device) -> Sequence[Tensor | None]:
     """The flags of each image, or None; raise unless each image with the key has one for each ground truth."""
     flags = as_tensors(*(item.get(key) for item in target), device=device)
     for position, flag in enumerate(flags):
@@ -141,7 +139,7 @@ def check_keys_of_lists(preds: Sequence[Any], target: Sequence[Any]) -> None:
             )
 
 
-def checked_lists(target: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+def checked_lists(target: Dicts) -> list[list[int]]:
     """The lists of classes of each image in turn, empty where there is none.
 
     Raises:
@@ -162,7 +160,7 @@ def checked_lists(target: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     return lists
 
 
-def check_crowds(target: Sequence[Mapping[str, Any]]) -> None:
+def check_crowds(target: Dicts) -> None:
     """Raise unless the crowds of all images are 0 or 1; all else about them was checked."""
     for position, item in enumerate(target):
         name, value = f"target[{position}]['iscrowd']", item.get("iscrowd")
@@ -246,32 +244,3 @@ def _check_sizes(name: str, sides: Tensor) -> None:
 
 def _first(is_wrong: Tensor) -> int | None:
     return next(iter(is_wrong.nonzero()[:1, 0].tolist()), None)
-
-
-def sides_of(boxes: Tensor, box_format: str) -> Tensor:
-    """Width and height of boxes in their own format."""
-    return boxes[:, 2:] - boxes[:, :2] if box_format == "xyxy" else boxes[:, 2:]
-
-
-def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
-    """Whether all values are finite, no box has a negative size, and crowds are 0 or 1 unless bool.
-
-    States of detections may be left out. All extremes go to the host together, in one synchronization. A NaN among the
-    values is both extremes.
-    """
-    crowds = batch["ground_truth_crowds"]
-    values = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
-    # What must not be above 0, whether a crowd is neither 0 nor 1; what must not be negative, widths and heights.
-    flags = []
-    if crowds.dtype != torch.bool:
-        is_other = crowds != crowds.bool() if crowds.is_floating_point() else crowds >> 1
-        flags.append(is_other.any().float())
-    sides = [end for boxes in values if boxes.ndim > 1 for end in sides_of(boxes, box_format).aminmax()]
-    ends = [*flags, *sides, *(end for column in values for end in column.aminmax())]
-    if not ends:
-        return True
-    if ends[0].dtype not in (torch.float32, torch.float64):
-        ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
-    extremes = torch.stack(ends).tolist()
-    is_finite, least = all(map(math.isfinite, extremes)), min(extremes[len(flags) :][: len(sides)], default=0)
-    return is_finite and not any(extremes[: len(flags)]) and least >= 0

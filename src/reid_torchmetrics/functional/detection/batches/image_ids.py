@@ -13,6 +13,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import pack_names, plain_id
 
 from .checks import check_has_values
+from .unsound import Dicts
 
 NAME_BYTES, NAME_LENGTHS = "image_name_bytes", "image_name_lengths"
 _STATES_OF_KINDS = {"int": "image_ids", "str": NAME_LENGTHS}  # with a row for each image
@@ -54,9 +55,7 @@ def joined_ids(columns: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
     return {name: columns[name] if counts[kind] else None for name, kind in kinds.items()}
 
 
-def pack_ids(
-    preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]], device: torch.device
-) -> dict[str, Tensor]:
+def pack_ids(preds: Dicts, target: Dicts, device: torch.device) -> dict[str, Tensor]:
     """The ids of the images of a batch, or their names, as states on a device; nothing without ids.
 
     Raises:
@@ -88,7 +87,7 @@ def pack_ids(
     return {"image_ids": torch.cat(tensors).to(device, torch.int64, non_blocking=True)}
 
 
-def _check_same_ids(preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
+def _check_same_ids(preds: Dicts, target: Dicts) -> None:
     """Raise if detections have another `image_id` than the ground truths; ids on a device are not compared."""
     named = [place for place, item in enumerate(preds) if "image_id" in item and "image_id" in target[place]]
     for position in named:

@@ -20,9 +20,9 @@ from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.fingerprints import mixed
 from reid_torchmetrics.functional.world import World, warn_once
 
-from .checks import are_sound
 from .image_ids import NAME_LENGTHS, joined_ids, kind_of_ids
 from .shape_batches import OverlapTable, table_states
+from .unsound import are_sound
 
 # Columns of a fingerprint.
 _COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels", "crowds", "counts"))

@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.detection.inputs import ShapeType
 from .image_ids import pack_ids
 from .images import STATES
 from .shape_batches import ShapeBatch
-from .unsound import Dicts, are_sound_boxes, without_unsound, without_unsound_objects
+from .unsound import Dicts, are_sound, are_sound_boxes, without_unsound, without_unsound_objects
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # torch joins up to twice as many with one thread
 _MANY_LABELS = 1 << 17  # of one batch; from here on half of their memory is worth a look at them
@@ -77,7 +77,7 @@ def pack(
     # All images at once: whatever fails here, the checks of each image say it better.
     def work(share: Share) -> tuple[Batch, bool]:
         batch = _pack(preds, target, device, share)
-        is_sound = batch_checks.are_sound(batch.states, box_format)
+        is_sound = are_sound(batch.states, box_format)
         batch.states["ground_truth_crowds"] = batch.states["ground_truth_crowds"].bool()
         return batch, is_sound
 
@@ -121,7 +121,7 @@ def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, 
         boxes = packed.states["detection_boxes"]
         num_invalid = int((~are_sound_boxes(boxes, box_format)).sum())
         others = packed.states | {"detection_boxes": torch.zeros_like(boxes)}
-        return packed._replace(num_invalid=num_invalid), batch_checks.are_sound(others, box_format)
+        return packed._replace(num_invalid=num_invalid), are_sound(others, box_format)
     return packed, False
 
 

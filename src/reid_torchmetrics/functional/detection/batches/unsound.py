@@ -7,6 +7,7 @@ they are read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,11 +17,10 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 
-from .checks import sides_of
-
 INVALID = ("count", "drop", "raise")
 """What happens to detected boxes that are not finite or of negative size: they count, with no overlap, are dropped, or
 are an error. Invalid ground truths, and scores that are not finite, are dropped by "drop" and an error otherwise."""
+_FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
 # Beside the boxes of each side, the column that must be finite.
 _VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}
 Dicts = Sequence[Mapping[str, Any]]
@@ -29,6 +29,35 @@ IsSound = Callable[[Tensor], Tensor]
 
 # Keys with a value for each object, besides the keys of the shapes.
 _OF_EACH = ("boxes", "scores", "labels", "iscrowd", "area", "num_keypoints")
+
+
+def sides_of(boxes: Tensor, box_format: str) -> Tensor:
+    """Width and height of boxes in their own format."""
+    return boxes[:, 2:] - boxes[:, :2] if box_format == "xyxy" else boxes[:, 2:]
+
+
+def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
+    """Whether all values are finite, no box has a negative size, and crowds are 0 or 1 unless bool.
+
+    States of detections may be left out. All extremes go to the host together, in one synchronization. A NaN among the
+    values is both extremes.
+    """
+    crowds = batch["ground_truth_crowds"]
+    values = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
+    # What must not be above 0, whether a crowd is neither 0 nor 1; what must not be negative, widths and heights.
+    flags = []
+    if crowds.dtype != torch.bool:
+        is_other = crowds != crowds.bool() if crowds.is_floating_point() else crowds >> 1
+        flags.append(is_other.any().float())
+    sides = [end for boxes in values if boxes.ndim > 1 for end in sides_of(boxes, box_format).aminmax()]
+    ends = [*flags, *sides, *(end for column in values for end in column.aminmax())]
+    if not ends:
+        return True
+    if ends[0].dtype not in (torch.float32, torch.float64):
+        ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
+    extremes = torch.stack(ends).tolist()
+    is_finite, least = all(map(math.isfinite, extremes)), min(extremes[len(flags) :][: len(sides)], default=0)
+    return is_finite and not any(extremes[: len(flags)]) and least >= 0
 
 
 def are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:

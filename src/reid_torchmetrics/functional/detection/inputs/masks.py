@@ -25,12 +25,7 @@ from .shapes import ObjectColumns, ShapeType
 
 _MOST_CELLS = 1 << 24  # pixels converted to float32 at a time; float32 counts exactly up to here
 
-Masks = Bool[Tensor, "masks height width"] | Integer[Tensor, "masks height width"] | RunLengths
-Others = (
-    Bool[Tensor, "others other_height other_width"]
-    | Integer[Tensor, "others other_height other_width"]
-    | (_checks.Array | RunLengths)
-)
+Masks = Bool[Tensor, "_masks _height _width"] | Integer[Tensor, "_masks _height _width"] | RunLengths | _checks.Array
 
 
 @final
@@ -77,7 +72,7 @@ def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | No
 
 
 def mask_iou(
-    masks: Masks | _checks.Array, others: Others, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
+    masks: Masks, others: Masks, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
 ) -> Float[Tensor, "masks others"]:
     """Intersection over union of every mask of an image with every other, float64.
 
