@@ -64,7 +64,7 @@ def pack_ids(preds: Dicts, target: Dicts, device: torch.device) -> dict[str, Ten
             one that does not fit int64.
     """
     _check_same_ids(preds, target)
-    ids = [item.get("image_id") for item in target]
+    ids: list[Any] = [item.get("image_id") for item in target]
     are_given = [value is not None for value in ids]
     if not any(are_given):
         return {}
