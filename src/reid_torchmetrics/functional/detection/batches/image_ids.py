@@ -63,20 +63,20 @@ def pack_ids(preds: Dicts, target: Dicts, device: torch.device) -> dict[str, Ten
         ValueError: only some images have an id, detections have another one than the ground truths, several ints, or
             one that does not fit int64.
     """
-    _check_same_ids(preds, target)
-    ids: list[Any] = [item.get("image_id") for item in target]
-    are_given = [value is not None for value in ids]
-    if not any(are_given):
+    given: list[Any] = [item.get("image_id") for item in target]
+    ids, kinds = given, {*map(type, given)}
+    if kinds == {type(None)}:
         return {}
-    if not all(are_given):
-        name = f"target[{are_given.index(False)}]['image_id']"
-        raise ValueError(f"`{name}` must be given because `target` gives it elsewhere; got nothing.")
-    kinds = {*map(type, ids)}
     if kinds != {str} and (kinds != {int} or min(ids) < -(2**63) or max(ids) >= 2**63):  # else they need no other look
-        ids = [_checked_id(f"target[{position}]['image_id']", plain_id(value)) for position, value in enumerate(ids)]
+        given = [*map(plain_id, given)]
+        ids = [_checked_id(f"target[{position}]['image_id']", value) for position, value in enumerate(given)]
         kinds = {*map(type, ids)}
+    _check_same_ids(preds, target)
+    if type(None) in kinds:
+        name = f"target[{ids.index(None)}]['image_id']"
+        raise ValueError(f"`{name}` must be given because `target` gives it elsewhere; got nothing.")
     if any(issubclass(kind, str) for kind in kinds):
-        _check_all_names(ids)
+        _check_all_names(given)
         packed = zip((NAME_BYTES, NAME_LENGTHS), pack_names(ids), strict=True)
         return {name: values.to(device, non_blocking=True) for name, values in packed}
     if not any(issubclass(kind, Tensor) for kind in kinds):
@@ -115,9 +115,9 @@ def _check_all_names(ids: Sequence[object]) -> None:
         )
 
 
-def _checked_id(name: str, value: Any) -> int | Tensor | str:
-    """A name, an int of Python or NumPy, or a tensor of one."""
-    if isinstance(value, str):
+def _checked_id(name: str, value: Any) -> int | Tensor | str | None:
+    """A name, an int of Python or NumPy, or a tensor of one; None for no id."""
+    if value is None or isinstance(value, str):
         return value
     if isinstance(value, Tensor):
         check_has_values(name, value)
