@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_flags, recalls_on
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
+from reid_torchmetrics.functional.detection.matching import OverlappingPairs, best_pairs, select
 
 from .confusion import CONFUSION_RULES, LARGEST_THRESHOLD, flag_of_match, match_candidates
 from .object_pairs import ObjectPairs
@@ -29,8 +30,6 @@ ERROR_KINDS: dict[str, str] = {
     "miss": "a ground truth that nothing took, nor would with another class or place",
 }
 """kinds of errors with their meaning: the first five of a false positive, the last of a ground truth"""
-BREAKDOWN_RULES = (*AP_RULES, "tidecv")
-"""the paper's repairs with an average precision of `AP_RULES`, or the numbers of tidecv"""
 _NONE, _CLASSIFICATION, _LOCALIZATION, _BOTH, _DUPLICATE, _BACKGROUND = range(-1, 5)
 _TIDECV_RECALLS = tuple(hundredth / 100 for hundredth in range(101))  # not all are COCO's
 _TIDECV_LIMIT = 100  # detections of an image, over all classes
@@ -92,7 +91,7 @@ def error_breakdown(
         TypeError: an option of the wrong type.
         ValueError: an unknown `rule`, thresholds outside [0, 1], below the overlap of the pairs, or in the wrong order.
     """
-    _checks.one_of("rule", rule, BREAKDOWN_RULES)
+    _checks.one_of("rule", rule, (*AP_RULES, "tidecv"))
     objects.check_threshold("background_threshold", background_threshold)
     objects.check_threshold("iou_threshold", iou_threshold)
     if background_threshold > iou_threshold:
@@ -166,17 +165,20 @@ class _DetectionErrors:
         is_free = counts.clone()
         is_free[match[is_matched]] = False
         # The largest overlaps of each detection with ground truths that count, of its class and of others.
-        same, same_target = _largest(objects, is_same & is_counted, takes_last=not as_tidecv)
-        other, other_target = _largest(objects, ~is_same & is_counted, takes_last=not as_tidecv)
+        pairs = OverlappingPairs(objects.ground_truth, objects.detection, objects.iou)
+        same, other = (
+            best_pairs(select(pairs, (each & is_counted).nonzero()[:, 0]), len(match), takes_last=not as_tidecv)
+            for each in (is_same, ~is_same)
+        )
         # The kinds from the last to the first in tidecv's order: the first that holds is written last.
         kind = torch.full_like(match, _BOTH)
-        kind[torch.maximum(same, other) <= background_threshold] = _BACKGROUND
-        kind[same >= iou_threshold] = _DUPLICATE
-        kind[other >= iou_threshold] = _CLASSIFICATION
-        kind[(same >= background_threshold) & (same <= iou_threshold)] = _LOCALIZATION
+        kind[torch.maximum(same.iou, other.iou) <= background_threshold] = _BACKGROUND
+        kind[same.iou >= iou_threshold] = _DUPLICATE
+        kind[other.iou >= iou_threshold] = _CLASSIFICATION
+        kind[(same.iou >= background_threshold) & (same.iou <= iou_threshold)] = _LOCALIZATION
         kind[is_right | is_left_out] = _NONE
         # A ground truth is missed if no error could be repaired by it.
-        target = torch.where(kind == _LOCALIZATION, same_target, other_target)
+        target = torch.where(kind == _LOCALIZATION, same.ground_truth, other.ground_truth)
         is_missed = is_free.clone()
         is_missed[target[(kind == _LOCALIZATION) | (kind == _CLASSIFICATION)]] = False
         index, true_index = (place_of_labels(each, classes).long() for each in (objects.labels, objects.true_labels))
@@ -244,16 +246,3 @@ def _is_within_limit(objects: ObjectPairs) -> Bool[Tensor, " detections"]:
     order = order[objects.images[order].argsort(stable=True)]
     place = segments.runs(0, objects.images.unique(return_counts=True)[1])[1]
     return torch.empty_like(objects.is_outside).index_copy_(0, order, place < _TIDECV_LIMIT)
-
-
-def _largest(
-    objects: ObjectPairs, is_selected: Bool[Tensor, " pairs"], *, takes_last: bool
-) -> tuple[Float[Tensor, " detections"], Int[Tensor, " detections"]]:
-    """The largest overlap of each detection in some pairs, 0 without any, and the first or last one with it."""
-    places = is_selected.nonzero()[:, 0]
-    detection, ground_truth, iou = objects.detection[places], objects.ground_truth[places], objects.iou[places]
-    largest = iou.new_zeros(len(objects.labels)).scatter_reduce_(0, detection, iou, "amax")
-    is_largest = iou == largest[detection]
-    target, how = detection.new_zeros(len(objects.labels)), "amax" if takes_last else "amin"
-    chosen = detection[is_largest], ground_truth[is_largest]
-    return largest, target.scatter_reduce_(0, *chosen, how, include_self=False)

@@ -6,7 +6,7 @@ has proposed, or as many as its capacity, and rejects the others; a rejected det
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -37,8 +37,7 @@ class PreferenceLists(NamedTuple):
     """how many detections the ground truth can match; None if all match one"""
 
 
-@dataclass(frozen=True)
-class _NextChoice:
+class _NextChoice(NamedTuple):
     """The candidate after each place of the lists; the number of pairs stands for none, so it is a place, too."""
 
     passed: Int[Tensor, " places"]
@@ -77,92 +76,6 @@ class _NextChoice:
         return place
 
 
-class _Proposals(NamedTuple):
-    """Proposals of a round: a detection proposes under each threshold by itself."""
-
-    threshold: Int[Tensor, " proposals"]
-    detection: Int[Tensor, " proposals"]
-    place: Int[Tensor, " proposals"]
-    """in the lists"""
-
-
-class _SingleMatches:
-    """Ground truths that match one detection each, the best that has proposed: it only gets better."""
-
-    def __init__(self, lists: PreferenceLists, num_thresholds: int) -> None:
-        self._ground_truth, self._num_ground_truths = lists.ground_truth, int(lists.ground_truth.max()) + 1
-        self._best = self._ground_truth.new_full((num_thresholds * self._num_ground_truths,), _FREE)
-
-    def reject(self, proposals: _Proposals, _: Tensor) -> tuple[Tensor, Tensor]:
-        """Thresholds and detections of matches that end, and of proposals in vain."""
-        item = proposals.threshold * self._num_ground_truths + self._ground_truth.index_select(0, proposals.place)
-        before = self._best.index_select(0, item)
-        self._best.scatter_reduce_(0, item, proposals.detection, "amin")
-        is_kept = self._best.index_select(0, item) == proposals.detection
-        # A kept detection displaces the one of earlier rounds; all others of this round are rejected.
-        loser = torch.where(is_kept, before, proposals.detection)
-        rejected = (loser != _FREE).nonzero()[:, 0]
-        return proposals.threshold.index_select(0, rejected), loser.index_select(0, rejected)
-
-    def propose_in_turn(self, proposals: _Proposals, match_at: Tensor, next_choice: _NextChoice) -> None:
-        """Make few proposals one after the other, each with the chain of detections that it displaces.
-
-        A chain of n detections, each displaced by the one before, takes n rounds, and a step of Python is shorter than
-        a round.
-        """
-        # The tensors are read and written in place, one value at a time.
-        tensors = (match_at, self._best, self._ground_truth, *vars(next_choice).values())
-        views = (memoryview(tensor.numpy()) for tensor in tensors)
-        match, best, ground_truth, passed, following, first_ignored = views
-        num_pairs, num_detections = len(ground_truth), len(match) * self._num_ground_truths // len(best)
-
-        def propose(threshold: int, detection: int, place: int) -> None:
-            first_match, first_best = threshold * num_detections, threshold * self._num_ground_truths
-            while place < num_pairs:
-                # The better detection is kept, the other one is rejected.
-                match[first_match + detection] = place
-                item = first_best + ground_truth[place]
-                before = best[item]
-                if detection < before:
-                    best[item], detection = detection, before
-                if detection == _FREE:
-                    break
-                # It goes on behind the place where it was, in phase 1, then in phase 2.
-                left = match[first_match + detection]
-                match[first_match + detection] = num_pairs
-                place = following[left]
-                if passed[place] <= threshold:
-                    place = first_ignored[left]
-                if passed[place] <= threshold:
-                    break
-
-        for proposal in zip(*(column.tolist() for column in proposals), strict=True):
-            propose(*proposal)
-
-
-class _SeveralMatches:
-    """Ground truths that match as many detections as their capacity, the best that have proposed."""
-
-    def __init__(self, lists: PreferenceLists, capacity: Tensor, num_thresholds: int) -> None:
-        self._ground_truth, self._num_ground_truths = lists.ground_truth, int(lists.ground_truth.max()) + 1
-        self._num_detections = int(lists.detection[-1]) + 1
-        self._threshold = torch.arange(num_thresholds, device=capacity.device).repeat_interleave(self._num_detections)
-        self._capacity = capacity
-
-    def reject(self, _: _Proposals, match_at: Tensor) -> tuple[Tensor, Tensor]:
-        """As of `_SingleMatches`: detections that are ranked at or beyond the capacity."""
-        # Matches by threshold and ground truth: a stable sort keeps the detections by descending score.
-        item = (match_at < len(self._ground_truth)).nonzero()[:, 0]
-        place = match_at.index_select(0, item)
-        ground_truth = self._ground_truth.index_select(0, place)
-        key = self._threshold.index_select(0, item) * self._num_ground_truths + ground_truth
-        keys, order = key.sort(stable=True)
-        rank = segments.runs(0, keys.unique_consecutive(return_counts=True)[1])[1]
-        is_rejected = rank >= self._capacity.index_select(0, place.index_select(0, order))
-        item = item.index_select(0, order[is_rejected])
-        return self._threshold.index_select(0, item), item % self._num_detections
-
-
 def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor]:
     """Let all detections propose until each is matched or has no candidate left: thresholds and places of the matches.
 
@@ -170,34 +83,101 @@ def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor]
     better, so a detection need not return to one that rejected it. Each round but the last strikes a place off the list
     of every rejected detection, and lists are finite, so the rounds end.
     """
-    num_pairs, num_detections = len(lists.detection), int(lists.detection[-1]) + 1
+    num_pairs, num_ground_truths = len(lists.detection), int(lists.ground_truth.max()) + 1
     next_choice = _NextChoice.of(lists)
-    # A capacity takes a sort in each round.
-    if lists.capacity is None:
-        ground_truths: _SingleMatches | _SeveralMatches = _SingleMatches(lists, num_thresholds)
-    else:
-        ground_truths = _SeveralMatches(lists, lists.capacity, num_thresholds)
-    # The place of the match so far, by threshold and detection.
-    match_at = lists.ground_truth.new_full((num_thresholds * num_detections,), num_pairs)
-    proposals = _first_proposals(lists.detection, next_choice)
-    while len(proposals.place):
-        if isinstance(ground_truths, _SingleMatches) and len(proposals.place) <= _FEW and match_at.device.type == "cpu":
-            ground_truths.propose_in_turn(proposals, match_at, next_choice)
+    # The place of the match of each detection so far, and the best detection that has proposed to each ground truth.
+    match_at = lists.ground_truth.new_full((num_thresholds, int(lists.detection[-1]) + 1), num_pairs)
+    best = lists.ground_truth.new_full((num_thresholds, num_ground_truths), _FREE)
+    threshold, detection, place = _first_proposals(lists.detection, next_choice)
+    while len(place):
+        if lists.capacity is None and len(place) <= _FEW and place.device.type == "cpu":
+            proposals = zip(threshold.tolist(), detection.tolist(), place.tolist(), strict=True)
+            _propose_in_turn(proposals, match_at, best, lists.ground_truth, next_choice)
             break
-        match_at[proposals.threshold * num_detections + proposals.detection] = proposals.place
-        threshold, detection = ground_truths.reject(proposals, match_at)
+        match_at[threshold, detection] = place
+        if lists.capacity is None:
+            threshold, detection = _reject(threshold, detection, lists.ground_truth.index_select(0, place), best)
+        else:  # it takes a sort in each round
+            threshold, detection = _reject_beyond(lists.capacity, match_at, lists.ground_truth, num_ground_truths)
         # A rejected detection goes on behind the place where it was, new or matched before.
-        item = threshold * num_detections + detection
-        place = next_choice.after(match_at.index_select(0, item), threshold)
-        match_at[item] = num_pairs
+        place = next_choice.after(match_at[threshold, detection], threshold)
+        match_at[threshold, detection] = num_pairs
         has_next = (place < num_pairs).nonzero()[:, 0]
-        proposals = _Proposals(*(values.index_select(0, has_next) for values in (threshold, detection, place)))
-    item = (match_at < num_pairs).nonzero()[:, 0]
-    return item // num_detections, match_at.index_select(0, item)
+        threshold, detection, place = (values.index_select(0, has_next) for values in (threshold, detection, place))
+    threshold, detection = (match_at < num_pairs).nonzero(as_tuple=True)
+    return threshold, match_at[threshold, detection]
 
 
-def _first_proposals(detection: Int[Tensor, " pairs"], next_choice: _NextChoice) -> _Proposals:
-    """One for each detection and threshold that some overlap passes.
+def _propose_in_turn(
+    proposals: Iterable[tuple[int, int, int]],
+    match_at: Tensor,
+    best: Tensor,
+    ground_truths: Int[Tensor, " pairs"],
+    next_choice: _NextChoice,
+) -> None:
+    """Make few proposals one after the other, each with the chain of detections that it displaces.
+
+    A chain of n detections, each displaced by the one before, takes n rounds, and a step of Python is shorter than a
+    round.
+    """
+    num_pairs, num_detections, num_ground_truths = len(ground_truths), match_at.shape[1], best.shape[1]
+    # The tensors are read and written in place, one value at a time.
+    views = (memoryview(tensor.view(-1).numpy()) for tensor in (match_at, best, ground_truths, *next_choice))
+    match, best_of, ground_truth, passed, following, first_ignored = views
+
+    def propose(threshold: int, detection: int, place: int) -> None:
+        first_match, first_best = threshold * num_detections, threshold * num_ground_truths
+        while place < num_pairs:
+            # The better detection is kept, the other one is rejected.
+            match[first_match + detection] = place
+            item = first_best + ground_truth[place]
+            before = best_of[item]
+            if detection < before:
+                best_of[item], detection = detection, before
+            if detection == _FREE:
+                break
+            # It goes on behind the place where it was, in phase 1, then in phase 2.
+            left = match[first_match + detection]
+            match[first_match + detection] = num_pairs
+            place = following[left]
+            if passed[place] <= threshold:
+                place = first_ignored[left]
+            if passed[place] <= threshold:
+                break
+
+    for proposal in proposals:
+        propose(*proposal)
+
+
+def _reject(
+    threshold: Tensor, detection: Tensor, ground_truth: Tensor, best: Int[Tensor, "thresholds ground_truths"]
+) -> tuple[Tensor, Tensor]:
+    """Thresholds and detections of matches that end, and of proposals in vain; a ground truth keeps the best one."""
+    item, best = threshold * best.shape[1] + ground_truth, best.view(-1)
+    before = best.index_select(0, item)
+    best.scatter_reduce_(0, item, detection, "amin")
+    # A kept detection displaces the one of earlier rounds; all others of this round are rejected.
+    loser = torch.where(best.index_select(0, item) == detection, before, detection)
+    rejected = (loser != _FREE).nonzero()[:, 0]
+    return threshold.index_select(0, rejected), loser.index_select(0, rejected)
+
+
+def _reject_beyond(
+    capacity: Tensor, match_at: Tensor, ground_truths: Int[Tensor, " pairs"], num_ground_truths: int
+) -> tuple[Tensor, Tensor]:
+    """The same where ground truths keep several: of matches that are ranked at or beyond the capacity."""
+    # Matches by threshold and ground truth: a stable sort keeps the detections by descending score.
+    threshold, detection = (match_at < len(ground_truths)).nonzero(as_tuple=True)
+    place = match_at[threshold, detection]
+    key = threshold * num_ground_truths + ground_truths.index_select(0, place)
+    keys, order = key.sort(stable=True)
+    rank = segments.runs(0, keys.unique_consecutive(return_counts=True)[1])[1]
+    rejected = order[rank >= capacity.index_select(0, place.index_select(0, order))]
+    return threshold.index_select(0, rejected), detection.index_select(0, rejected)
+
+
+def _first_proposals(detection: Int[Tensor, " pairs"], next_choice: _NextChoice) -> tuple[Tensor, Tensor, Tensor]:
+    """Thresholds, detections and places of the first proposals, one for each threshold that some overlap passes.
 
     The first of a list is asked under the thresholds that it passes, the first ignored one under those that only it
     passes: the first of each part passes the most.
@@ -209,4 +189,4 @@ def _first_proposals(detection: Int[Tensor, " pairs"], next_choice: _NextChoice)
     detection, threshold = segments.runs(0, num_thresholds)
     is_head = threshold < passed.index_select(0, detection)
     place = torch.where(is_head, heads.index_select(0, detection), first_ignored.index_select(0, detection))
-    return _Proposals(threshold, detection, place)
+    return threshold, detection, place

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -28,9 +29,9 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments, workers
 
-from .deferred_acceptance import CandidatePairs, MatchedPairs, stable_matching
+from .deferred_acceptance import CandidatePairs, stable_matching
 from .duplicates import DistinctGroundTruths
-from .pairs import OverlappingPairs, num_at_a_time, select
+from .pairs import OverlappingPairs, best_pairs, num_at_a_time, select
 
 _BYTES_PER_CONTESTED_PAIR = 800  # about what a contested pair needs, with problems of four area ranges
 _CACHED_CONTESTED_PAIRS = 1 << 13
@@ -63,7 +64,7 @@ def assign(
     limits = torch.tensor(thresholds, dtype=torch.float64, device=pairs.iou.device)
     others, crowds = _without_crowds(pairs, distinct.ordered.is_crowd, num_detections)
     passed = torch.bucketize(others.iou, limits, right=True, out_int32=True)
-    is_beaten = None if crowds is None else crowds.are_preferred(others)
+    is_beaten = None if crowds is None else _are_preferred(crowds, others)
     candidates = CandidatePairs(others.ground_truth, others.detection, passed, others.iou, is_beaten)
     is_contested = _are_contested(candidates, distinct)
     uncontested = _match_uncontested(candidates, is_contested, len(thresholds))
@@ -79,14 +80,10 @@ def assign(
     columns, column_of = may_match.nonzero()[:, 0], may_match.cumsum(0) - 1
     uncontested = uncontested.spread(column_of, len(columns))
     assignments = _assign_at_once(uncontested, crowds, columns, distinct, limits, keep_ground_truths=keep_ground_truths)
-
-    # Groups have columns of their own, so each block marks its matches by itself.
-    def compete(block: CandidatePairs) -> None:
-        _mark(stable_matching(block, distinct, num_thresholds=len(thresholds)), distinct, assignments)
-
     if len(contested.detection):
         contested = contested._replace(detection=column_of.index_select(0, contested.detection))
-        workers.share(compete, [*_blocks_of_groups(contested, distinct, max_bytes)])
+        # Groups have columns of their own, so each block marks its matches by itself.
+        workers.share(partial(_compete, assignments, distinct), [*_blocks_of_groups(contested, distinct, max_bytes)])
     return assignments
 
 
@@ -99,34 +96,23 @@ def _are_contested(candidates: CandidatePairs, distinct: DistinctGroundTruths) -
     return is_contested.index_select(0, candidates.ground_truth)
 
 
-class _BestCrowds(NamedTuple):
-    """The crowd that each detection prefers to other crowds."""
-
-    ground_truth: Int[Tensor, " detections"]
-    iou: Float[Tensor, " detections"]
-    """-1 without a crowd"""
-
-    def are_preferred(self, pairs: OverlappingPairs) -> Bool[Tensor, " pairs"] | None:
-        """Whether the crowd comes before the ground truth of a pair if that is ignored; None if none does."""
-        best = select(self, pairs.detection)
-        is_last = pairs.ground_truth < best.ground_truth
-        are_preferred = (best.iou > pairs.iou).logical_or_(is_last.logical_and_(best.iou == pairs.iou))
-        return are_preferred if bool(are_preferred.any()) else None
-
-
 def _without_crowds(
     pairs: OverlappingPairs, is_crowd: Bool[Tensor, " ground_truths"], num_detections: int
-) -> tuple[OverlappingPairs, _BestCrowds | None]:
-    """The pairs of other ground truths, and the best crowds; None if no pair has a crowd."""
-    # Of the largest overlaps with a crowd, the last one is the best.
+) -> tuple[OverlappingPairs, OverlappingPairs | None]:
+    """The pairs of other ground truths, and the best crowd of each detection; None if no pair has a crowd."""
     of_crowds = is_crowd.index_select(0, pairs.ground_truth)
     if not bool(of_crowds.any()):
         return pairs, None
     crowds, others = (select(pairs, mask.nonzero()[:, 0]) for mask in (of_crowds, ~of_crowds))
-    iou = crowds.iou.new_full((num_detections,), -1).scatter_reduce_(0, crowds.detection, crowds.iou, "amax")
-    best = select(crowds, (crowds.iou == iou.index_select(0, crowds.detection)).nonzero()[:, 0])
-    last = best.ground_truth.new_zeros(num_detections)
-    return others, _BestCrowds(last.scatter_reduce_(0, best.detection, best.ground_truth, "amax"), iou)
+    return others, best_pairs(crowds, num_detections, takes_last=True)
+
+
+def _are_preferred(crowds: OverlappingPairs, pairs: OverlappingPairs) -> Bool[Tensor, " pairs"] | None:
+    """Whether the best crowd comes before the ground truth of a pair if that is ignored; None if none does."""
+    best = select(crowds, pairs.detection)
+    is_last = pairs.ground_truth < best.ground_truth
+    are_preferred = (best.iou > pairs.iou).logical_or_(is_last.logical_and_(best.iou == pairs.iou))
+    return are_preferred if bool(are_preferred.any()) else None
 
 
 class _Uncontested(NamedTuple):
@@ -184,7 +170,7 @@ def _passed_by_better(
 
 def _assign_at_once(
     uncontested: _Uncontested,
-    crowds: _BestCrowds | None,
+    crowds: OverlappingPairs | None,
     columns: Int[Tensor, " matched"],
     distinct: DistinctGroundTruths,
     limits: Float[Tensor, " thresholds"],
@@ -237,17 +223,18 @@ def _blocks_of_groups(
             yield select(pairs, slice(edges[block.start], edges[block.stop]))
 
 
-def _mark(matches: MatchedPairs, distinct: DistinctGroundTruths, assignments: Assignments) -> None:
-    """Mark the cells [area, threshold, column] of contested pairs that are matched."""
-    # A match has a run of thresholds, so several cells in one column.
+def _compete(assignments: Assignments, distinct: DistinctGroundTruths, contested: CandidatePairs) -> None:
+    """Match contested pairs, and mark the cells [area, threshold, column] of their matches."""
     _, num_thresholds, num_columns = assignments.matched.shape
-    match, threshold = segments.runs(matches.first, matches.last - matches.first)
-    first_cell = (matches.area * (num_thresholds * num_columns)).add_(matches.detection)
+    area, column, ground_truth, first, last = stable_matching(contested, distinct, num_thresholds)
+    # A match has a run of thresholds, so several cells in one column.
+    match, threshold = segments.runs(first, last - first)
+    first_cell = (area * (num_thresholds * num_columns)).add_(column)
     cell = threshold.mul_(num_columns).add_(first_cell.index_select(0, match))
     assignments.matched.view(-1)[cell] = True
-    counts = ~distinct.ignored[matches.area, matches.ground_truth]
+    counts = ~distinct.ignored[area, ground_truth]
     assignments.true_positive.view(-1)[cell] = counts.index_select(0, match)
     if assignments.ground_truths is not None:
         # The matches of a ground truth have runs of thresholds in common, in an area range.
-        rows = distinct.rows_of(matches.ground_truth, matches.area * num_thresholds + matches.first)
+        rows = distinct.rows_of(ground_truth, area * num_thresholds + first)
         assignments.ground_truths.view(-1)[cell] = rows.index_select(0, match)

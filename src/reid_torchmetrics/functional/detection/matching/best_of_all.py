@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 
 from .matches import Matches
-from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, overlapping_pairs, select
+from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, best_pairs, overlapping_pairs, select
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,8 @@ def match_best_of_all(
     # Each detection belongs to its best overlap, and each ground truth to the first detection that claims it.
     rows = rows[true_ordered.rows]
     is_difficult = is_difficult[rows]
-    best = _best_overlaps(pairs, len(ordered.rows), len(rows))
+    best = best_pairs(pairs, len(ordered.rows), takes_last=False)
+    best = select(best, (best.iou > 0).nonzero()[:, 0])
     best, true_positive, matched = _claim(best, thresholds.to(classes.device), CLAIMS[claim], is_difficult)
     return Matches(
         classes=classes,
@@ -143,16 +144,6 @@ def _without_crowds(ground_truths: GroundTruths) -> tuple[Tensor, GroundTruths]:
         rows = (~ground_truths.is_crowd).nonzero()[:, 0]
         ground_truths = ground_truths.at(rows)
     return rows, replace(ground_truths, is_crowd=None)
-
-
-def _best_overlaps(pairs: OverlappingPairs, num_detections: int, num_ground_truths: int) -> OverlappingPairs:
-    """The pair of each detection with the largest overlap, by descending score; of equal ones the first row's."""
-    iou = pairs.iou.new_full((num_detections,), -1).scatter_reduce(0, pairs.detection, pairs.iou, "amax")
-    largest = select(pairs, (pairs.iou == iou[pairs.detection]).nonzero()[:, 0])
-    first = pairs.detection.new_full((num_detections,), num_ground_truths)
-    first = first.scatter_reduce(0, largest.detection, largest.ground_truth, "amin")
-    detections = (iou > 0).nonzero()[:, 0]
-    return OverlappingPairs(first[detections], detections, iou[detections])
 
 
 def _claim(

@@ -42,18 +42,6 @@ class CandidatePairs(NamedTuple):
     """whether the detection prefers a crowd where the ground truth is ignored; None if none does"""
 
 
-class MatchedPairs(NamedTuple):
-    """Pairs that are matched in an area range, under a run of thresholds."""
-
-    area: Int[Tensor, " matches"]
-    detection: Int[Tensor, " matches"]
-    ground_truth: Int[Tensor, " matches"]
-    first: Int[Tensor, " matches"]
-    """number of the first threshold"""
-    last: Int[Tensor, " matches"]
-    """and the one behind the last"""
-
-
 class _ListedPairs(NamedTuple):
     """Pairs in the order of preference lists."""
 
@@ -65,12 +53,17 @@ class _ListedPairs(NamedTuple):
     group: Int[Tensor, " pairs"]
 
 
-def stable_matching(candidates: CandidatePairs, distinct: DistinctGroundTruths, *, num_thresholds: int) -> MatchedPairs:
+def stable_matching(
+    candidates: CandidatePairs, distinct: DistinctGroundTruths, num_thresholds: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Match the contested ground truths of some groups (an image and class each) for all thresholds and area ranges.
 
     An area range changes the outcome only through preference lists: those go first through the ground truths that
     count, and leave out an ignored one that is beaten by a crowd. Where no list of a group changes, the outcome with
     nothing ignored holds for the range. The other groups are matched again, as further detections and ground truths.
+
+    Returns:
+        Area range, detection and ground truth of each match, the first of its thresholds and the one behind the last.
     """
     group = distinct.ordered.groups.index_select(0, candidates.ground_truth)
     group = group.unique_consecutive(return_inverse=True)[1]
@@ -99,9 +92,9 @@ def stable_matching(candidates: CandidatePairs, distinct: DistinctGroundTruths, 
     matched = select(listed, place)
     holds = problem_of.index_select(1, matched.group) == problem.index_select(0, place)
     area, match = holds.nonzero().unbind(1)
-    first, last = (run_starts[matched.group, run + each] for each in range(2))
-    columns = (matched.detection, ground_truths.index_select(0, matched.ground_truth), first, last)
-    return MatchedPairs(area, *(values.index_select(0, match) for values in columns))
+    first, last = (run_starts[matched.group, run + each].index_select(0, match) for each in range(2))
+    ground_truth = ground_truths.index_select(0, matched.ground_truth.index_select(0, match))
+    return area, matched.detection.index_select(0, match), ground_truth, first, last
 
 
 def _merge_thresholds(

@@ -64,6 +64,15 @@ def select(table: Table, rows: Int[Tensor, " some"] | slice) -> Table:
     return make(*(None if column is None else column.index_select(0, rows) for column in table))
 
 
+def best_pairs(pairs: OverlappingPairs, num_detections: int, *, takes_last: bool) -> OverlappingPairs:
+    """The pair of each detection with the largest overlap, of equal ones the last or first; overlap -1 without any."""
+    iou = pairs.iou.new_full((num_detections,), -1).scatter_reduce_(0, pairs.detection, pairs.iou, "amax")
+    largest = select(pairs, (pairs.iou == iou.index_select(0, pairs.detection)).nonzero()[:, 0])
+    ground_truth, how = largest.ground_truth.new_zeros(num_detections), "amax" if takes_last else "amin"
+    ground_truth.scatter_reduce_(0, largest.detection, largest.ground_truth, how, include_self=False)
+    return OverlappingPairs(ground_truth, torch.arange(num_detections, device=iou.device), iou)
+
+
 @torch.no_grad()
 def find_pairs(
     detections: Detections,
