@@ -8,30 +8,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.inputs import (
-    BoxShapes,
-    Detections,
-    GroundTruths,
-    Shapes,
-    Sides,
-    distinct_labels,
-    order_boxes,
-)
+from reid_torchmetrics.functional.detection import inputs
 
 from .matches import Matches
 from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, best_pairs, overlapping_pairs, select
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """The overlaps that claim a ground truth: all detections after the first claim are false positives."""
 
     least: Callable[[Tensor], Tensor]
@@ -54,8 +46,8 @@ positive."""
 
 @torch.no_grad()
 def match_best_of_all(
-    detections: Detections,
-    ground_truths: GroundTruths,
+    detections: inputs.Detections,
+    ground_truths: inputs.GroundTruths,
     *,
     iou_thresholds: Sequence[float],
     claim: str = "voc",
@@ -97,9 +89,12 @@ def match_best_of_all(
     _checks.positive_int("max_bytes", max_bytes)
     thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device="cpu")[:, None]
     # Pairs of each image and class that overlap at all, without crowds.
-    classes = distinct_labels(detections.labels, ground_truths.labels)
-    rows, ground_truths = _without_crowds(ground_truths)
-    ordered, true_ordered = order_boxes(detections, ground_truths, classes, None)
+    classes = inputs.distinct_labels(detections.labels, ground_truths.labels)
+    rows = torch.arange(len(ground_truths.labels), device=classes.device)
+    if ground_truths.is_crowd is not None:
+        rows = rows[~ground_truths.is_crowd]
+        ground_truths = ground_truths.at(rows).with_columns(is_crowd=None)
+    ordered, true_ordered = inputs.order_boxes(detections, ground_truths, classes, None)
     pairs = overlapping_pairs(
         ordered,
         true_ordered,
@@ -130,20 +125,11 @@ def match_best_of_all(
     )
 
 
-def with_edges(shapes: Shapes, *, whole_pixels: bool) -> Shapes:
+def with_edges(shapes: inputs.Shapes, *, whole_pixels: bool) -> inputs.Shapes:
     """Boxes with the edges and areas of VOC's tools; other shapes have no other areas there."""
-    if not isinstance(shapes, BoxShapes):
+    if not isinstance(shapes, inputs.BoxShapes):
         return shapes
-    return replace(shapes, sides_of=partial(Sides.of_corners, whole_pixels=whole_pixels))
-
-
-def _without_crowds(ground_truths: GroundTruths) -> tuple[Tensor, GroundTruths]:
-    """The rows that are no crowds, and the ground truths there."""
-    rows = torch.arange(len(ground_truths.labels), device=ground_truths.labels.device)
-    if ground_truths.is_crowd is not None and bool(ground_truths.is_crowd.any()):
-        rows = (~ground_truths.is_crowd).nonzero()[:, 0]
-        ground_truths = ground_truths.at(rows)
-    return rows, replace(ground_truths, is_crowd=None)
+    return replace(shapes, sides_of=partial(inputs.Sides.of_corners, whole_pixels=whole_pixels))
 
 
 def _claim(

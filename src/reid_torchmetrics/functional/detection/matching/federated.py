@@ -8,21 +8,15 @@ ignored. All else is COCO's matching, without crowds. Source: `LVISEval` of lvis
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs import (
-    CocoGrid,
-    Detections,
-    GroundTruths,
-    distinct_labels,
-    order_by_class_and_score,
-    place_of_labels,
-)
+from reid_torchmetrics.functional.detection import inputs
 
 from .matches import Matches
 from .matching import match_on_grid
@@ -33,9 +27,9 @@ _OUTSIDE = -1.0  # an area in no range
 
 @torch.no_grad()
 def match_federated(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    grid: CocoGrid,
+    detections: inputs.Detections,
+    ground_truths: inputs.GroundTruths,
+    grid: inputs.CocoGrid,
     *,
     lists: Int[Tensor, "entries 3"] | None = None,
     keep_ground_truths: bool = False,
@@ -59,57 +53,44 @@ def match_federated(
     has_area = areas > 0
     if ground_truths.is_crowd is not None:
         areas = areas.masked_fill(ground_truths.is_crowd, _OUTSIDE)
-    true = GroundTruths.unchecked(**vars(ground_truths) | {"is_crowd": None, "areas": areas})
+    true = inputs.GroundTruths.unchecked(**vars(ground_truths) | {"is_crowd": None, "areas": areas})
     # Detections with an area whose class the image lists; under a limit of an image only those are matched.
-    absent, partly = (lists[lists[:, 2] == kind, :2].T for kind in (0, 1))
-    columns = zip((true.images, true.labels), absent, strict=True)
-    listed = _Pairs.of(*(torch.cat([column[has_area], others]) for column, others in columns))
-
+    absent, partly = (lists[lists[:, 2] == kind, :2].T.contiguous() for kind in (0, 1))
+    listed = torch.cat([torch.stack([true.images.long(), true.labels.long()])[:, has_area], absent], 1)
     areas = detections.shapes.areas()
-    counts = listed.hold(detections.images, detections.labels) & (areas > 0) & (areas < torch.inf)
+    counts = _are_listed(detections.images, detections.labels, listed) & (areas > 0) & (areas < torch.inf)
     is_candidate = None
     if grid.limited == "image":
         counts = is_candidate = _exclude_beyond(detections, max(grid.max_detections), counts)
     options: dict[str, Any] = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
     matches = match_on_grid(detections, true, grid, candidates=(is_candidate, has_area), **options)
     # Without a match these are ignored, as are detections outside of all area ranges.
-    is_ignored = _Pairs.of(*partly).hold(matches.images, matches.classes[matches.class_index])
+    is_ignored = _are_listed(matches.images, matches.classes[matches.class_index], partly)
     is_ignored |= ~counts.index_select(0, matches.rows)
     return replace(matches, area_bits=matches.area_bits.masked_fill(is_ignored, 0))
 
 
-def _exclude_beyond(detections: Detections, most: int, counts: Bool[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
+def _exclude_beyond(detections: inputs.Detections, most: int, counts: Bool[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
     """Drop the detections that are not among the best of their image, over all classes."""
     is_full = (detections.images.bincount() > most).index_select(0, detections.images)
     if not bool(is_full.any()):
         return counts
     rows = is_full.nonzero()[:, 0]
-    order, image = order_by_class_and_score(detections.images[rows].int(), detections.scores[rows])
+    order, image = inputs.order_by_class_and_score(detections.images[rows].int(), detections.scores[rows])
     ranks = segments.runs(0, image.long().bincount())[1]
     beyond = rows[order[ranks >= most]]
     return counts.index_fill(0, beyond, value=False)
 
 
-class _Pairs(NamedTuple):
-    """Pairs of an image and a class."""
-
-    classes: Int[Tensor, " classes"]
-    keys: Int[Tensor, " pairs"]
-    """image * classes + place of the class, ascending"""
-
-    @classmethod
-    def of(cls, images: Int[Tensor, " listed"], labels: Int[Tensor, " listed"]) -> _Pairs:
-        classes = distinct_labels(labels)
-        if not len(classes):
-            return cls(classes, classes)
-        return cls(classes, (images * len(classes)).add_(place_of_labels(labels.contiguous(), classes)).unique())
-
-    def hold(self, images: Int[Tensor, " rows"], labels: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-        """Whether each image and class are one of the pairs."""
-        labels = labels.long()
-        if not len(self.keys):
-            return torch.zeros_like(labels, dtype=torch.bool)
-        place = torch.searchsorted(self.classes, labels).clamp_(max=len(self.classes) - 1)
-        key = (images.long() * len(self.classes)).add_(place)
-        nearest = torch.searchsorted(self.keys, key).clamp_(max=len(self.keys) - 1)
-        return (self.keys.index_select(0, nearest) == key) & (self.classes.index_select(0, place) == labels)
+def _are_listed(
+    images: Int[Tensor, " rows"], labels: Int[Tensor, " rows"], listed: Int[Tensor, "2 pairs"]
+) -> Bool[Tensor, " rows"]:
+    """Whether each image and label are one of the listed pairs."""
+    classes = inputs.distinct_labels(labels, listed[1])
+    keys, listed_keys = (
+        (of_images.long() * len(classes)).add_(inputs.place_of_labels(of_labels, classes))
+        for of_images, of_labels in ((images, labels), listed)
+    )
+    listed_keys = functional.pad(listed_keys.unique(), (1, 0), value=-1)  # the key of no pair comes first
+    nearest = torch.searchsorted(listed_keys, keys, right=True) - 1
+    return listed_keys.index_select(0, nearest) == keys

@@ -141,7 +141,7 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
     if len(set(shapes)) > 1:
         raise ValueError(f"`parts` must have the same numbers of area ranges and thresholds; got {shapes}.")
     classes = distinct_labels(*(part.classes for part in parts))
-    joined = join_matches(parts, classes, sum(len(part.scores) for part in parts))
+    joined = join_matches(parts, classes)
     # Stable sorts, the last key first; an image is in one part, and keeps its order among equal scores.
     by_image = joined.images.sort(stable=True).indices
     by_class, _ = order_by_class_and_score(
@@ -154,7 +154,7 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
     return joined._selected(places, columns, columns_at)  # noqa: SLF001 - of the same module
 
 
-def join_matches(parts: Iterable[Matches], classes: Int[Tensor, " classes"], num_rows: int) -> Matches:
+def join_matches(parts: Iterable[Matches], classes: Int[Tensor, " classes"]) -> Matches:
     """The parts one behind the other: in order if their classes differ, and ascend.
 
     Each part is let go before the next is asked for. There are ground truths if all parts have them.
@@ -162,31 +162,22 @@ def join_matches(parts: Iterable[Matches], classes: Int[Tensor, " classes"], num
     Args:
         parts: one at least, with the same numbers of area ranges and thresholds.
         classes: of all parts.
-        num_rows: at least the number of their detections.
     """
-    of_rows: dict[str, Tensor] = {}
-    of_columns: dict[str, list[Any]] = {each.name: [] for each in fields(Matches) if each.metadata == _OF_COLUMNS}
-    columns, num_positives, end = [], [], 0
+    axes = {"columns": 0} | {each.name: each.metadata["axis"] for each in fields(Matches) if each.metadata}
+    of_parts: dict[str, list[Any]] = {name: [] for name in axes}
+    num_positives, end = [], 0
     for part in parts:
-        start, end = end, end + len(part.scores)
         # A part may lack classes of others, so classes are renumbered, and columns shifted.
         place = place_of_labels(part.classes, classes)
-        aligned = replace(part, class_index=place.index_select(0, part.class_index))
-        for name, values in aligned._mapped(_OF_DETECTIONS, lambda values: values).items():  # noqa: SLF001
-            rows = of_rows[name] if name in of_rows else values.new_empty(num_rows)
-            of_rows[name] = rows.to(torch.promote_types(rows.dtype, values.dtype))
-            of_rows[name][start:end] = values
-        for name, of_parts in of_columns.items():
-            of_parts.append(getattr(part, name))
-        columns.append(part.columns + start)
+        aligned = replace(part, class_index=place.index_select(0, part.class_index), columns=part.columns + end)
+        for name, values in of_parts.items():
+            values.append(getattr(aligned, name))
         zeros = part.num_positives.new_zeros((len(part.num_positives), len(classes)))
         num_positives.append(zeros.index_add_(1, place, part.num_positives))
-        del part, aligned, values
-    joined: dict[str, Any] = {name: rows[:end] for name, rows in of_rows.items()}
-    while of_columns:
-        name, of_parts = of_columns.popitem()
-        is_lacking = any(each is None for each in of_parts)
-        joined[name] = None if is_lacking else torch.cat(of_parts, _OF_COLUMNS["axis"])
-    return Matches(
-        classes=classes, num_positives=torch.stack(num_positives).sum(0), columns=torch.cat(columns), **joined
-    )
+        end += len(part.scores)
+        del part, aligned
+    joined: dict[str, Any] = {}
+    while of_parts:  # one field at a time is there twice
+        name, values = of_parts.popitem()
+        joined[name] = None if any(each is None for each in values) else torch.cat(values, axes[name])
+    return Matches(classes=classes, num_positives=torch.stack(num_positives).sum(0), **joined)

@@ -24,27 +24,14 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.detection.inputs import (
-    COCO_AREA_RANGES,
-    COCO_IOU_THRESHOLDS,
-    COCO_MAX_DETECTIONS,
-    AreaRange,
-    CocoGrid,
-    Detections,
-    GroundTruths,
-    OrderedDetections,
-    OrderedGroundTruths,
-    Shapes,
-    distinct_labels,
-    order_boxes,
-    place_of_labels,
-)
+from reid_torchmetrics.functional.detection import inputs
 
 from .assignment import assign
 from .duplicates import merge_duplicates
 from .matches import Matches, join_matches
 from .pairs import DEFAULT_MAX_BYTES, overlapping_pairs
 
+Boxes: TypeAlias = tuple[inputs.Detections, inputs.GroundTruths]
 Candidates: TypeAlias = tuple[Tensor | None, Tensor | None]
 
 _LARGEST_THRESHOLD = 1 - 1e-10  # as in pycocotools: an overlap of 1 passes a threshold of 1 despite rounding
@@ -56,12 +43,12 @@ _MANY_DETECTIONS, _AT_A_TIME = 1 << 20, 1 << 19  # so many are matched by classe
 
 @torch.no_grad()
 def match_images(
-    detections: Detections,
-    ground_truths: GroundTruths,
+    detections: inputs.Detections,
+    ground_truths: inputs.GroundTruths,
     *,
-    iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS,
-    max_detections: Sequence[int] = COCO_MAX_DETECTIONS,
-    area_ranges: Mapping[str, AreaRange] = COCO_AREA_RANGES,
+    iou_thresholds: Sequence[float] = inputs.COCO_IOU_THRESHOLDS,
+    max_detections: Sequence[int] = inputs.COCO_MAX_DETECTIONS,
+    area_ranges: Mapping[str, inputs.AreaRange] = inputs.COCO_AREA_RANGES,
     classes: Int[Tensor, " classes"] | None = None,
     keep_ground_truths: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
@@ -83,7 +70,7 @@ def match_images(
         TypeError: an option of the wrong type.
         ValueError: an option without values, or with values that are not allowed.
     """
-    grid = CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
+    grid = inputs.CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
     return match_on_grid(
         detections, ground_truths, grid, classes=classes, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
     )
@@ -91,9 +78,9 @@ def match_images(
 
 @torch.no_grad()
 def match_on_grid(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    grid: CocoGrid,
+    detections: inputs.Detections,
+    ground_truths: inputs.GroundTruths,
+    grid: inputs.CocoGrid,
     *,
     classes: Int[Tensor, " classes"] | None = None,
     candidates: Candidates = (None, None),
@@ -109,41 +96,38 @@ def match_on_grid(
     if classes is not None:
         classes = _checks.integer_labels("classes", classes, device=detections.labels.device)
     options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
-    problem = _Problem(detections, ground_truths, grid, options)
-    return workers.run(partial(_match, problem, classes, candidates), detections.labels.device)
+    work = partial(_match, (detections, ground_truths), candidates, classes, grid, options)
+    return workers.run(work, detections.labels.device)
 
 
-class _Problem(NamedTuple):
-    """What is matched, and how."""
-
-    detections: Detections
-    ground_truths: GroundTruths
-    grid: CocoGrid
-    options: dict[str, Any]
-    """of `assign`"""
-
-
-def _match(problem: _Problem, classes: Int[Tensor, " classes"] | None, masks: Candidates) -> Matches:
-    columns = problem.detections.labels, problem.ground_truths.labels
+def _match(
+    boxes: Boxes,
+    masks: Candidates,
+    classes: Int[Tensor, " classes"] | None,
+    grid: inputs.CocoGrid,
+    options: Mapping[str, Any],
+) -> Matches:
+    """Match the boxes of some classes, or without these all boxes of the masks; `options` are those of `assign`."""
+    columns = boxes[0].labels, boxes[1].labels
     if classes is not None:
         classes = classes.long().unique()
         masks = (torch.isin(columns[0], classes), torch.isin(columns[1], classes))
     is_many = len(columns[0]) >= _MANY_DETECTIONS and columns[0].device.type == "cpu"
     if classes is None:
         blocks = (each for side in zip(columns, masks, strict=True) for each in _blocks(*side))
-        classes = distinct_labels(*(map(distinct_labels, blocks) if is_many else blocks))
+        classes = inputs.distinct_labels(*(map(inputs.distinct_labels, blocks) if is_many else blocks))
 
     def match(some: Tensor) -> Matches:
         rows, true_rows = (_rows_within(*side, some if is_many else None) for side in zip(columns, masks, strict=True))
-        return _match_rows(problem, (rows, true_rows), some)
+        return _match_rows(boxes, (rows, true_rows), some, grid, options)
 
     if not is_many:
         return match(classes)
     # A few classes at a time, so that memory is that of their boxes. Classes have nothing to do with each other.
-    counts = [place_of_labels(each, classes).bincount(minlength=len(classes)) for each in _blocks(columns[0], masks[0])]
-    sizes = torch.stack(counts).sum(0)
+    places = (inputs.place_of_labels(each, classes) for each in _blocks(columns[0], masks[0]))
+    sizes = torch.stack([each.bincount(minlength=len(classes)) for each in places]).sum(0)
     portions = (classes[some] for some in segments.ranges_within(sizes, _AT_A_TIME))
-    return join_matches(map(match, portions), classes, int(sizes.sum()))
+    return join_matches(map(match, portions), classes)
 
 
 def _blocks(labels: Tensor, mask: Tensor | None) -> Iterator[Tensor]:
@@ -161,19 +145,21 @@ def _rows_within(labels: Tensor, mask: Tensor | None, classes: Tensor | None) ->
     return (is_within if mask is None else is_within.logical_and_(mask)).nonzero()[:, 0].int()
 
 
-def _match_rows(problem: _Problem, rows: Candidates, classes: Int[Tensor, " classes"]) -> Matches:
+def _match_rows(
+    boxes: Boxes, rows: Candidates, classes: Int[Tensor, " classes"], grid: inputs.CocoGrid, options: Mapping[str, Any]
+) -> Matches:
     """Match some rows of detections and of ground truths, None for all, given their classes."""
-    detections, ground_truths, grid, options = problem
-    most, shapes = max(grid.max_detections), detections.shapes
+    (detections, ground_truths), most, shapes = boxes, max(grid.max_detections), boxes[0].shapes
     ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
     works: Sequence[Callable[[], Any]] = (
-        lambda: _order_rows(problem, rows, classes),
+        lambda: _order_rows(boxes, rows, classes, most),
         lambda: ranges.bits(shapes, rows[0]),  # meanwhile
     )
     (ordered, true_ordered, places), area_bits = workers.share(lambda work: work(), works)
 
     # Ground truths that each area range ignores: crowds, and those outside the range.
-    ignored = ranges.ignored(ground_truths, true_ordered)
+    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
+    ignored = true_ordered.is_crowd | ranges.exclude(areas.index_select(0, true_ordered.rows))
     num_positives = classes.new_zeros((len(ignored), len(classes)))
     num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
 
@@ -206,13 +192,13 @@ def _match_rows(problem: _Problem, rows: Candidates, classes: Int[Tensor, " clas
 
 
 def _order_rows(
-    problem: _Problem, rows: Candidates, classes: Int[Tensor, " classes"]
-) -> tuple[OrderedDetections, OrderedGroundTruths, Int[Tensor, " detections"]]:
+    boxes: Boxes, rows: Candidates, classes: Int[Tensor, " classes"], most: int
+) -> tuple[inputs.OrderedDetections, inputs.OrderedGroundTruths, Int[Tensor, " detections"]]:
     """Some rows in order, and the places of the detections among these rows."""
     # Without their shapes, which are read some at a time.
-    sides = zip(problem[:2], rows, strict=True)
-    boxes: Any = [each if some is None else each.at(some, has_shapes=False) for each, some in sides]
-    ordered, true_ordered = order_boxes(boxes[0], boxes[1], classes, max(problem.grid.max_detections))
+    sides = zip(boxes, rows, strict=True)
+    parts: Any = [each if some is None else each.at(some, has_shapes=False) for each, some in sides]
+    ordered, true_ordered = inputs.order_boxes(*parts, classes, most)
     places = ordered.rows
     if rows[0] is not None:
         ordered = ordered._replace(rows=rows[0].index_select(0, places))
@@ -231,23 +217,18 @@ class _AreaRanges(NamedTuple):
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def of(ranges: tuple[AreaRange, ...], device: torch.device) -> _AreaRanges:
+    def of(ranges: tuple[inputs.AreaRange, ...], device: torch.device) -> _AreaRanges:
         """Tensors of the ends; they are read only, as the same ranges give the same tensors."""
         ends = torch.tensor(ranges, dtype=torch.float64, device=device)
         dtype = torch.uint8 if len(ranges) <= _BITS_OF_UINT8 else torch.int64
         weights = (1 << torch.arange(len(ranges), device=device)).to(dtype)
         return _AreaRanges(ends[:, :1], ends[:, 1:], weights[:, None])
 
-    def ignored(self, ground_truths: GroundTruths, ordered: OrderedGroundTruths) -> Bool[Tensor, "areas ordered"]:
-        """Whether each range ignores ground truths in their order: crowds, and ground truths outside it."""
-        areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
-        return ordered.is_crowd | self.exclude(areas.index_select(0, ordered.rows))
-
     def exclude(self, areas: Float[Tensor, " boxes"]) -> Bool[Tensor, "areas boxes"]:
         """Whether boxes are outside each range; an area that is NaN is outside none, as in pycocotools."""
         return (areas < self.least) | (areas > self.most)
 
-    def bits(self, shapes: Shapes, rows: Int[Tensor, " rows"] | None) -> Integer[Tensor, " rows"]:
+    def bits(self, shapes: inputs.Shapes, rows: Int[Tensor, " rows"] | None) -> Integer[Tensor, " rows"]:
         """The ranges that the shape of each row, None for all, lies in, one bit each."""
         values = shapes.areas() if rows is None else rows
 
@@ -261,7 +242,7 @@ class _AreaRanges(NamedTuple):
         return torch.cat(workers.share(bits, values.split(_AREA_BLOCK)))
 
 
-def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:
+def _limits(detections: inputs.OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:
     """The number of limits that leave a detection out, as its rank in its group is at or beyond them."""
     dtype = torch.int8 if len(max_detections) <= torch.iinfo(torch.int8).max else torch.int64
     exceeded = torch.zeros_like(detections.groups, dtype=dtype)

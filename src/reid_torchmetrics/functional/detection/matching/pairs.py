@@ -18,15 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.detection.inputs import (
-    Detections,
-    GroundTruths,
-    OrderedDetections,
-    OrderedGroundTruths,
-    Shapes,
-    distinct_labels,
-    order_boxes,
-)
+from reid_torchmetrics.functional.detection import inputs
 
 Table = TypeVar("Table", bound=tuple[Any, ...])
 
@@ -75,8 +67,8 @@ def best_pairs(pairs: OverlappingPairs, num_detections: int, *, takes_last: bool
 
 @torch.no_grad()
 def find_pairs(
-    detections: Detections,
-    ground_truths: GroundTruths,
+    detections: inputs.Detections,
+    ground_truths: inputs.GroundTruths,
     *,
     at_least: float,
     most: int | None = None,
@@ -102,8 +94,8 @@ def find_pairs(
     _checks.positive_int("max_bytes", max_bytes)
     if most is not None:
         _checks.positive_int("most", most, fits_int64=False)
-    classes = distinct_labels(detections.labels, ground_truths.labels)
-    ordered, true_ordered = order_boxes(detections, ground_truths, classes, most)
+    classes = inputs.distinct_labels(detections.labels, ground_truths.labels)
+    ordered, true_ordered = inputs.order_boxes(detections, ground_truths, classes, most)
     true_shapes = ground_truths.shapes[true_ordered.rows]
     pairs = overlapping_pairs(
         ordered, true_ordered, detections.shapes, true_shapes, at_least=at_least, max_bytes=max_bytes
@@ -114,10 +106,10 @@ def find_pairs(
 
 
 def overlapping_pairs(
-    detections: OrderedDetections,
-    ground_truths: OrderedGroundTruths,
-    shapes: Shapes,
-    true_shapes: Shapes,
+    detections: inputs.OrderedDetections,
+    ground_truths: inputs.OrderedGroundTruths,
+    shapes: inputs.Shapes,
+    true_shapes: inputs.Shapes,
     *,
     at_least: float,
     max_bytes: int = DEFAULT_MAX_BYTES,
@@ -135,7 +127,8 @@ def overlapping_pairs(
     left = ground_truths.sizes.clone()
     blocks, grown = _candidate_blocks(search, left), list[OverlappingPairs]()
     num_pairs = 0
-    for some in _progress.steps(_portions(blocks, at_a_time), "Overlaps"):
+    portions = iter(lambda: [*islice(blocks, at_a_time)], [])  # until none is left
+    for some in _progress.steps(portions, "Overlaps"):
         for pairs in workers.share(lambda block: block(), some):
             grown = grown or [pairs]  # a single block is not copied
             num_pairs = _append(grown[0], num_pairs, pairs)
@@ -161,21 +154,15 @@ def _append(grown: OverlappingPairs, num_pairs: int, more: OverlappingPairs) -> 
     return end
 
 
-def _portions(blocks: Iterator[Block], most: int) -> Iterator[list[Block]]:
-    """The blocks, some at a time."""
-    while some := [*islice(blocks, most)]:
-        yield some
-
-
 @dataclass(frozen=True)
 class _CandidateSearch:
     """The boxes of all images, and how much a pair must overlap."""
 
-    detections: OrderedDetections
-    ground_truths: OrderedGroundTruths
-    shapes: Shapes
+    detections: inputs.OrderedDetections
+    ground_truths: inputs.OrderedGroundTruths
+    shapes: inputs.Shapes
     """of detections by row"""
-    true_shapes: Shapes
+    true_shapes: inputs.Shapes
     """of ground truths in their order"""
     is_crowd: Bool[Tensor, " ground_truths"] | None
     """None without crowds"""
@@ -186,14 +173,14 @@ class _CandidateSearch:
         """Whether some ground truths are crowds."""
         return None if self.is_crowd is None else self.is_crowd.index_select(0, ground_truths)
 
-    def shapes_at(self, places: Int[Tensor, " some"] | None = None) -> Shapes:
+    def shapes_at(self, places: Int[Tensor, " some"] | None = None) -> inputs.Shapes:
         """The shapes of detections at some places in `grouped`; None for all."""
         grouped = self.detections.grouped
         grouped = grouped if places is None else grouped.index_select(0, places)
         return self.shapes[self.detections.rows.index_select(0, grouped)]
 
     def overlap(
-        self, places: Int[Tensor, " detections"] | None, shapes: Shapes, ground_truth: Tensor, detection: Tensor
+        self, places: Int[Tensor, " detections"] | None, shapes: inputs.Shapes, ground_truth: Tensor, detection: Tensor
     ) -> OverlappingPairs:
         """The pairs that overlap enough, of detections with some shapes, at places in `grouped`; None for all."""
         iou = shapes.overlaps(detection, self.true_shapes, ground_truth, self.crowds(ground_truth))
@@ -245,7 +232,7 @@ def _all_of_block(search: _CandidateSearch, sizes: Int[Tensor, " groups"], block
     return search.overlap(places, search.shapes_at(places), ground_truth.add_(block.start), detection)
 
 
-def _crowded_groups(ground_truths: OrderedGroundTruths) -> Int[Tensor, " crowded"]:
+def _crowded_groups(ground_truths: inputs.OrderedGroundTruths) -> Int[Tensor, " crowded"]:
     """The groups with enough pairs for a search along an axis; none if their sum is small."""
     sizes = ground_truths.sizes
     num_ground_truths = ground_truths.groups.bincount(minlength=len(sizes))
