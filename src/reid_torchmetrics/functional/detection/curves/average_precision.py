@@ -9,8 +9,8 @@ later one, is constant from behind a true positive up to the next: a staircase, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,20 +27,15 @@ _MOST_INT32 = (1 << 31) - 1
 _MAX_VALUES = 1 << 17  # places of envelopes read at a time: they fit a cache
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """A rule for the area under an envelope."""
 
     area: Callable[[Curves, Tensor, Tensor], Tensor]
     """function of the curves, the envelopes at their points and the recalls to read them at; the areas, flat"""
-    num_recalls: int | None
-    """number of recalls i / (number - 1), in float64; None for the whole envelope"""
+    num_recalls: int
+    """number of recalls i / (number - 1), in float64; 0 for the whole envelope"""
     epsilon: float = 0.0
     """added to the number of detections in a precision"""
-
-    def recalls(self, device: torch.device) -> Float[Tensor, " recalls"]:
-        """The recalls to read an envelope at."""
-        return evenly_spaced(self.num_recalls or 0, device)
 
 
 def average_precision(
@@ -74,7 +69,7 @@ def average_precision(
         recalls: other recalls to read the envelope at, ascending; "voc" reads the whole curve instead.
     """
     if recalls is None:
-        recalls = rule.recalls(curves.counts.device)
+        recalls = evenly_spaced(rule.num_recalls, curves.counts.device)
     envelope = best_from_here_on(curves, precision_at_points(curves, epsilon=rule.epsilon))
     areas = rule.area(curves, envelope, recalls).view(curves.num_positives.shape)
     return areas.masked_fill(curves.num_positives == 0, torch.nan)
@@ -155,12 +150,17 @@ def trapezoids(
 
     def area(some: slice) -> Tensor:
         starts, num_true_positives, num_positives, num_detections = (column[some] for column in flat)
+        # The largest m with a recall m / n, in float64, of at most each recall.
+        size = num_positives.double()
+        order = (recalls * size).floor()
+        order = torch.where((order + 1) / size <= recalls, order + 1, order)
+        order = torch.where(order / size > recalls, order - 1, order)
         # The staircase: the envelope at the first true positive beyond each recall.
-        passed = _last_within(num_positives, recalls).minimum(num_true_positives)
+        passed = order.long().minimum(num_true_positives)
         is_step = passed < num_true_positives
         steps = padded[torch.where(is_step, starts + passed, end)]
         # The slope behind the last true positive.
-        last = num_true_positives / num_positives.double()
+        last = num_true_positives / size
         foot = (last + tail).clamp(max=1)
         slope = num_true_positives.double() / num_detections.clamp(min=1) * (foot - recalls) / (foot - last)
         return torch.trapezoid(torch.where(is_step, steps, torch.where(recalls < foot, slope, 0.0)), recalls)
@@ -170,19 +170,10 @@ def trapezoids(
     return torch.cat([envelope[:0], *map(area, blocks)])
 
 
-def _last_within(num_positives: Int[Tensor, "curves 1"], recalls: Tensor) -> Int[Tensor, "curves recalls"]:
-    """The largest m with a recall m / n, in float64, of at most each of some recalls."""
-    size = num_positives.double()
-    order = (recalls * size).floor()
-    order = torch.where((order + 1) / size <= recalls, order + 1, order)
-    order = torch.where(order / size > recalls, order - 1, order)
-    return order.long()
-
-
 AP_RULES: dict[str, Rule] = {
     "coco": Rule(mean_at_recalls, 101, COCO_EPSILON),
     "voc07": Rule(mean_at_recalls, 11),
-    "voc": Rule(mean_over_positives, None),
+    "voc": Rule(mean_over_positives, 0),
     "yolo": Rule(partial(trapezoids, tail=1e-3), 101),
     "yolov5": Rule(partial(trapezoids, tail=1.0), 101),
     "ultralytics": Rule(partial(trapezoids, tail=0.0), 101),

@@ -76,14 +76,11 @@ def image_errors(
         ValueError: a `threshold` that does not exist.
     """
     _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
-    is_accepted = matches.scores >= confidence.to(matches.scores.dtype)[matches.class_index.long()]
-    # Without a match a detection inside the range is wrong; the columns of matched ones overwrite that.
-    is_wrong = is_accepted & (matches.area_bits & 1).bool()
-    is_wrong[matches.columns] &= ~matches.matched[0, threshold]
-    is_right = is_accepted[matches.columns] & matches.true_positive[0, threshold]
+    is_accepted = matches.scores >= confidence.to(matches.scores.dtype).index_select(0, matches.class_index)
+    is_right, is_ignored = matches.outcomes(threshold)
     right, wrong = (
-        images.long().bincount(minlength=len(num_positives))
-        for images in (matches.images[matches.columns[is_right]], matches.images[is_wrong])
+        matches.images[flags & is_accepted].long().bincount(minlength=len(num_positives))
+        for flags in (is_right, ~(is_right | is_ignored))
     )
     image = torch.arange(len(num_positives), device=num_positives.device)
     return ImageErrors(image, right, wrong, num_positives - right)

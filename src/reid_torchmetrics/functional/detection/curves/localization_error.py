@@ -67,10 +67,7 @@ def localization_errors(
         raise ValueError("`localization` must be True in `results(...)` for errors of localization; got False.")
     if iou_threshold >= 1:
         raise ValueError(f"`iou_threshold` must be below 1 for errors of localization; got {iou_threshold}.")
-    is_right, counts = matches.matched.new_zeros(2, len(matches.scores))
-    is_right[matches.columns] = matches.true_positive[area, threshold]
-    counts |= (matches.area_bits >> area & 1).bool()
-    counts[matches.columns] &= ~matches.matched[area, threshold]
+    is_right, is_ignored = matches.outcomes(threshold, area)
     overlaps = torch.zeros_like(matches.scores, dtype=torch.float64)
     overlaps[matches.columns] = matches.overlaps[area, threshold] * matches.true_positive[area, threshold]
     # Sums up to each detection of its class; those of overlaps begin anew, for their rounding decides ties.
@@ -82,7 +79,8 @@ def localization_errors(
         return (sums[1:] - sums[starts].index_select(0, classes)).double()
 
     parts = [segments.running_sums(each) for each in overlaps.split(sizes.tolist())]
-    right, wrong, num_positives = up_to(is_right), up_to(counts), matches.num_positives[area].double()
+    right, wrong = up_to(is_right), up_to(~(is_right | is_ignored))
+    num_positives = matches.num_positives[area].double()
     lost = right - torch.cat([overlaps[:0], *parts])
     missed = num_positives.index_select(0, classes) - right
     errors = (lost / (1 - iou_threshold) + wrong + missed) / (right + wrong + missed)

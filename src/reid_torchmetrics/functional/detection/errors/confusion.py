@@ -211,36 +211,32 @@ def match_candidates(
     objects: ObjectPairs, is_candidate: Bool[Tensor, " pairs"], rule: ConfusionRule
 ) -> Int[Tensor, " detections"]:
     """The ground truth that each detection takes among some pairs, -1 for none."""
-    places = is_candidate.nonzero()[:, 0]
-    return match_in_order(objects, places[_order(objects, places, rule)])
-
-
-def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Tensor, " pairs"]:
-    """The order of pairs in greedy matching: stable sorts, the last key first, of pairs by ground truth."""
-    detection, ground_truth = objects.detection[places], objects.ground_truth[places]
+    # Pairs in the order of greedy matching: stable sorts, the last key first, of pairs by ground truth.
+    order = is_candidate.nonzero()[:, 0]
+    detection, ground_truth = objects.detection[order], objects.ground_truth[order]
     # Among equal overlaps the place of the ground truth decides, or its label and then its place.
     keys = [ground_truth] + ([objects.true_labels[ground_truth]] if rule.by_class else [])
     keys = [-key for key in keys] if rule.takes_last else keys
     # Then the overlap.
-    keys.append(-objects.iou[places])
+    keys.append(-objects.iou[order])
     if rule.has_ignored:  # they come after all that count, whatever their overlap
         keys.append(objects.is_ignored[ground_truth].to(torch.int8))
     # First of all the detection with the highest score, or pairs of one class.
     if rule.by_score:
         # The rank of each detection, equal scores as they come or by class.
-        rows = torch.arange(len(objects.labels), device=places.device)
+        rows = torch.arange(len(objects.labels), device=order.device)
         ranked = objects.labels.argsort(stable=True) if rule.by_class else rows
         ranked = ranked[objects.scores[ranked].argsort(descending=True, stable=True)]
         keys.append(torch.empty_like(rows).scatter_(0, ranked, rows)[detection])
     else:
         keys.append((objects.labels[detection] != objects.true_labels[ground_truth]).to(torch.int8))
-    order = torch.arange(len(places), device=places.device)
+    places = torch.arange(len(order), device=order.device)
     for key in keys:
-        order = order[key[order].argsort(stable=True)]
-    return order
+        places = places[key[places].argsort(stable=True)]
+    return _match_in_order(objects, order[places])
 
 
-def match_in_order(objects: ObjectPairs, order: Int[Tensor, " pairs"]) -> Int[Tensor, " detections"]:
+def _match_in_order(objects: ObjectPairs, order: Int[Tensor, " pairs"]) -> Int[Tensor, " detections"]:
     """Match some pairs in order, each if both of its ends are free; the ground truth of each detection, -1 for none.
 
     A pair that comes before all others of both its ends is a match whatever becomes of the others. So each round

@@ -61,12 +61,12 @@ class ObjectPairs:
 
     def to_tensors(self) -> list[Tensor]:
         """All fields but `at_least`."""
-        return [getattr(self, name) for name in TENSORS]
+        return [getattr(self, name) for name in AXES]
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], at_least: float = LEAST_OVERLAP) -> ObjectPairs:
         """The inverse of `to_tensors`."""
-        return cls(**dict(zip(TENSORS, tensors, strict=True)), at_least=at_least)
+        return cls(**dict(zip(AXES, tensors, strict=True)), at_least=at_least)
 
     def check_threshold(self, argument: str, threshold: float) -> None:
         """Raise unless an IoU threshold is a number from the least overlap of the pairs to 1."""
@@ -83,15 +83,13 @@ class ObjectPairs:
         detection, ground_truth = place.index_select(0, self.detection), true_place.index_select(0, self.ground_truth)
         # Pairs follow their rows, and are sorted by one key for both ends.
         pair_order = (ground_truth * max(1, len(place)) + detection).argsort()
-        renumbered = replace(self, detection=detection, ground_truth=ground_truth)
         orders = {"detections": order, "ground_truths": true_order, "pairs": pair_order}
-        places = [orders[each.metadata["axis"]] for each in fields(self) if each.metadata]
-        columns = zip(renumbered.to_tensors(), places, strict=True)
-        return self.from_tensors([column.index_select(0, place) for column, place in columns], self.at_least)
+        columns = vars(self) | {"detection": detection, "ground_truth": ground_truth}
+        return replace(self, **{name: columns[name].index_select(0, orders[axis]) for name, axis in AXES.items()})
 
 
-TENSORS = tuple(each.name for each in fields(ObjectPairs) if each.metadata)
-"""names of the tensor fields, in the order of `ObjectPairs.to_tensors`"""
+AXES = {each.name: each.metadata["axis"] for each in fields(ObjectPairs) if each.metadata}
+"""names of the tensor fields, in the order of `ObjectPairs.to_tensors`, and the axis of each"""
 
 
 @torch.no_grad()

@@ -201,8 +201,7 @@ def average_yolo(matches: Matches, grid: inputs.CocoGrid, *, rule: str, confiden
     """
     averages = average_matches(matches, grid, rule=rule, has_limits=False)
     has_positives = matches.num_positives[0] > 0
-    is_right = matches.true_positive.new_zeros(len(matches.scores))
-    is_right[matches.columns] = matches.true_positive[0, 0]
+    is_right, _ = matches.outcomes(0)
     class_index = matches.class_index.long()
     kept = has_positives[class_index]
     place = (has_positives.cumsum(0) - 1)[class_index[kept]]

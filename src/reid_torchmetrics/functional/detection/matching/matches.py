@@ -89,15 +89,17 @@ class Matches:
             ground_truths = torch.cat([true_rows, true_rows.new_full((1,), -1)])[ground_truths]
         return replace(self, rows=rows.index_select(0, self.rows), ground_truths=ground_truths)
 
-    def outcomes(self) -> tuple[Bool[Tensor, "thresholds detections"], Bool[Tensor, "thresholds detections"]]:
-        """Whether each detection is a true positive, and whether it is ignored, in the first area range."""
-        shape = (self.matched.shape[1], len(self.rows))
-        is_right = self.matched.new_zeros(shape)
-        is_right[:, self.columns] = self.true_positive[0]
+    def outcomes(
+        self, thresholds: int | slice = slice(None), area: int = 0
+    ) -> tuple[Bool[Tensor, "*thresholds detections"], Bool[Tensor, "*thresholds detections"]]:
+        """Whether each detection is a true positive, and whether it is ignored, in an area range."""
+        matched, true_positive = self.matched[area, thresholds], self.true_positive[area, thresholds]
+        is_right = matched.new_zeros((*matched.shape[:-1], len(self.rows)))
+        is_right.index_copy_(-1, self.columns, true_positive)
         # A detection outside the range is ignored unless it is matched.
-        is_ignored = (self.area_bits & 1 == 0).repeat(shape[0], 1)
-        is_ignored[:, self.columns] = torch.where(self.matched[0], ~self.true_positive[0], is_ignored[:, self.columns])
-        return is_right, is_ignored
+        is_ignored = (self.area_bits & (1 << area) == 0).expand_as(is_right)
+        of_columns = is_ignored.index_select(-1, self.columns).logical_or_(matched) & ~true_positive
+        return is_right, is_ignored.index_copy(-1, self.columns, of_columns)
 
     def to(self, device: torch.device) -> Matches:
         """The same on a device."""
