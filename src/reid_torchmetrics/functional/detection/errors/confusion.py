@@ -210,39 +210,13 @@ def _is_used(
 def match_candidates(
     objects: ObjectPairs, is_candidate: Bool[Tensor, " pairs"], rule: ConfusionRule
 ) -> Int[Tensor, " detections"]:
-    """The ground truth that each detection takes among some pairs, -1 for none."""
-    # Pairs in the order of greedy matching: stable sorts, the last key first, of pairs by ground truth.
-    order = is_candidate.nonzero()[:, 0]
-    detection, ground_truth = objects.detection[order], objects.ground_truth[order]
-    # Among equal overlaps the place of the ground truth decides, or its label and then its place.
-    keys = [ground_truth] + ([objects.true_labels[ground_truth]] if rule.by_class else [])
-    keys = [-key for key in keys] if rule.takes_last else keys
-    # Then the overlap.
-    keys.append(-objects.iou[order])
-    if rule.has_ignored:  # they come after all that count, whatever their overlap
-        keys.append(objects.is_ignored[ground_truth].to(torch.int8))
-    # First of all the detection with the highest score, or pairs of one class.
-    if rule.by_score:
-        # The rank of each detection, equal scores as they come or by class.
-        rows = torch.arange(len(objects.labels), device=order.device)
-        ranked = objects.labels.argsort(stable=True) if rule.by_class else rows
-        ranked = ranked[objects.scores[ranked].argsort(descending=True, stable=True)]
-        keys.append(torch.empty_like(rows).scatter_(0, ranked, rows)[detection])
-    else:
-        keys.append((objects.labels[detection] != objects.true_labels[ground_truth]).to(torch.int8))
-    places = torch.arange(len(order), device=order.device)
-    for key in keys:
-        places = places[key[places].argsort(stable=True)]
-    return _match_in_order(objects, order[places])
-
-
-def _match_in_order(objects: ObjectPairs, order: Int[Tensor, " pairs"]) -> Int[Tensor, " detections"]:
     """Match some pairs in order, each if both of its ends are free; the ground truth of each detection, -1 for none.
 
     A pair that comes before all others of both its ends is a match whatever becomes of the others. So each round
     accepts all such pairs at once, and drops the pairs that share an end with one. There are fewer rounds than the
     largest number of matches in an image. A crowd may be matched to any number of detections.
     """
+    order = _in_order(objects, is_candidate, rule)
     detection, ground_truth = objects.detection[order], objects.ground_truth[order]
     num_detections, is_shared = len(objects.labels), objects.is_crowd
     match = detection.new_full((num_detections,), -1)
@@ -264,6 +238,32 @@ def _match_in_order(objects: ObjectPairs, order: Int[Tensor, " pairs"]) -> Int[T
         is_open = ~is_closed.index_select(0, true_row) | is_shared_pair
         left = left[(match.index_select(0, row) < 0) & is_open]
     return match
+
+
+def _in_order(objects: ObjectPairs, is_candidate: Bool[Tensor, " pairs"], rule: ConfusionRule) -> Int[Tensor, " some"]:
+    """Some pairs in the order of greedy matching: stable sorts, the last key first, of pairs by ground truth."""
+    order = is_candidate.nonzero()[:, 0]
+    detection, ground_truth = objects.detection[order], objects.ground_truth[order]
+    # Among equal overlaps the place of the ground truth decides, or its label and then its place.
+    keys = [ground_truth] + ([objects.true_labels[ground_truth]] if rule.by_class else [])
+    keys = [-key for key in keys] if rule.takes_last else keys
+    # Then the overlap.
+    keys.append(-objects.iou[order])
+    if rule.has_ignored:  # they come after all that count, whatever their overlap
+        keys.append(objects.is_ignored[ground_truth].to(torch.int8))
+    # First of all the detection with the highest score, or pairs of one class.
+    if rule.by_score:
+        # The rank of each detection, equal scores as they come or by class.
+        rows = torch.arange(len(objects.labels), device=order.device)
+        ranked = objects.labels.argsort(stable=True) if rule.by_class else rows
+        ranked = ranked[objects.scores[ranked].argsort(descending=True, stable=True)]
+        keys.append(torch.empty_like(rows).scatter_(0, ranked, rows)[detection])
+    else:
+        keys.append((objects.labels[detection] != objects.true_labels[ground_truth]).to(torch.int8))
+    places = torch.arange(len(order), device=order.device)
+    for key in keys:
+        places = places[key[places].argsort(stable=True)]
+    return order[places]
 
 
 def _first(least: Tensor, ends: Tensor, places: Tensor) -> Tensor:
