@@ -1,11 +1,11 @@
 """Detection: from boxes to matches, and from matches to precision, recall and average precision.
 
-The way through the modules: `images` (what comes in), `boxes` and `shapes`; `ordering` and `sorting` put them in
-order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` match them,
-and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
-to `coco` on its `grid`, and `operating_points` and `image_errors` to the use of a detector. Errors across classes need
-`object_pairs`, whose overlaps are of any class: `confusion` counts them, and `error_breakdown` says what they cost.
-`pascal_voc` and `yolo` judge detections in their own way (`true_positive_flags`) and share the curves.
+The way through the modules: `images` (what comes in), `boxes` and `shapes`; `ordering` puts them in order, `pairs`
+finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` match them, and `matching`
+makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead to `coco` on its `grid`,
+and `operating_points` and `image_errors` to the use of a detector. Errors across classes need `object_pairs`, whose
+overlaps are of any class: `confusion` counts them, and `error_breakdown` says what they cost. `best_of_all` and `yolo`
+match detections in their own way and share the curves.
 
 Rows are taken by `index_select` where there may be many: on a CPU that needs a half (numbers) to a quarter (boxes) of
 the time of `[...]` with a tensor.

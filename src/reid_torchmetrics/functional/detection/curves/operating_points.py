@@ -23,8 +23,7 @@ from .precision_recall import number_of_class, running_counts
 _ROUNDING = 1e-12  # of a running sum of F1: closer values are equal
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(NamedTuple):
     """Running counts in the first area range: true positives and detections that count, before each detection.
 
     Detections inside the range count, unless matched to ignored ground truths; true positives outside it count, too. So

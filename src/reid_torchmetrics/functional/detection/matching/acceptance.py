@@ -94,14 +94,15 @@ def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor]
             proposals = zip(threshold.tolist(), detection.tolist(), place.tolist(), strict=True)
             _propose_in_turn(proposals, match_at, best, lists.ground_truth, next_choice)
             break
-        match_at[threshold, detection] = place
+        match_at.view(-1).index_copy_(0, threshold * match_at.shape[1] + detection, place)
         if lists.capacity is None:
             threshold, detection = _reject(threshold, detection, lists.ground_truth.index_select(0, place), best)
         else:  # it takes a sort in each round
             threshold, detection = _reject_beyond(lists.capacity, match_at, lists.ground_truth, num_ground_truths)
         # A rejected detection goes on behind the place where it was, new or matched before.
-        place = next_choice.after(match_at[threshold, detection], threshold)
-        match_at[threshold, detection] = num_pairs
+        item = threshold * match_at.shape[1] + detection
+        place = next_choice.after(match_at.view(-1).index_select(0, item), threshold)
+        match_at.view(-1).index_fill_(0, item, num_pairs)
         has_next = (place < num_pairs).nonzero()[:, 0]
         threshold, detection, place = (values.index_select(0, has_next) for values in (threshold, detection, place))
     threshold, detection = (match_at < num_pairs).nonzero(as_tuple=True)
@@ -109,10 +110,10 @@ def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor]
 
 
 def _propose_in_turn(
-    proposals: Iterable[tuple[int, int, int]],
+    proposals: Iterable[tuple[int, ...]],
     match_at: Tensor,
     best: Tensor,
-    ground_truths: Int[Tensor, " pairs"],
+    ground_truths: Tensor,
     next_choice: _NextChoice,
 ) -> None:
     """Make few proposals one after the other, each with the chain of detections that it displaces.
@@ -122,7 +123,7 @@ def _propose_in_turn(
     """
     num_pairs, num_detections, num_ground_truths = len(ground_truths), match_at.shape[1], best.shape[1]
     # The tensors are read and written in place, one value at a time.
-    views = (memoryview(tensor.view(-1).numpy()) for tensor in (match_at, best, ground_truths, *next_choice))
+    views = (tensor.view(-1).numpy().data for tensor in (match_at, best, ground_truths, *next_choice))
     match, best_of, ground_truth, passed, following, first_ignored = views
 
     def propose(threshold: int, detection: int, place: int) -> None:

@@ -19,7 +19,6 @@ detection needs only its best crowd; any ignored ground truth it likes less can 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,8 +36,7 @@ _BYTES_PER_CONTESTED_PAIR = 800  # about what a contested pair needs, with probl
 _CACHED_CONTESTED_PAIRS = 1 << 13
 
 
-@dataclass(frozen=True)
-class Assignments:
+class Assignments(NamedTuple):
     """The detections that are matched, see the fields of `Matches`."""
 
     columns: Int[Tensor, " matched"]

@@ -13,9 +13,8 @@ for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -107,7 +106,10 @@ def _match(
     grid: inputs.CocoGrid,
     options: Mapping[str, Any],
 ) -> Matches:
-    """Match the boxes of some classes, or without these all boxes of the masks; `options` are those of `assign`."""
+    """Match the boxes of some classes, or without these all boxes of the masks.
+
+    `options` are those of `assign`.
+    """
     columns = boxes[0].labels, boxes[1].labels
     if classes is not None:
         classes = classes.long().unique()
@@ -130,11 +132,13 @@ def _match(
     return join_matches(map(match, portions), classes)
 
 
-def _blocks(labels: Tensor, mask: Tensor | None) -> Iterator[Tensor]:
+def _blocks(labels: Tensor, mask: Tensor | None) -> Iterable[Tensor]:
     """The labels of a mask, None for all, some at a time."""
     size = _LABEL_BLOCK if labels.device.type == "cpu" else max(len(labels), 1)
-    for some, is_in in zip(labels.split(size), repeat(None) if mask is None else mask.split(size), strict=False):
-        yield some if is_in is None else some[is_in]
+    parts: Sequence[Tensor] = labels.split(size)
+    if mask is None:
+        return parts
+    return (some[is_in] for some, is_in in zip(parts, mask.split(size), strict=True))
 
 
 def _rows_within(labels: Tensor, mask: Tensor | None, classes: Tensor | None) -> Tensor | None:
@@ -167,8 +171,8 @@ def _match_rows(
     order = sorted(range(len(grid.iou_thresholds)), key=grid.iou_thresholds.__getitem__)
     thresholds = [min(grid.iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in order]
     distinct = merge_duplicates(true_ordered, ground_truths.shapes, ignored)
-    boxes = (ordered, distinct.ordered, shapes, distinct.shapes)
-    pairs = overlapping_pairs(*boxes, at_least=thresholds[0], max_bytes=options["max_bytes"])
+    sides = (ordered, distinct.ordered, shapes, distinct.shapes)
+    pairs = overlapping_pairs(*sides, at_least=thresholds[0], max_bytes=options["max_bytes"])
     assignments = assign(pairs, distinct, thresholds, num_detections=len(ordered.rows), **options)
 
     # The matches, and what else counting needs of the detections.
@@ -181,7 +185,7 @@ def _match_rows(
         rows=ordered.rows,
         limits=_limits(ordered, grid.max_detections),
         area_bits=area_bits.index_select(0, places),
-        **vars(assignments),
+        **assignments._asdict(),
     )
     if order != sorted(order):
         places = sorted(order, key=order.__getitem__)
@@ -198,7 +202,7 @@ def _order_rows(
     # Without their shapes, which are read some at a time.
     sides = zip(boxes, rows, strict=True)
     parts: Any = [each if some is None else each.at(some, has_shapes=False) for each, some in sides]
-    ordered, true_ordered = inputs.order_boxes(*parts, classes, most)
+    ordered, true_ordered = inputs.order_boxes(parts[0], parts[1], classes, most)
     places = ordered.rows
     if rows[0] is not None:
         ordered = ordered._replace(rows=rows[0].index_select(0, places))

@@ -7,7 +7,6 @@ are far apart: there the detections are sorted along one axis, and only those ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -154,8 +153,7 @@ def _append(grown: OverlappingPairs, num_pairs: int, more: OverlappingPairs) -> 
     return end
 
 
-@dataclass(frozen=True)
-class _CandidateSearch:
+class _CandidateSearch(NamedTuple):
     """The boxes of all images, and how much a pair must overlap."""
 
     detections: inputs.OrderedDetections
