@@ -37,7 +37,7 @@ def test_a_nasty_text_is_shown_as_it_is(place):
 
 
 def test_a_row_is_named_by_its_first_cell_and_words_are_marked():
-    page = parse(table("numbers", ["what", "why"], [["a", "b"]], words=["why"]))
+    page = parse(table("numbers", ["what", "why"], [["a", "b"]], words="why"))
     assert page.one("th", scope="row").text == "a"
     assert [each.text for each in page.all(class_="words")] == ["why", "b"]
 

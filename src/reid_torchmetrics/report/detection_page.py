@@ -46,15 +46,14 @@ def detection_page(
         results = replace(results, class_names=names)
     _check_boxes(results, pictures=pictures, detections=detections, ground_truths=ground_truths)
     draw = None if pictures is None else partial(_draw, results, pictures, (detections, ground_truths), box_format)
-    threshold = results.averages.grid.shown_threshold
-    data = {**results.to_dict(iou_threshold=threshold), "errors": _error_kinds(results, threshold)}
+    data = {**results.to_dict(), "errors": _error_kinds(results)}
     sections = [
         Section("numbers", "Numbers", _numbers(results, data["numbers"])),
         *compared,
         Section("classes", "Classes", _classes(results, data["classes"])),
         Section("curves", "Curves", [figures_section(results, "curves")]),
-        Section("errors", "Errors", _errors(results, threshold, data["errors"])),
-        Section("images", "Images with the most errors", _worst_images(results, threshold, num_worst, draw)),
+        Section("errors", "Errors", _errors(results, data["errors"])),
+        Section("images", "Images with the most errors", _worst_images(results, num_worst, draw)),
     ]
     num_classes = len(results.classes)
     lead = f"{num_classes} class{'es' * (num_classes != 1)}; average precision by rule {results.averages.rule}."
@@ -101,16 +100,16 @@ def _column(name: str, names: Collection[str]) -> tuple[str, Callable[[Any], str
     return _HEADINGS.get(name, f"{title_of(name)} (%)"), percent
 
 
-def _error_kinds(results: DetectionResults, threshold: float) -> dict[str, Any] | None:
+def _error_kinds(results: DetectionResults) -> dict[str, Any] | None:
     """Counts and gains of each kind of errors; None where they are not known."""
     if plot.why_no_kinds_of_errors(results):
         return None
-    breakdown = results.error_breakdown(iou_threshold=threshold)
+    breakdown = results.error_breakdown()
     gains = None if math.isnan(breakdown.average_precision) else dict(breakdown.gains)
-    return {"iou_threshold": threshold, "counts": dict(breakdown.counts), "gains": gains}
+    return {"iou_threshold": results.averages.grid.shown_threshold, "counts": dict(breakdown.counts), "gains": gains}
 
 
-def _errors(results: DetectionResults, threshold: float, kinds: Mapping[str, Any] | None) -> list[Html]:
+def _errors(results: DetectionResults, kinds: Mapping[str, Any] | None) -> list[Html]:
     """Confused classes and kinds of errors, at the IoU threshold nearest to 0.5."""
     if why_not := plot.why_no_errors(results):
         return [note(f"Not shown: {why_not}")]
@@ -119,22 +118,20 @@ def _errors(results: DetectionResults, threshold: float, kinds: Mapping[str, Any
         counts, gains = kinds["counts"], kinds["gains"] or {}
         rows = [[kind, f"{counts[kind]:,}", percent(gains.get(kind)), said] for kind, said in ERROR_KINDS.items()]
         headings = ("kind", "errors", "AP gained (points)", "meaning")
-        shown.append(table("Kinds of errors", headings, rows, words=["meaning"]))
-    matrix = results.confusion_matrix(iou_threshold=threshold, num_classes=plot.MOST_CLASSES)
+        shown.append(table("Kinds of errors", headings, rows, words="meaning"))
+    matrix = results.confusion_matrix(num_classes=plot.MOST_CLASSES)
     confused = matrix.most_confused(_MOST_CONFUSED).tolist()
     if not confused:
         return [*shown, note("No class is detected as another.")]
     rows = [[*(name_of(each, results.class_names) for each in pair), f"{count:,}"] for *pair, count in confused]
     columns = ("ground truth", "detected as", "times")
-    return [*shown, table("Classes that are confused most", columns, rows, words=["detected as"])]
+    return [*shown, table("Classes that are confused most", columns, rows, words="detected as")]
 
 
-def _worst_images(
-    results: DetectionResults, threshold: float, num_worst: int, draw: Callable[[int | str], Html] | None
-) -> list[Html]:
+def _worst_images(results: DetectionResults, num_worst: int, draw: Callable[[int | str], Html] | None) -> list[Html]:
     """The images with the most errors."""
-    worst = results.worst_images(num_worst, iou_threshold=threshold)
-    said = note(f"Detections count at IoU {threshold:g}, {plot.COUNTED}.")
+    worst = results.worst_images(num_worst)
+    said = note(f"Detections count at IoU {results.averages.grid.shown_threshold:g}, {plot.COUNTED}.")
     if not len(worst):
         return [note(f"None: {_why_none(results)}"), said]
     counts = worst.num_true_positives, worst.num_false_positives, worst.num_misses
@@ -145,7 +142,7 @@ def _worst_images(
         return [said, listed]
     images = _progress.steps(worst.image_ids, "Pictures")
     items = [element("li", element("p", f"image {each}"), picture_or_why(partial(draw, each))) for each in images]
-    shown = folded(items, _NUM_OPEN, lambda some, _: element("ul", *some, class_="lists grid"))
+    shown = folded(items, _NUM_OPEN, lambda some, _: element("ul", *some, class_="lists grid"), "")
     return [said, *shown, details("Their boxes in numbers", listed)]
 
 

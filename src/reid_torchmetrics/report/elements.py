@@ -8,7 +8,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -48,12 +48,7 @@ def join(content: Iterable[str], between: str = "") -> Html:
 
 
 def table(
-    caption: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    words: Collection[str] = (),
-    filter_by: str | None = None,
+    caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: str = "", filter_by: str = ""
 ) -> Html:
     """A table in a box that scrolls; the first column names its rows.
 
@@ -61,10 +56,10 @@ def table(
         caption: of the table.
         columns: headings.
         rows: cells, as many as columns.
-        words: columns of words, which are wrapped; the others hold numbers.
-        filter_by: label of a filter for the beginning of the rows' names; None for no filter.
+        words: the column of words, which are wrapped; the others hold numbers.
+        filter_by: label of a filter for the beginning of the rows' names; empty for no filter.
     """
-    kinds = ["words" if column in words else None for column in columns]
+    kinds = ["words" if column == words else None for column in columns]
     heads = (element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True))
     body = []
     for first, *others in rows:
@@ -74,7 +69,7 @@ def table(
     said = element("caption", element("span", caption))
     parts = said, element("thead", element("tr", *heads)), element("tbody", join(body, between="\n"))
     box = element("div", element("table", *parts), class_="scroll", role="region", aria_label=caption, tabindex="0")
-    if filter_by is None:
+    if not filter_by:
         return box
     field = element("label", f"{filter_by} ", element("input", type="search", autocomplete="off"))
     # Without scripts it would do nothing, so it is the script that shows it.

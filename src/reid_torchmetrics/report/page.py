@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 import torch
+import torchmetrics
 
 from reid_torchmetrics._version import __version__
 from reid_torchmetrics._warnings import warn
@@ -47,11 +46,11 @@ def figures_section(results: object, section: str) -> Html:
     return element("div", *(join(shown_or_why(shown, *each)) for each in rows.items()), class_="figures")
 
 
-def folded(items: Sequence[Any], num_open: int, shown: Callable[[Sequence[Any], str], Html]) -> list[Html]:
-    """The first items at once, and the others folded; `shown` gets the end of their caption, too."""
-    parts = [shown(items[:num_open], "")] if items else []
+def folded(items: Sequence[Any], num_open: int, show: Callable[[Sequence[Any], str], Html], said: str) -> list[Html]:
+    """The first items at once, and the others folded, both under a caption."""
+    parts = [show(items[:num_open], said)] if items else []
     if others := items[num_open:]:
-        parts.append(details(f"{len(others)} more", shown(others, ", continued")))
+        parts.append(details(f"{len(others)} more", show(others, f"{said}, continued")))
     return parts
 
 
@@ -84,10 +83,11 @@ class Page(NamedTuple):
 
 def written(page: Page, title: str | None) -> str:
     """The page as HTML, under another title than its own if one is given; versions and numbers are its end."""
-    title, data = page.title if title is None else title, {"versions": _versions(), **page.data}
-    numbers = as_json(data)
+    packages = {"reid_torchmetrics": __version__, "torch": str(torch.__version__)}
+    packages |= {"torchmetrics": torchmetrics.__version__, "python": platform.python_version()}
+    title, numbers = page.title if title is None else title, as_json({"versions": packages, **page.data})
     code = element("pre", element("code", numbers), tabindex="0")
-    versions = table("Versions", ("package", "version"), data["versions"].items())
+    versions = table("Versions", ("package", "version"), packages.items())
     provenance = Section("provenance", "Provenance", [versions, details("Settings and numbers as JSON", code)])
     sections = [*page.sections, provenance]
     head = element(
@@ -114,16 +114,3 @@ def _file(name: str) -> Html:
 def _section(section: Section) -> Html:
     heading = element("h2", section.heading, id=f"{section.id}-heading")
     return element("section", heading, *section.content, id=section.id, aria_labelledby=f"{section.id}-heading")
-
-
-def _versions() -> dict[str, str]:
-    """Versions of the packages that computed the numbers."""
-    of_torchmetrics = "unknown"
-    with suppress(PackageNotFoundError):
-        of_torchmetrics = version("torchmetrics")
-    return {
-        "reid_torchmetrics": __version__,
-        "torch": str(torch.__version__),
-        "torchmetrics": of_torchmetrics,
-        "python": platform.python_version(),
-    }

@@ -105,8 +105,8 @@ def _query_counts(results: RetrievalResults) -> list[Html]:
     substitute = measures.EMPTY_TARGET_ACTIONS[results.protocol.empty_target_action]
     counted = "are left out of the means" if substitute is None else f"count as {substitute:g} in the means"
     return [
-        table(f"Queries; those without a positive {counted}", ("queries", "number", "why"), rows, words=["why"]),
-        table("Median over evaluated queries", ("per query", "median", "what"), medians, words=["what"]),
+        table(f"Queries; those without a positive {counted}", ("queries", "number", "why"), rows, words="why"),
+        table("Median over evaluated queries", ("per query", "median", "what"), medians, words="what"),
     ]
 
 
@@ -197,11 +197,8 @@ class _ReportedQueries:
         """Look for the lists of all queries."""
         self.lists, self.missing = _rank_lists(self.results)
 
-    def shown(self, queries: Sequence[int], caption: str) -> list[Html]:
+    def shown(self, queries: Sequence[int], caption: str) -> Html:
         """Rank lists as pictures where there are pictures, else a table of numbers."""
-        return folded(queries, _NUM_OPEN, lambda some, end: self._shown(some, f"{caption}{end}"))
-
-    def _shown(self, queries: Sequence[int], caption: str) -> Html:
         if self.pictures is None or self.lists is None:
             return self._table(queries, caption)
         items = [self._item(query, self.lists, self.pictures) for query in _progress.steps(queries, "Pictures")]
@@ -265,7 +262,8 @@ def _hardest(queries: _ReportedQueries, num_hardest: int) -> list[Html]:
     said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
     missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {queries.missing}")]
     hardest = queries.results.hardest(num_hardest).tolist()
-    return [note(said), *missing, *queries.shown(hardest, "Queries with the lowest average precision")]
+    caption = "Queries with the lowest average precision"
+    return [note(said), *missing, *folded(hardest, _NUM_OPEN, queries.shown, caption)]
 
 
 def _mistakes(queries: _ReportedQueries, num_mistakes: int) -> list[Html]:
@@ -282,7 +280,7 @@ def _mistakes(queries: _ReportedQueries, num_mistakes: int) -> list[Html]:
     above = [query for query in mistakes if query in queries.on_page]
     links = [element("a", f"query {queries.results.name_of(query)}", href=f"#query-{query}") for query in above]
     others = [query for query in mistakes if query not in above]
-    shown = queries.shown(others, "Queries whose best candidate is wrong, by falling margin")
+    shown = folded(others, _NUM_OPEN, queries.shown, "Queries whose best candidate is wrong, by falling margin")
     return [note(said), *([element("p", "Shown above: ", join(links, ", "), ".")] if links else []), *shown]
 
 

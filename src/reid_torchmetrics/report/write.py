@@ -120,22 +120,16 @@ def _comparison_section(means: Mapping[str, float], comparison: Comparison) -> S
         ValueError: no model has the numbers of the page.
     """
     pairs = comparison.by_name
-    model, chance = _this_model(means, comparison), comparison.chance.capitalize()
-    said = f"This page is about {model}. {chance}; the same draws for all models."
+    # In words, for NaN is not itself; without a class detections have -1.
+    here = {name: str(math.nan if mean < 0 else mean) for name, mean in means.items()}
+    models = {b: {name: str(of.mean_b) for name, of in pair.differences.items()} for b, pair in pairs.items()}
+    models[comparison.names[0]] = {name: str(of.mean_a) for name, of in comparison.differences.items()}
+    same = [model for model, numbers in models.items() if numbers.items() <= here.items()]
+    if not same:
+        raise ValueError("`comparison` must be of `results` and of others; got one of other numbers.")
+    said = f"This page is about {same[0]}. {comparison.chance.capitalize()}; the same draws for all models."
     content = [note(said), *(each for place, pair in enumerate(pairs.values()) for each in _pair(pair, place))]
     return Section("comparison", "Two models" if len(pairs) == 1 else "Models", content)
-
-
-def _this_model(means: Mapping[str, float], comparison: Comparison) -> str:
-    pairs = comparison.by_name
-    candidates = {name: {key: of.mean_b for key, of in each.differences.items()} for name, each in pairs.items()}
-    candidates[comparison.names[0]] = {name: of.mean_a for name, of in comparison.differences.items()}
-    # As words, for NaN is not itself; without a class detections have -1.
-    here = {name: str(math.nan if mean < 0 else mean) for name, mean in means.items()}
-    for model, numbers in candidates.items():
-        if all(here.get(name) == str(mean) for name, mean in numbers.items()):
-            return model
-    raise ValueError("`comparison` must be of `results` and of others; got one of other numbers.")
 
 
 def _pair(pair: Comparison, place: int) -> list[Html]:
