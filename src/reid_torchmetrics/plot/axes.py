@@ -16,6 +16,8 @@ Axes: TypeAlias = "matplotlib.axes.Axes"
 Plotted: TypeAlias = "tuple[matplotlib.figure.Figure | matplotlib.figure.SubFigure, Axes]"
 """a figure and its axes"""
 Result = TypeVar("Result")
+Named: TypeAlias = Result | Mapping[str, Result]
+"""a result, or several by name"""
 
 USUAL_SIZE = (6.4, 4.2)
 """of a figure, in inches; loggers show it well"""
@@ -43,7 +45,7 @@ def in_percent(ax: Axes, which: str) -> None:
     ax.grid(alpha=0.3)
 
 
-def precision_over_recall(ax: Axes, title: str) -> None:
+def over_recall(ax: Axes, title: str) -> None:
     """Label axes of precision over recall, both in percent."""
     ax.set(xlabel="recall (%)", ylabel="precision (%)", title=title)
     in_percent(ax, "xy")
@@ -60,7 +62,7 @@ def in_log_percent(ax: Axes, which: str, least: float) -> None:
     ax.grid(alpha=0.3)
 
 
-def by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
+def by_name(results: Named[Result]) -> Mapping[str, Result]:
     """Several results by name, or a single one under no name."""
     return results if isinstance(results, Mapping) else {"": results}
 

@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCur
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
 
-from .axes import MANY, Axes, Plotted, by_name, in_percent, labeled, new_axes, precision_over_recall, shown, with_legend
+from .axes import MANY, Axes, Named, Plotted, by_name, in_percent, labeled, new_axes, over_recall, shown, with_legend
 
 _MOST_NAMED = 10  # curves with colors and names of their own
 _MOST_CURVES = 200  # more gray lines cannot be told apart
@@ -27,7 +27,7 @@ _RULES = {"coco": "COCO", "voc": "Pascal VOC", "voc07": "Pascal VOC 2007", "yolo
 
 
 def plot_detection_precision_recall(
-    results: DetectionResults | Mapping[str, DetectionResults],
+    results: Named[DetectionResults],
     *,
     iou_threshold: float | None = 0.5,
     names: Mapping[int, str] | None = None,
@@ -71,7 +71,7 @@ def plot_detection_precision_recall(
         for label, heights, style in lines:  # a precision holds up to its recall
             ax.plot(recalls, heights.numpy(), drawstyle="steps-pre", label=label, **style)
     at = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
-    precision_over_recall(ax, f"Precision and recall, {at}{remark}")
+    over_recall(ax, f"Precision and recall, {at}{remark}")
     return with_legend(ax, is_own=is_own, title=f"AP as in {_RULES.get(rules[0], rules[0].title())}" if rules else None)
 
 
@@ -98,9 +98,7 @@ def _lines_of_classes(labels: list[int], precision: Tensor, average: Tensor, nam
     if len(labels) > _MOST_NAMED:
         return [(None, precision[:, column], MANY) for column in columns.tolist()]
     said = [f"AP {value:.1f} %" for value in average.tolist()]
-    return [
-        (labeled(name_of(label, names), said[column]), precision[:, column], {}) for column, label in enumerate(labels)
-    ]
+    return [(labeled(name_of(label, names), said[at]), precision[:, at], {}) for at, label in enumerate(labels)]
 
 
 def plot_detection_confidence(
@@ -198,5 +196,5 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes |
     elif rule != "voc" or not has_curve:
         ax.plot([], [], " ", label=area)
     num_right = int(curve.is_true_positive.sum())
-    precision_over_recall(ax, f"{len(recall)} detections, {num_right} right, of {curve.num_positives} ground truths")
+    over_recall(ax, f"{len(recall)} detections, {num_right} right, of {curve.num_positives} ground truths")
     return with_legend(ax, is_own=is_own, is_below=True)

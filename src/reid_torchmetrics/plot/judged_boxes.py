@@ -49,17 +49,15 @@ class Judgment:
         for score in self.min_score.values() if isinstance(self.min_score, Mapping) else [self.min_score]:
             _checks.number("min_score", score)
 
-    def judge(
-        self, detections: Mapping[str, Any], ground_truths: Mapping[str, Any], which: str = ""
-    ) -> list[JudgedBox]:
+    def judge(self, detections: Mapping[str, Any], ground_truths: Mapping[str, Any], end: str = "") -> list[JudgedBox]:
         """Match the boxes of one image, and list them in the order of drawing, without low scores.
 
         All detections take part in matching, also beyond the limits of an evaluation. Errors name the arguments with
-        `which` behind.
+        `end` behind.
         """
         evaluator = self.evaluator or EVALUATORS["coco"]
-        columns = self._columns(f"detections{which}", detections, ("boxes", "scores", "labels"))
-        true_columns = self._columns(f"ground_truths{which}", ground_truths, ("boxes", "labels"))
+        columns = self._columns(f"detections{end}", detections, ("boxes", "scores", "labels"))
+        true_columns = self._columns(f"ground_truths{end}", ground_truths, ("boxes", "labels"))
         none = torch.zeros(len(true_columns["boxes"]), dtype=torch.bool, device="cpu")
         flags = (ground_truths.get(key) for key in ("iscrowd", "difficult"))
         is_crowd, is_difficult = (none if each is None else each.cpu().bool() for each in flags)

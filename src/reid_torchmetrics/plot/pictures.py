@@ -86,7 +86,10 @@ def as_image(name: str, item: object) -> Image:
         raise TypeError(f"`{name}` must be {_WANTED}; got {type(picture).__name__}.")
     if 0 in image.size:
         raise ValueError(f"`{name}` must have at least one pixel; got {image.width} x {image.height}.")
-    return _on_white(image)
+    if image.mode in {"RGBA", "LA", "PA"} or "transparency" in image.info:
+        above = image.convert("RGBA")
+        image = image_of.alpha_composite(image_of.new("RGBA", above.size, "white"), above)
+    return image.convert("RGB")
 
 
 def _picture_in(item: Any) -> Any:
@@ -122,14 +125,6 @@ def _as_bytes(name: str, picture: Tensor) -> Tensor:
         remedy = ": undo a normalization, as `EvaluationPictures(..., mean=mean, std=std)` does" if low < 0 else ""
         raise ValueError(f"`{name}` must lie in [0, 1] as floats; got values from {low:.3g} to {high:.3g}{remedy}.")
     return (255 * picture.clamp(0, 1)).round().byte()
-
-
-def _on_white(image: Image) -> Image:
-    if image.mode in {"RGBA", "LA", "PA"} or "transparency" in image.info:
-        above = image.convert("RGBA")
-        white = pillow().Image.new("RGBA", above.size, "white")
-        image = pillow().Image.alpha_composite(white, above)
-    return image.convert("RGB")
 
 
 def without_normalization(pictures: Pictures | None, mean: Channels | None, std: Channels | None) -> Pictures | None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 
-from .canvas import DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Color, Image, Lettering
+from .canvas import DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Image, Lettering
 from .pictures import Pictures, picture_at
 
 _LEAST_HEIGHT = 32
@@ -25,8 +25,8 @@ _NARROWEST, _WIDEST, _ASPECT_OF_NOTHING = 1 / 3, 2.0, 0.5  # cells, as width ove
 _WIDEST_FOR_TITLE = 640
 _SPACE = "  "
 _NO_ROWS = "no queries"
-_SIGNS = {"check": "\N{CHECK MARK}", "cross": "\N{BALLOT X}", None: ""}
-"""in captions that are text"""
+_LOOK = {"": (DARK, ""), "check": (GREEN, "\N{CHECK MARK}"), "cross": (RED, "\N{BALLOT X}")}
+"""by the mark of a picture: the color of its frame, and the sign in a caption that is text"""
 
 
 def draw_rank_lists(
@@ -73,10 +73,8 @@ def draw_rank_lists(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    rows = [
-        _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names or {}, average_precision)
-        for row in range(len(lists))
-    ]
+    sides = pictures, gallery_pictures
+    rows = [_row(lists, row, sides, names or {}, average_precision) for row in range(len(lists))]
     heads = {0: "query", 1: "candidates", lists.index.shape[1] + 1: "first right"}
     rank, num_candidates = lists.first_positive_rank, (lists.index >= 0).sum(1)
     if bool(((rank >= 1) & (rank <= num_candidates)).all()):  # nothing stands behind the candidates
@@ -98,13 +96,11 @@ class ListedPicture(NamedTuple):
     score: float = math.nan
 
 
-def listed_pictures(
-    lists: RankLists, row: int, pictures: Pictures, gallery_pictures: Pictures | None
-) -> list[ListedPicture]:
+def listed_pictures(lists: RankLists, row: int, pictures: Pictures, gallery: Pictures | None) -> list[ListedPicture]:
     """The query, its candidates, and the first right answer if it is not among them."""
     values: dict[str, Any] = {name: each if each is None else each[row].tolist() for name, each in vars(lists).items()}
     of_query = "pictures", pictures
-    of_gallery = of_query if gallery_pictures is None else ("gallery_pictures", gallery_pictures)
+    of_gallery = of_query if gallery is None else ("gallery_pictures", gallery)
 
     def listed(kind: str, source: tuple[str, Pictures], number: int, *labels: Any) -> ListedPicture:
         return ListedPicture(kind, number, partial(picture_at, *source, number), *labels)
@@ -126,9 +122,7 @@ class _Cell(NamedTuple):
     """A picture with its frame and caption; without a picture a remark, or a pale place."""
 
     image: Image | None = None
-    color: Color = DARK
-    """of the frame"""
-    mark: str | None = None
+    mark: str = ""
     """in the upper right corner: "check" or "cross" """
     caption: tuple[tuple[str, ...], ...] = ()
     """the lines below the picture, each as its parts: parts of a line that is too wide have lines of their own"""
@@ -141,26 +135,23 @@ def captioned_pictures(
 ) -> list[tuple[Image, str] | None]:
     """The query, its candidates and the first right answer behind them, with captions; None where there is none."""
     return [
-        None if cell.image is None else (cell.image, _SPACE.join([_SIGNS[cell.mark], *sum(cell.caption, ())]).strip())
-        for cell in _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names)
+        None if cell.image is None else (cell.image, _SPACE.join([_LOOK[cell.mark][1], *sum(cell.caption, ())]).strip())
+        for cell in _row(lists, row, (pictures, gallery_pictures), names)
     ]
 
 
 def _row(
-    lists: RankLists,
-    row: int,
-    listed: Sequence[ListedPicture],
-    names: Mapping[int, str],
-    average_precision: Tensor | None = None,
+    lists: RankLists, row: int, sides: Sequence[Any], names: Mapping[int, str], precision: Tensor | None = None
 ) -> list[_Cell]:
     """The cells of a list: the query, its candidates, and the first right answer behind the candidates.
 
-    Pale ones stand for candidates that are lacking. If the first right answer is a candidate, or there is none, a
-    remark says so.
+    The `sides` are the pictures of the queries and of the gallery. Pale ones stand for candidates that are lacking. If
+    the first right answer is a candidate, or there is none, a remark says so.
     """
+    listed = listed_pictures(lists, row, *sides)
     query, *candidates = (_cell(each, names) for each in listed)
-    if average_precision is not None:
-        said = f"AP {100 * float(average_precision[lists.query[row]]):.1f} %"
+    if precision is not None:
+        said = f"AP {100 * float(precision[lists.query[row]]):.1f} %"
         query = query._replace(caption=(*query.caption, (said,)))
     rank = int(lists.first_positive_rank[row])
     first = _Cell(remark=("it is", f"#{rank}") if rank > 0 else ("no right", "answer"))
@@ -175,8 +166,8 @@ def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
     if listed.kind == "query":
         return _Cell(listed.picture(), caption=((f"query {listed.number}",), (*who, *camera)))
     score = f"{listed.score:.3f}" if abs(listed.score) < 1 else f"{listed.score:.2f}"
-    color, mark = (RED, "cross") if listed.kind == "wrong" else (GREEN, "check")
-    return _Cell(listed.picture(), color, mark, ((f"#{listed.rank}", score), (*who, *camera)))
+    mark = "cross" if listed.kind == "wrong" else "check"
+    return _Cell(listed.picture(), mark, ((f"#{listed.rank}", score), (*who, *camera)))
 
 
 def _draw_rows(rows: Sequence[Sequence[_Cell]], heads: Mapping[int, str], height: int, title: str) -> NDArray[np.uint8]:
@@ -231,11 +222,12 @@ def _captions(cells: Sequence[_Cell], lettering: Lettering, width: int) -> list[
 
 
 def _draw_cell(canvas: Canvas, box: Box, cell: _Cell, frame: int) -> None:
+    color, _ = _LOOK[cell.mark]
     if not cell.remark:
         canvas.fill(box, PALE)
     if cell.image is not None:
         canvas.paste(cell.image, box.inside(frame))
-        canvas.frame(box, cell.color, frame)
-    if cell.mark is not None:
+        canvas.frame(box, color, frame)
+    if cell.mark:
         badge = max(10, (box.height - 2 * frame) // 9)
-        canvas.mark((box.left + box.width - frame - badge - 1, box.top + frame + 1), badge, cell.mark, cell.color)
+        canvas.mark((box.left + box.width - frame - badge - 1, box.top + frame + 1), badge, cell.mark, color)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries, title_of
 
-from .axes import MANY, Axes, Plotted, by_name, in_percent, labeled, new_axes, precision_over_recall, with_legend
+from .axes import MANY, Axes, Named, Plotted, by_name, in_percent, labeled, new_axes, over_recall, with_legend
 
 _MOST_NAMED = 10  # queries with colors and names of their own
 _NO_QUERY = "undefined: no query was evaluated"
@@ -28,10 +28,7 @@ _RULES = {"rectangle": "not interpolated", "trapezoid": "trapezoids, not interpo
 
 
 def plot_retrieval_precision_recall(
-    results: RetrievalResults | Mapping[str, RetrievalResults],
-    *,
-    queries: Sequence[int] | Tensor | None = None,
-    ax: Axes | None = None,
+    results: Named[RetrievalResults], *, queries: Sequence[int] | Tensor | None = None, ax: Axes | None = None
 ) -> Plotted:
     """Draw the mean interpolated precision over recall of one evaluation, with single queries or not, or of several.
 
@@ -66,13 +63,11 @@ def plot_retrieval_precision_recall(
         label = labeled("mean" if numbers else name, _in_words("map", float(mean), _NO_QUERY))
         ax.plot(range(len(percent)), percent.numpy(), drawstyle="steps-pre", label=label, **style)
         _draw_queries(ax, each, numbers)
-    precision_over_recall(ax, "Precision and recall, mean over queries")
+    over_recall(ax, "Precision and recall, mean over queries")
     return with_legend(ax, is_own=is_own, title=next(iter(rules), None))
 
 
-def _query_numbers(
-    results: RetrievalResults | Mapping[str, RetrievalResults], queries: Sequence[int] | Tensor | None
-) -> list[int]:
+def _query_numbers(results: Named[RetrievalResults], queries: Sequence[int] | Tensor | None) -> list[int]:
     if queries is None:
         return []
     listed: Sequence[int] = queries.tolist() if isinstance(queries, Tensor) else queries
@@ -114,7 +109,7 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
         ax.plot(x, y, drawstyle="steps-pre", label=label, **style)
 
 
-def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> Plotted:
+def plot_cmc(curves: Named[Tensor], *, ax: Axes | None = None) -> Plotted:
     """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
 
     The identification rate in percent over the rank, drawn into `ax` if given. The axis always goes from 0 to 100 %, so
@@ -144,7 +139,7 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
     return ax.figure, ax
 
 
-def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults], *, ax: Axes | None = None) -> Plotted:
+def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None) -> Plotted:
     """Draw the share of the valid queries with their first right answer at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
 
     In percent, of one evaluation or of several side by side, in the whole gallery. There are bins up to that of the

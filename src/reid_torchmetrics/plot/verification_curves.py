@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -15,7 +15,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Identification
 from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 
-from .axes import Axes, Plotted, by_name, in_log_percent, in_percent, labeled, new_axes, with_legend
+from .axes import Axes, Named, Plotted, by_name, in_log_percent, in_percent, labeled, new_axes, with_legend
 
 _STEPS = 200  # points of a line that is straight between two rates, over their logarithms
 _LEAST = 1e-3  # axes go down to it however few pairs there are
@@ -24,7 +24,7 @@ _DASHES = ("dashed", "dotted", "dashdot")
 _FAINT: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "linestyle": "dotted"}
 
 
-def plot_roc(verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None) -> Plotted:
+def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw TAR over FAR, of one verification or of several by name: the ROC curve, exact at all its corners.
 
     In percent, with a logarithmic axis of FAR. It begins at a power of ten below the share of one impostor, 0.1 % at
@@ -48,7 +48,7 @@ def plot_roc(verification: Verification | Mapping[str, Verification], *, ax: Axe
     return with_legend(ax, is_own=is_own, is_below=True, loc="lower right")
 
 
-def plot_det(verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None) -> Plotted:
+def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw FRR over FAR, of one verification or of several by name: the detection error tradeoff.
 
     In percent, with two logarithmic axes. Each begins at a power of ten below the share of one pair, 0.1 % at most, so
@@ -83,11 +83,7 @@ def plot_det(verification: Verification | Mapping[str, Verification], *, ax: Axe
 
 
 def plot_tpir(
-    identification: Identification | Mapping[str, Identification],
-    *,
-    rank: int = 1,
-    fpir: float = 0.01,
-    ax: Axes | None = None,
+    identification: Named[Identification], *, rank: int = 1, fpir: float = 0.01, ax: Axes | None = None
 ) -> Plotted:
     """Draw TPIR over FPIR, of one open-set identification or of several by name, with the mate within `rank`.
 
@@ -137,10 +133,9 @@ def _line(verification: Verification, least_far: float, least_frr: float) -> tup
     if np.isnan(far).any() or np.isnan(tar).any():
         return far[:0], tar[:0]
     # Corners inside of a step are left out, and each is joined to its neighbors by points on the line between them.
-    is_level, is_upright = (
-        np.pad((values[1:-1] == values[:-2]) & (values[1:-1] == values[2:]), 1) for values in (tar, far)
-    )
-    far, tar = (values[~(is_level | is_upright)] for values in (far, tar))
+    is_level, is_upright = (np.diff(rates) == 0 for rates in (tar, far))
+    is_inside = np.pad((is_level[1:] & is_level[:-1]) | (is_upright[1:] & is_upright[:-1]), 1)
+    far, tar = far[~is_inside], tar[~is_inside]
     far_between = np.geomspace(least_far, 100, _STEPS)
     tar_between = 100 - np.geomspace(least_frr, 100, _STEPS)[::-1]
     all_far = np.concatenate([far, far_between, np.interp(tar_between, tar, far)])
@@ -184,12 +179,11 @@ def plot_scores(
         label = f"{total:,} {name} pairs" if total else f"no {name} pair"
         ax.stairs(shares, edges, baseline=_LEAST_PERCENT, fill=True, color=color, alpha=0.25)
         ax.stairs(shares, edges, baseline=_LEAST_PERCENT, color=color, label=label)
-    rates: Iterable[tuple[float, float, float]] = ()
+    lines: Iterable[tuple[float, float, float]] = ()
     if verification is not None:
-        rates = zip(
-            far, verification.threshold_at_far(far).tolist(), verification.tar_at_far(far).tolist(), strict=True
-        )
-    for (rate, threshold, tar), dashes in zip(rates, cycle(_DASHES), strict=False):
+        thresholds, rates = verification.threshold_at_far(far).tolist(), verification.tar_at_far(far).tolist()
+        lines = zip(far, thresholds, rates, strict=True)
+    for (rate, threshold, tar), dashes in zip(lines, cycle(_DASHES), strict=False):
         said, is_inside = f"TAR {_percent(tar)} at FAR {100 * rate:g} %", edges[0] <= threshold <= edges[-1]
         if not is_inside and not math.isnan(threshold):
             said += ", no threshold" if threshold == math.inf else f", at score {threshold:.4g}"
