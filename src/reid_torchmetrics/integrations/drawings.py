@@ -30,7 +30,7 @@ SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images", TABLE})
 """drawings of single samples, found by their numbers or names"""
 
 
-def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) -> dict[str, EvaluatedMetric]:
+def evaluated_metrics(module: Module, argument: str, attributes: Sequence[str]) -> dict[str, EvaluatedMetric]:
     """The metrics in attributes of a module, by the attribute's name, with dots where it is within another.
 
     Of a collection it is the first one, for all its members were given the same samples.
@@ -115,23 +115,22 @@ def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
     All processes must call this; only the process that draws needs the result.
     """
     results: RetrievalResults | DetectionResults
+    drawn: Callable[..., Drawings]
     if isinstance(metric, EmbeddingMetric):
         results = metric.results()
-        name, prepare = "hardest_queries", partial(_hardest_queries, metric, results, options)
-        has_samples = results.counts.total > 0
+        name, drawn, has_samples = "hardest_queries", _hardest_queries, results.counts.total > 0
     else:
         results = metric.results(across_classes=True)
         if options.names is not None:
             results = replace(results, class_names=options.names)
-        name, prepare = "worst_images", partial(_worst_images, metric, results, options)
-        has_samples = len(results.images) > 0
+        name, drawn, has_samples = "worst_images", _worst_images, len(results.images) > 0
     if not has_samples:
         return {}
     rows = plot.FIGURES[type(results)].items()
     drawings: Drawings = {name: partial(_figure, row, results) for name, row in rows if not row.why_not(results)}
     if options.pictures is not None:
         try:
-            drawings |= prepare()
+            drawings |= drawn(metric, results, options)
         except Exception as error:  # noqa: BLE001 - as in all processes alike, and said where pictures are drawn
             drawings[name] = partial(_fail, error)
     return drawings
@@ -169,7 +168,7 @@ def _rank_list_table(lists: RankLists, average_precision: Tensor, *shown: Any) -
 
 
 def _worst_images(metric: BoxMetric, results: DetectionResults, options: DrawingOptions) -> Drawings:
-    worst = results.worst_images(options.num_images, iou_threshold=results.averages.grid.shown_threshold)
+    worst = results.worst_images(options.num_images)
     if not len(worst):
         return {}
     pictures: Any = options.pictures

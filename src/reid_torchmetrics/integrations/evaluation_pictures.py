@@ -97,33 +97,36 @@ class EvaluationPictures(Callback):
     ) -> None:
         super().__init__()
         require("EvaluationPictures", "matplotlib", "PIL")
-        counts = {"num_queries": num_queries, "k": k, "num_images": num_images, "every_n_epochs": every_n_epochs}
-        for argument, count in counts.items():
+        shown = {"num_queries": num_queries, "k": k, "num_images": num_images}
+        for argument, count in {**shown, "every_n_epochs": every_n_epochs}.items():
             _checks.positive_int(argument, count)
         _checks.names_of_labels("names", names)
         plot.check_pictures("pictures", pictures)
         plot.check_pictures("gallery_pictures", gallery_pictures)
         if gallery_pictures is not None and pictures is None:
             raise ValueError("`pictures` must be given with `gallery_pictures`; got None.")
-        self._attributes = {"metrics": _listed("metrics", metrics)}
-        if test_metrics is not None:
-            self._attributes["test_metrics"] = _listed("test_metrics", test_metrics)
+        of_val = "metrics", _listed("metrics", metrics)
+        of_test = of_val if test_metrics is None else ("test_metrics", _listed("test_metrics", test_metrics))
+        self._attributes = {"val": of_val, "test": of_test}
         sides = pictures, gallery_pictures
         pictures, gallery_pictures = (plot.without_normalization(each, mean, std) for each in sides)
-        few = {argument: _bounded(argument, counts[argument]) for argument in ("num_queries", "k", "num_images")}
-        self._options = drawings.DrawingOptions(pictures, gallery_pictures, names, **few)
+        for argument, count in shown.items():
+            if count > _MOST_SHOWN:
+                warnings.warn(f"`{argument}` is {count:,}; a picture shows {_MOST_SHOWN} at most.", stacklevel=2)
+        few = (min(count, _MOST_SHOWN) for count in shown.values())
+        self._options = drawings.DrawingOptions(pictures, gallery_pictures, names, *few)
         self._every_n_epochs = every_n_epochs
         self._warned: set[tuple[str, ...]] = set()
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Look for the metrics."""
-        self._metrics(pl_module, "val")
+        drawings.evaluated_metrics(pl_module, *self._attributes["val"])
 
     on_validation_start = on_fit_start  # a validation may come without training
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Look for the metrics."""
-        self._metrics(pl_module, "test")
+        drawings.evaluated_metrics(pl_module, *self._attributes["test"])
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Draw and log, before the module logs its numbers and the metrics are reset."""
@@ -135,12 +138,8 @@ class EvaluationPictures(Callback):
         """Draw and log, before the module logs its numbers and the metrics are reset."""
         self._log_all(trainer, pl_module, "test")
 
-    def _metrics(self, module: LightningModule, stage: str) -> dict[str, drawings.EvaluatedMetric]:
-        argument = "test_metrics" if stage == "test" and "test_metrics" in self._attributes else "metrics"
-        return drawings.evaluated_metrics(argument, module, self._attributes[argument])
-
     def _log_all(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        metrics = self._metrics(module, stage)
+        metrics = drawings.evaluated_metrics(module, *self._attributes[stage])
         named: drawings.Drawings = {}
         loaders = trainer.test_dataloaders if stage == "test" else trainer.val_dataloaders
         for attribute, metric in metrics.items():
@@ -210,12 +209,6 @@ def _with_other_numbers(attribute: str, metric: drawings.EvaluatedMetric) -> str
         " not read the data set in order, so they would be pictures of other samples. Give the numbers in the data"
         f" set: {how}."
     )
-
-
-def _bounded(argument: str, count: int) -> int:
-    if count > _MOST_SHOWN:
-        warnings.warn(f"`{argument}` is {count:,}; a picture shows {_MOST_SHOWN} at most.", stacklevel=3)
-    return min(count, _MOST_SHOWN)
 
 
 def _listed(argument: str, attributes: str | Sequence[str]) -> list[str]:

@@ -164,8 +164,7 @@ def register_logger(kind: type | str, send: Sender) -> None:
         raise TypeError(f"`kind` must be a class or the name of one; got {type(kind).__name__}.")
     if not callable(send):
         raise TypeError(f"`send` must be a function of a logger, images and a step; got {type(send).__name__}.")
-    name = kind if isinstance(kind, str) else _names_of(kind)[0]
-    _SENDERS[name] = send
+    _SENDERS[kind if isinstance(kind, str) else _names_of(kind)[0]] = send
 
 
 def _image_of(picture: object) -> Image:
