@@ -128,8 +128,7 @@ def plot_detection_confidence(
         TypeError: `iou_threshold` is not a number, or `label` is not an int.
         ValueError: `iou_threshold` is not one of the evaluation's, or no box has the label.
     """
-    threshold = results.averages.grid.threshold_index(iou_threshold)
-    curve = confidence_curve(results.matches, label, threshold=threshold)
+    curve = confidence_curve(results.matches, label, threshold=results.averages.grid.threshold_index(iou_threshold))
     is_own, ax = ax is None, new_axes() if ax is None else ax
     scores = curve.confidence.flip(0)
     # 0 and 1, as confidences are probabilities; wider for other scores.

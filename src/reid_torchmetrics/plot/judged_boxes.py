@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -11,9 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, EVALUATORS, Detections, Evaluator, GroundTruths
-from reid_torchmetrics.functional.detection.inputs import to_xywh
-
-_ANY_AREA = {"all": COCO_AREA_RANGES["all"]}
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, to_xywh
 
 
 class JudgedBox(NamedTuple):
@@ -64,10 +62,8 @@ class Judgment:
         is_difficult = is_difficult & evaluator.knows_difficult
         packed, truths = Detections(**columns), GroundTruths(**true_columns, is_crowd=is_crowd)
 
-        grid, options = evaluator.grid((self.iou_threshold,)), dict[str, Any]()
-        if evaluator.has_limits:
-            limits = (max(1, len(packed.labels)),)
-            grid = replace(grid, max_detections=limits, area_ranges=_ANY_AREA, limited="image and class")
+        limits, options = (max(1, len(packed.labels)),), dict[str, Any]()
+        grid = CocoGrid((self.iou_threshold,), max_detections=limits, area_ranges={"all": COCO_AREA_RANGES["all"]})
         if evaluator.knows_difficult:
             options |= {"is_difficult": is_difficult, "whole_pixels": evaluator.whole_pixels}
         sides = [side.of_one_class() if self.class_agnostic else side for side in (packed, truths)]
@@ -119,7 +115,4 @@ def _judged(outcome: str, boxes: Detections | GroundTruths, rows: Tensor, remark
     corners = torch.cat([near.minimum(near + size), near.maximum(near + size)], 1).tolist()
     labels = boxes.labels[rows].tolist()
     scores = boxes.scores[rows].tolist() if isinstance(boxes, Detections) else [None] * len(labels)
-    return [
-        JudgedBox(outcome, tuple(edges), label, score, remark)
-        for edges, label, score in zip(corners, labels, scores, strict=True)
-    ]
+    return [JudgedBox(outcome, *box, remark) for box in zip(map(tuple, corners), labels, scores, strict=True)]

@@ -145,8 +145,7 @@ def _color_counts(ax: Axes, counts: Tensor) -> Any:
     from matplotlib.colors import LogNorm  # noqa: PLC0415 - a large import that evaluation does not need
 
     most = max(2.0, float(counts.nan_to_num(nan=0.0).max()))
-    norm = LogNorm(_LEAST_COUNT, most)
-    image = ax.imshow(counts.clamp(min=_LEAST_COUNT).numpy(), cmap="Blues", norm=norm, **_CELLS)
+    image = ax.imshow(counts.clamp(min=_LEAST_COUNT).numpy(), cmap="Blues", norm=LogNorm(_LEAST_COUNT, most), **_CELLS)
     bar = ax.figure.colorbar(image, ax=ax, label="boxes")
     powers = [10.0**power for power in range(1 + int(math.log10(most)))]
     bar.set_ticks([_LEAST_COUNT, *powers], labels=["0", *(f"{power:g}" for power in powers)])

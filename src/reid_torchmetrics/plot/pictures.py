@@ -34,12 +34,10 @@ Channels: TypeAlias = float | Sequence[float]
 """a number for all channels, or one for each"""
 
 
-def check_pictures(argument: str, pictures: object) -> None:
+def check_pictures(name: str, pictures: object) -> None:
     """Raise a TypeError unless pictures are a function, an indexed object or None."""
     if pictures is not None and not callable(pictures) and not hasattr(pictures, "__getitem__"):
-        raise TypeError(
-            f"`{argument}` must be a function of a number or be indexed by it; got {type(pictures).__name__}."
-        )
+        raise TypeError(f"`{name}` must be a function of a number or be indexed by it; got {type(pictures).__name__}.")
 
 
 def picture_at(argument: str, pictures: Pictures, number: int | str) -> Image:
@@ -79,7 +77,8 @@ def as_image(name: str, item: object) -> Image:
     if isinstance(item, Mapping) and picture is item:
         keys = ", ".join(map(repr, item)) or "an empty dict"
         raise ValueError(f"`{name}` must have the key 'image'; got {keys}.")
-    image_of, image = pillow().Image, picture
+    image_of = pillow().Image
+    image: Image = picture
     if isinstance(picture, (Tensor, np.ndarray)):
         image = image_of.fromarray(_pixels(name, picture))
     elif not isinstance(picture, image_of.Image):

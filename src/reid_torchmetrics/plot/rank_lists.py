@@ -73,8 +73,7 @@ def draw_rank_lists(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    sides = pictures, gallery_pictures
-    rows = [_row(lists, row, sides, names or {}, average_precision) for row in range(len(lists))]
+    rows = [_row(lists, row, (pictures, gallery_pictures), names or {}, average_precision) for row in range(len(lists))]
     heads = {0: "query", 1: "candidates", lists.index.shape[1] + 1: "first right"}
     rank, num_candidates = lists.first_positive_rank, (lists.index >= 0).sum(1)
     if bool(((rank >= 1) & (rank <= num_candidates)).all()):  # nothing stands behind the candidates
