@@ -119,8 +119,7 @@ def _errors(results: DetectionResults, kinds: Mapping[str, Any] | None) -> list[
         rows = [[kind, f"{counts[kind]:,}", percent(gains.get(kind)), said] for kind, said in ERROR_KINDS.items()]
         headings = ("kind", "errors", "AP gained (points)", "meaning")
         shown.append(table("Kinds of errors", headings, rows, words="meaning"))
-    matrix = results.confusion_matrix(num_classes=plot.MOST_CLASSES)
-    confused = matrix.most_confused(_MOST_CONFUSED).tolist()
+    confused = results.confusion_matrix(num_classes=plot.MOST_CLASSES).most_confused(_MOST_CONFUSED).tolist()
     if not confused:
         return [*shown, note("No class is detected as another.")]
     rows = [[*(name_of(each, results.class_names) for each in pair), f"{count:,}"] for *pair, count in confused]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -56,13 +56,14 @@ def retrieval_page(
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     names = names or {}
     queries = _ReportedQueries(results, names, pictures, gallery_pictures)
+    hardest = results.hardest(num_hardest).tolist()
     sections = [
         Section("numbers", "Numbers", _numbers(results, generator or torch.Generator().manual_seed(0))),
         Section("queries", "Queries and gallery", _query_counts(results)),
         *compared,
         Section("curves", "Curves", [figures_section(results, "curves")]),
-        Section("hardest", "Hardest queries", _hardest(queries, num_hardest)),
-        Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes)),
+        Section("hardest", "Hardest queries", _hardest(queries, hardest)),
+        Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),
         Section("camera-pairs", "Pairs of cameras", shown_or_why(_camera_pairs, results)),
         Section("cameras", "Cameras", shown_or_why(_cameras, results)),
         Section("identities", "Identities", shown_or_why(_identities, results, names)),
@@ -142,8 +143,7 @@ def _parts_table(
         "with a value": map(str, first.num_valid[order].tolist()),
         **{heading(name): map(form_of(name), part.mean[order].tolist()) for name, part in parts.items()},
     }
-    rows = zip(*columns.values(), strict=True)
-    return table(f"Means over the queries of each {label}", [*columns], rows, **options)
+    return table(f"Means over the queries of each {label}", [*columns], zip(*columns.values(), strict=True), **options)
 
 
 def _camera_pairs(results: RetrievalResults) -> list[Html]:
@@ -191,7 +191,6 @@ class _ReportedQueries:
     names: Mapping[int, str]
     pictures: Pictures | None
     gallery_pictures: Pictures | None
-    on_page: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Look for the lists of all queries."""
@@ -229,7 +228,6 @@ class _ReportedQueries:
         """A query with its rank list."""
         facts = {name: fact for name, fact in self._facts(query).items() if fact}
         words = ", ".join(f"{name} {fact}{' %' if name == _PRECISION else ''}" for name, fact in facts.items())
-        self.on_page.add(query)
         row = map(self._figure, listed_pictures(lists, query, pictures, self.gallery_pictures))
         return element("li", element("p", words), element("div", *row, class_="pictures"), id=f"query-{query}")
 
@@ -257,16 +255,15 @@ def _candidates(lists: RankLists, query: int) -> str:
     return f"{wrong} wrong, right at {', '.join(map(str, right))}" if right else f"{wrong} wrong"
 
 
-def _hardest(queries: _ReportedQueries, num_hardest: int) -> list[Html]:
+def _hardest(queries: _ReportedQueries, hardest: Sequence[int]) -> list[Html]:
     """The queries with the lowest average precision."""
     said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
     missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {queries.missing}")]
-    hardest = queries.results.hardest(num_hardest).tolist()
     caption = "Queries with the lowest average precision"
     return [note(said), *missing, *folded(hardest, _NUM_OPEN, queries.shown, caption)]
 
 
-def _mistakes(queries: _ReportedQueries, num_mistakes: int) -> list[Html]:
+def _mistakes(queries: _ReportedQueries, num_mistakes: int, shown_before: Sequence[int]) -> list[Html]:
     """The queries with a wrong best candidate that scores far above the first right answer."""
     if queries.lists is None:
         return [note(f"Not shown: {queries.missing}")]
@@ -277,7 +274,7 @@ def _mistakes(queries: _ReportedQueries, num_mistakes: int) -> list[Html]:
         "Queries whose best candidate is wrong, by how much it scores above the first right answer. Many such queries"
         " are errors of labels."
     )
-    above = [query for query in mistakes if query in queries.on_page]
+    above = [] if queries.pictures is None else [query for query in mistakes if query in shown_before]
     links = [element("a", f"query {queries.results.name_of(query)}", href=f"#query-{query}") for query in above]
     others = [query for query in mistakes if query not in above]
     shown = folded(others, _NUM_OPEN, queries.shown, "Queries whose best candidate is wrong, by falling margin")
