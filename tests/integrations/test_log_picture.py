@@ -201,7 +201,7 @@ def test_a_registered_logger_and_its_heirs_get_all_pictures_at_once(kind, monkey
     monkeypatch.setattr(*path("senders"), dict(pictures._SENDERS))
     register_logger(kind, lambda shelf, images, step: shelf.held.append((images, step)))
     shelf = type("Heir", (Shelf,), {})()
-    pictures.log_pictures([shelf], {"a": PIXELS, "b": new_figure()}, STEP)
+    pictures.log_pictures([shelf], {"a": PIXELS, "b": new_figure()}, STEP, folder=".", is_row_open=False)
     ((images, step),) = shelf.held
     assert (step, [*images], images["b"].size) == (STEP, ["a", "b"], (300, 200))
     assert np.asarray(images["a"]).tolist() == PIXELS.tolist()

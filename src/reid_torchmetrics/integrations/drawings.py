@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from torch import Tensor
 from torch.nn import Module, ModuleDict
@@ -69,14 +69,12 @@ def numbers_are_others(metric: EvaluatedMetric, loaders: object) -> bool:
     numbers: list[Any] = [metric.index] if is_of_embeddings else [metric.image_ids, metric.image_name_lengths]
     if holds_nothing(metric) or any(map(len, numbers)):
         return False
-    for sampler in _samplers(loaders):
-        # Images are counted in turn over processes, as samples are dealt out; embeddings process by process.
-        deals_otherwise = is_of_embeddings and getattr(sampler, "num_replicas", 1) > 1
-        if isinstance(sampler, DistributedSampler) and (sampler.shuffle or deals_otherwise):
-            return True
-        if isinstance(sampler, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)):
-            return True
-    return False
+    # Images are counted in turn over processes, as samples are dealt out; embeddings process by process.
+    return any(
+        isinstance(each, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))
+        or (isinstance(each, DistributedSampler) and (each.shuffle or (is_of_embeddings and each.num_replicas > 1)))
+        for each in _samplers(loaders)
+    )
 
 
 def _samplers(loaders: object) -> Iterator[object]:
@@ -97,8 +95,7 @@ def _metrics_in(name: str, value: object) -> Iterator[tuple[str, EvaluatedMetric
             yield from _metrics_in(f"{name}.{key}", each)
 
 
-@dataclass(frozen=True)
-class DrawingOptions:
+class DrawingOptions(NamedTuple):
     """Options of `EvaluationPictures` about its pictures."""
 
     pictures: plot.Pictures | None
@@ -115,7 +112,7 @@ def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
     All processes must call this; only the process that draws needs the result.
     """
     results: RetrievalResults | DetectionResults
-    drawn: Callable[..., Drawings]
+    drawn: Any
     if isinstance(metric, EmbeddingMetric):
         results = metric.results()
         name, drawn, has_samples = "hardest_queries", _hardest_queries, results.counts.total > 0
@@ -148,8 +145,7 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options
     hardest, precision = results.hardest(options.num_queries), results.average_precision
     if not len(hardest):
         return {}
-    longest = int(results.num_candidates[hardest].max())
-    lists = metric.nearest(min(options.k, longest), queries=hardest)
+    lists = metric.nearest(min(options.k, int(results.num_candidates[hardest].max())), queries=hardest)
     pictures, gallery_pictures, names = options.pictures, options.gallery_pictures, options.names
     draw = partial(plot.draw_rank_lists, gallery_pictures=gallery_pictures, names=names, average_precision=precision)
     table = partial(_rank_list_table, lists, precision, pictures, gallery_pictures, names or {})
@@ -158,11 +154,9 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options
 
 def _rank_list_table(lists: RankLists, average_precision: Tensor, *shown: Any) -> PictureTable:
     """A row for each query, its pictures with captions: rank, score, identity and camera."""
-    numbers = [lists.query_index, 100 * average_precision[lists.query], lists.first_positive_rank]
-    rows = [
-        [*values, *plot.captioned_pictures(lists, row, *shown)]
-        for row, values in enumerate(zip(*(each.tolist() for each in numbers), strict=True))
-    ]
+    columns = lists.query_index, 100 * average_precision[lists.query], lists.first_positive_rank
+    numbers = zip(*(each.tolist() for each in columns), strict=True)
+    rows = [[*values, *plot.captioned_pictures(lists, row, *shown)] for row, values in enumerate(numbers)]
     ranks = [f"#{rank + 1}" for rank in range(lists.index.shape[1])]
     return PictureTable(["query", "AP (%)", "first right rank", "picture", *ranks, "first right answer"], rows)
 

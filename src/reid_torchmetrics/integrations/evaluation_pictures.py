@@ -172,7 +172,7 @@ class EvaluationPictures(Callback):
         for logger in trainer.loggers or files:
             what = "written to files" if logger is None else f"logged to {type(logger).__name__}"
             with self._warning_instead(f"pictures of '{stage}'", what):
-                log_pictures(logger, pictures, step, default_root_dir=trainer.default_root_dir, is_row_open=True)
+                log_pictures(logger, pictures, step, folder=trainer.default_root_dir, is_row_open=True)
 
     @contextmanager
     def _warning_instead(self, name: str, what: str) -> Iterator[None]:

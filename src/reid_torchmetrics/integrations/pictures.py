@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from PIL.Image import Image
 
-_Pixels: TypeAlias = NDArray[np.uint8]  # [H, W, 3]
 _Images: TypeAlias = "dict[str, Image]"
 Sender: TypeAlias = "Callable[..., object]"
 """called with a logger, images of Pillow by their names, and a step"""
@@ -87,7 +86,7 @@ def log_picture(
         ValueError: an image has another shape or no pixels, `name` has no characters, or `step` is negative.
     """
     _checks.positive_int("step", step, least=0)
-    log_pictures(logger, {name: picture}, step, default_root_dir=default_root_dir)
+    log_pictures(logger, {name: picture}, step, folder=default_root_dir, is_row_open=False)
 
 
 class PictureTable(NamedTuple):
@@ -99,17 +98,12 @@ class PictureTable(NamedTuple):
 
 
 def log_pictures(
-    logger: Any,
-    pictures: Mapping[str, object],
-    step: int,
-    *,
-    default_root_dir: str | os.PathLike[str] = ".",
-    is_row_open: bool = False,
+    logger: Any, pictures: Mapping[str, object], step: int, *, folder: str | os.PathLike[str], is_row_open: bool
 ) -> None:
     """Log the pictures and tables of one step by their names, in one call of a logger that has one for several.
 
-    With `is_row_open` numbers of the same step follow, and share a row of Weights & Biases. For all else see
-    `log_picture`.
+    With `is_row_open` numbers of the same step follow, and share a row of Weights & Biases. The `folder` is for files
+    that belong to none of a logger. For all else see `log_picture`.
     """
     for name in pictures:
         if not isinstance(name, str):
@@ -126,7 +120,7 @@ def log_pictures(
         elif send is not None:
             send(each, sent, step)
         else:
-            _write_files(each, images, step, default_root_dir)
+            _write_files(each, images, step, folder)
 
 
 def takes_tables(loggers: Sequence[object]) -> bool:
@@ -189,7 +183,7 @@ def _image_of(picture: object) -> Image:
     return ImageModule.fromarray(picture.cpu().numpy() if isinstance(picture, Tensor) else picture)
 
 
-def _drawn(figure: Any) -> _Pixels:
+def _drawn(figure: Any) -> NDArray[np.uint8]:
     """Draw a figure on white, where it is transparent."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - large
 
@@ -201,8 +195,7 @@ def _drawn(figure: Any) -> _Pixels:
         figure.set_canvas(canvas_of_caller)
     rgba = np.asarray(canvas.buffer_rgba())
     opacity = rgba[..., 3:] / 255
-    pixels: _Pixels = np.rint(opacity * rgba[..., :3] + (1 - opacity) * 255).astype(np.uint8)
-    return pixels
+    return np.asarray(np.rint(opacity * rgba[..., :3] + (1 - opacity) * 255), np.uint8)
 
 
 def _names_of(kind: type) -> tuple[str, str]:
@@ -220,7 +213,7 @@ def _client(logger: Any) -> Any:
     return getattr(logger, "experiment", logger)
 
 
-def _one_by_one(send: Callable[[Any, str, Image, int], object]) -> Sender:
+def _singly(send: Callable[[Any, str, Image, int], object]) -> Sender:
     """The function for a client that takes a picture at a time."""
 
     def send_all(logger: Any, images: _Images, step: int) -> None:
@@ -254,24 +247,24 @@ def _to_wandb(logger: Any, images: _Images, step: int, *, tables: dict[str, Pict
     logger.experiment.log(media, commit=not is_row_open)
 
 
-@_one_by_one
+@_singly
 def _to_tensorboard(logger: Any, name: str, image: Image, step: int) -> None:
     _client(logger).add_image(name, np.array(image), step, dataformats="HWC")
 
 
-@_one_by_one
+@_singly
 def _to_mlflow(logger: Any, name: str, image: Image, step: int) -> None:
     client = logger.experiment  # begins the run: its number is not known before
     key = re.sub(r"[^a-zA-Z0-9_\-./ ]", "_", name)  # as Lightning does with the names of numbers
     client.log_image(logger.run_id, image, key=key, step=step)
 
 
-@_one_by_one
+@_singly
 def _to_litlogger(logger: Any, name: str, image: Image, step: int) -> None:
     logger.experiment[name].append(importlib.import_module("litlogger").Image(image), step=step)
 
 
-@_one_by_one
+@_singly
 def _to_clearml(_: Any, name: str, image: Image, step: int) -> None:
     title, _, series = name.rpartition("/")
     client = importlib.import_module("clearml").Logger.current_logger()
@@ -279,14 +272,12 @@ def _to_clearml(_: Any, name: str, image: Image, step: int) -> None:
 
 
 # A folder of steps is shown with a slider.
-_to_dvclive = _one_by_one(lambda logger, name, image, step: _client(logger).log_image(f"{name}/{step}.png", image))
+_to_dvclive = _singly(lambda logger, name, image, step: _client(logger).log_image(f"{name}/{step}.png", image))
 _SENDERS: dict[str, Sender] = {
     **dict.fromkeys(("TensorBoardLogger", "SummaryWriter"), _to_tensorboard),
     "WandbLogger": _to_wandb,
     "MLFlowLogger": _to_mlflow,
-    "CometLogger": _one_by_one(
-        lambda logger, name, image, step: logger.experiment.log_image(image, name=name, step=step)
-    ),
+    "CometLogger": _singly(lambda logger, name, image, step: logger.experiment.log_image(image, name=name, step=step)),
     "LitLogger": _to_litlogger,
     **dict.fromkeys(("DVCLiveLogger", "dvclive.live.Live"), _to_dvclive),
     "SwanLabLogger": _in_one_call("swanlab"),
