@@ -170,6 +170,8 @@ def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:
         return values, torch.empty(1 + len(values), dtype=values.dtype, device=world.device)
 
     values, buffer = world.guarded(prepare)
+    if not len(values):  # nothing of any process: no message
+        return values
     return world.all_reduce_sum(buffer, lambda out: out.copy_(values)).to(values.device)
 
 
