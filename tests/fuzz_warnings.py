@@ -21,10 +21,10 @@ from reid_torchmetrics import DetectionMAP, ReIDMetrics, UnpaddedDistributedSamp
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from tests.distributed.processes import Processes
-from tests.metrics.detection.detection_samples import images
-from tests.metrics.detection.drawn_detectors import drawn_detector
-from tests.metrics.detection.keypoint_samples import SIGMAS, keypoint_images
-from tests.metrics.detection.mask_samples import mask_images
+from tests.functional.detection.detection_samples import images
+from tests.functional.detection.drawn_detectors import drawn_detector
+from tests.functional.detection.keypoint_samples import SIGMAS, keypoint_images
+from tests.functional.detection.mask_samples import mask_images
 
 TRUE = ("No query can be evaluated", "Encountered more than", "Mean of empty slice")
 

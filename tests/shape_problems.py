@@ -11,8 +11,8 @@ from typing import Any
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid
-from tests.metrics.detection import keypoint_samples, mask_samples
-from tests.metrics.detection.detection_samples import fed
+from tests.functional.detection import keypoint_samples, mask_samples
+from tests.functional.detection.detection_samples import fed
 from tests.pycocotools_shapes import largest_difference, run_coco
 from tests.reference.detection import IOU_THRESHOLDS, RECALL_THRESHOLDS
 

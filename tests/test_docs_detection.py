@@ -26,8 +26,8 @@ from reid_torchmetrics.functional.detection.evaluation.image_matches import Imag
 from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import span
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionMAP
+from tests.functional.detection.detection_samples import torchmetrics_peer
 from tests.golden.coco_cases import RealProblem, val2014
-from tests.metrics.detection.detection_samples import torchmetrics_peer
 from tests.test_docs import check_number, numbers_of, tables
 
 DOCS = Path(__file__).parents[1] / "docs"

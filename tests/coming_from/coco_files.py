@@ -11,7 +11,7 @@ from pycocotools import mask as masks
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from tests.metrics.detection.detection_samples import Dicts
+from tests.functional.detection.detection_samples import Dicts
 
 SIZE = {"height": 300, "width": 300}
 

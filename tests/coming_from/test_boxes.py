@@ -12,8 +12,8 @@ from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import COCO_IOU_THRESHOLDS, COCO_RECALL_THRESHOLDS
 from tests.coming_from.coco_files import stats_of, write
 from tests.coming_from.pages import Row, blocks, check_row, live, names, names_of, rows, run, their_blocks
+from tests.functional.detection.detection_samples import Dicts, fed, images, torchmetrics_peer
 from tests.golden.coco_cases import RealProblem, val2014
-from tests.metrics.detection.detection_samples import Dicts, fed, images, torchmetrics_peer
 
 FLOAT64 = {"iou_thresholds": [*COCO_IOU_THRESHOLDS], "rec_thresholds": [*COCO_RECALL_THRESHOLDS]}
 LIMITS = {"max_detection_thresholds": [1, 5, 10]}

@@ -11,7 +11,7 @@ import torch
 
 from tests.coming_from import callers
 from tests.coming_from.pages import names
-from tests.metrics.detection.detection_samples import fed, images, torchmetrics_peer
+from tests.functional.detection.detection_samples import fed, images, torchmetrics_peer
 from tests.reference import measures
 from tests.reference.retrieval import candidates, evaluate, ranked_hits, ranks_of_hits, similarity
 

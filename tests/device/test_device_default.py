@@ -12,7 +12,7 @@ from reid_torchmetrics import DetectionMAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import GalleryDraw, PositiveRanks, compare, evaluate
 from tests.device.default_device import FACTORIES
 from tests.device.problems import moved, problem
-from tests.metrics.detection.detection_samples import images
+from tests.functional.detection.detection_samples import images
 
 PACKAGE = Path(reid_torchmetrics.__file__).parent
 

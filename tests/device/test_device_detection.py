@@ -48,8 +48,8 @@ from reid_torchmetrics.functional.detection.inputs import Sides, box_areas, to_x
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.found_classes import true_positives
-from tests.metrics.detection.detection_samples import fed, images, with_lists
-from tests.metrics.detection.mask_samples import mask_images
+from tests.functional.detection.detection_samples import fed, images, with_lists
+from tests.functional.detection.mask_samples import mask_images
 
 PREDICTED, TRUE = images(51, 12, with_ids=True)
 GRID = CocoGrid()

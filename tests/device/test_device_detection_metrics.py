@@ -7,7 +7,7 @@ from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, Y
 from reid_torchmetrics.functional.detection import AP_RULES
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.device.test_device_detection import PREDICTED, TRUE
-from tests.metrics.detection.detection_samples import fed, images, named
+from tests.functional.detection.detection_samples import fed, images, named
 
 
 @pytest.mark.parametrize(

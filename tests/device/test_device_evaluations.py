@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.retrieval import (
     rerank_k_reciprocal,
 )
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
-from tests.metrics.detection.detection_samples import images
+from tests.functional.detection.detection_samples import images
 from tests.metrics.reid.samples import needs_more
 
 BY_LISTS = [name for name in PROTOCOLS if find_protocol(name).needs_lists]

@@ -9,8 +9,8 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, KReciprocal, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved
-from tests.metrics.detection.detection_samples import fed as fed_boxes
-from tests.metrics.detection.detection_samples import images
+from tests.functional.detection.detection_samples import fed as fed_boxes
+from tests.functional.detection.detection_samples import images
 from tests.metrics.reid.samples import CLASSES, batches, fed
 
 BATCHES = batches()

@@ -38,8 +38,8 @@ from reid_torchmetrics.plot import (
     plot_tpir,
 )
 from tests.device.problems import moved, problem
-from tests.metrics.detection.detection_samples import fed as fed_boxes
-from tests.metrics.detection.detection_samples import images
+from tests.functional.detection.detection_samples import fed as fed_boxes
+from tests.functional.detection.detection_samples import images
 from tests.metrics.reid.samples import batches, fed
 
 

@@ -11,8 +11,8 @@ from reid_torchmetrics import DetectionMAP, ReIDMetrics
 from tests.device import simulated_device
 from tests.device.calls import is_simulated
 from tests.device.problems import assert_same, moved
-from tests.metrics.detection.detection_samples import fed as fed_boxes
-from tests.metrics.detection.detection_samples import images
+from tests.functional.detection.detection_samples import fed as fed_boxes
+from tests.functional.detection.detection_samples import images
 from tests.metrics.reid.samples import batches, fed
 
 

@@ -12,8 +12,8 @@ from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.functional.retrieval.ranking import tiles
 from tests.device.problems import moved, problem
 from tests.device.waiting import counted, waits_of
-from tests.metrics.detection.detection_samples import fed as fed_boxes
-from tests.metrics.detection.detection_samples import images
+from tests.functional.detection.detection_samples import fed as fed_boxes
+from tests.functional.detection.detection_samples import images
 from tests.metrics.reid.samples import batches, fed
 
 

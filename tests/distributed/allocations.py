@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.detection.evaluation.image_matches import matc
 from reid_torchmetrics.metrics.base import process_group
 from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.distributed import processes
-from tests.metrics.detection import detection_samples
+from tests.functional.detection import detection_samples
 from tests.metrics.reid.samples import batches, fed
 
 IN_PLACE = {"copy_", "fill_", "zero_"}  # write to memory that is there, and take none themselves

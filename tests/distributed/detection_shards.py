@@ -12,7 +12,7 @@ from torch import Tensor, distributed
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 
 OPTIONS = {"class_metrics": True, "extended_summary": True}
 NUM_IMAGES = 17

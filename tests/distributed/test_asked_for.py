@@ -6,7 +6,7 @@ import pytest
 
 from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
 from tests.distributed.failures import message_of
-from tests.metrics.detection import detection_samples
+from tests.functional.detection import detection_samples
 from tests.metrics.reid.samples import batches, fed
 
 

@@ -7,8 +7,8 @@ import torch
 from reid_torchmetrics import DetectionMAP
 from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
-from tests.metrics.detection.detection_samples import fed, images
-from tests.metrics.detection.test_boxes_of_images import numbers_of
+from tests.functional.detection.detection_samples import fed, images
+from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of
 
 NUM_IMAGES = 7
 

@@ -23,8 +23,8 @@ from tests.distributed.detection_shards import (
     text_of,
 )
 from tests.distributed.shards import SHARDINGS
-from tests.distributed.test_same_samples import accelerate
-from tests.metrics.detection.detection_samples import fed
+from tests.functional.detection.detection_samples import fed
+from tests.functional.retrieval.sharding.test_same_samples import accelerate
 
 
 def evaluates(process: int, size: int, sharding: str, seeds: list[int]) -> list[object]:

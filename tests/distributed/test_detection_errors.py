@@ -12,7 +12,7 @@ from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.detection_shards import alone, at, prints, problem, shards
 from tests.distributed.failures import message_of, out_of_memory
-from tests.metrics.detection.detection_samples import fed
+from tests.functional.detection.detection_samples import fed
 
 PLACES = {
     "joining": functools.partial(out_of_memory, sharded_images.Images, "joined"),

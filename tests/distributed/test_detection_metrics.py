@@ -7,7 +7,7 @@ import pytest
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
 from reid_torchmetrics.functional.detection.matching import matching
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 from tests.paths import path
 
 NUM_IMAGES = 11

@@ -7,7 +7,7 @@ from reid_torchmetrics import VocMAP, YoloMAP
 from tests.distributed.detection_shards import at, prints
 from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 
 NUM_IMAGES = 17
 METRICS = {

@@ -16,7 +16,7 @@ from reid_torchmetrics.metrics.base import DistributedWorld
 from tests.distributed.detection_shards import at
 from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 
 NUM_IMAGES = 9
 NAMES = {0: "cat", 1: "dog"}

@@ -18,9 +18,9 @@ from tests.distributed import threads
 from tests.distributed.detection_shards import OPTIONS, at, counts_collectives, prints
 from tests.distributed.failures import message_of, out_of_memory
 from tests.distributed.shards import SHARDINGS
-from tests.metrics.detection.detection_samples import fed, images, is_same, named
-from tests.metrics.detection.test_boxes_of_images import numbers_of
-from tests.metrics.detection.test_image_names import NAMES, of, tensors
+from tests.functional.detection.batches.test_image_names import NAMES, of, tensors
+from tests.functional.detection.detection_samples import fed, images, is_same, named
+from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of
 
 GIVEN = images(31, len(NAMES), num_levels=3, with_ids=True)
 SEEN = GIVEN[0], named(GIVEN[1], NAMES)

@@ -6,8 +6,8 @@ import pytest
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
 from tests.distributed.detection_shards import NUM_IMAGES, at, prints, shards, text_of
-from tests.metrics.detection.detection_samples import fed, images
-from tests.metrics.detection.test_invalid_detections import spoilt
+from tests.functional.detection.batches.test_invalid_detections import spoilt
+from tests.functional.detection.detection_samples import fed, images
 
 METRICS = {"coco": DetectionMAP, "voc": VocMAP, "yolo": YoloMAP}
 

@@ -5,8 +5,8 @@ import pytest
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.detection_shards import OPTIONS, at, prints
 from tests.distributed.shards import SHARDINGS
-from tests.metrics.detection.detection_samples import fed
-from tests.metrics.detection.mask_samples import mask_images
+from tests.functional.detection.detection_samples import fed
+from tests.functional.detection.mask_samples import mask_images
 
 NUM_IMAGES = 9
 

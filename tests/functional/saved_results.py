@@ -10,10 +10,10 @@ from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, YoloMAP, evalua
 from reid_torchmetrics.functional.detection import evaluate_boxes, evaluate_images
 from reid_torchmetrics.functional.retrieval import KReciprocal, compare, evaluate_lists, evaluate_stream, person_search
 from tests.found_classes import images_of
+from tests.functional.detection.detection_samples import fed, images, named, with_lists
 from tests.functional.retrieval.evaluation import two_models
 from tests.functional.retrieval.evaluation.one_call import GALLERY, LABELS, LISTS, QUERY, SCORES
 from tests.functional.retrieval.evaluation.test_person_search import SCENE
-from tests.metrics.detection.detection_samples import fed, images, named, with_lists
 from tests.report import problems
 from tests.stream_problems import counter_of, drawn
 

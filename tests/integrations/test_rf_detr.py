@@ -9,7 +9,7 @@ import torch
 
 from reid_torchmetrics.integrations import register_rf_detr
 from reid_torchmetrics.integrations.rf_detr import RfDetrBackend
-from tests.metrics.detection.detection_samples import fed, images, torchmetrics_peer
+from tests.functional.detection.detection_samples import fed, images, torchmetrics_peer
 
 LIMITS = [1, 10, 500]
 pytest.importorskip("faster_coco_eval")

@@ -14,7 +14,7 @@ from torchmetrics import MetricCollection
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
-from tests.metrics.detection.detection_samples import images as boxes
+from tests.functional.detection.detection_samples import images as boxes
 from tests.metrics.reid.samples import batches, fed
 
 

@@ -40,7 +40,7 @@ from reid_torchmetrics.functional.detection.evaluation.image_matches import matc
 from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS
 from reid_torchmetrics.metrics.base import MetricOptions
 from reid_torchmetrics.metrics.reid.ranking import rankings
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 from tests.metrics.reid.samples import batches, labeled
 from tests.metrics.reid.samples import fed as embeddings_fed
 

@@ -9,7 +9,7 @@ import torch
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.plot import draw_boxes
 from reid_torchmetrics.plot.judged_boxes import JudgedBox
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 from tests.plot.box_samples import (
     CROWD,
     IN_CROWD,

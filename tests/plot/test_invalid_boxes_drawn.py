@@ -9,8 +9,8 @@ import torch
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.plot import draw_box_grid, draw_boxes
 from reid_torchmetrics.report import write_report
-from tests.metrics.detection.detection_samples import fed, images
-from tests.metrics.detection.test_invalid_detections import spoilt
+from tests.functional.detection.batches.test_invalid_detections import spoilt
+from tests.functional.detection.detection_samples import fed, images
 from tests.plot.box_samples import PICTURE, SIDE, WRONG, detections, ground_truths, judge, nothing
 from tests.plot.test_drawn_boxes import RED, edge
 

@@ -6,8 +6,8 @@ import torch
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.plot import figures
 from reid_torchmetrics.report import write_report
-from tests.metrics.detection.detection_samples import fed
-from tests.metrics.detection.test_detection_results import two_images
+from tests.functional.detection.detection_samples import fed
+from tests.functional.detection.evaluation.test_detection_results import two_images
 from tests.report import problems
 from tests.report.pages import data, read, section
 

@@ -13,7 +13,7 @@ from reid_torchmetrics.functional.detection.evaluation import title_of
 from reid_torchmetrics.plot import judged_like
 from reid_torchmetrics.plot.judged_boxes import Judgment
 from reid_torchmetrics.report import write_report
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 from tests.report.pages import data, read, section
 
 # Both detections overlap the first ground truth most, the second one by 90/110 and the other ground truth by 80/120.

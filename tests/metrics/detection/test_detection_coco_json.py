@@ -12,8 +12,8 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from tests.metrics.detection.detection_samples import fed, images, is_same, named
-from tests.metrics.detection.mask_samples import compressed
+from tests.functional.detection.detection_samples import fed, images, is_same, named
+from tests.functional.detection.mask_samples import compressed
 
 
 def numbers_of_pycocotools(name: str, *, uses_categories: bool = True) -> list[float]:

@@ -16,7 +16,7 @@ from matplotlib import pyplot as plt
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
 from reid_torchmetrics.functional.detection.batches.images import interleaved_numbers, number_ids
-from tests.metrics.detection.detection_samples import fed, images, is_same
+from tests.functional.detection.detection_samples import fed, images, is_same
 
 OPTIONS = {"class_metrics": True, "extended_summary": True, "average": "micro"}
 PREDS, TARGET = images(21, 14, with_ids=True)

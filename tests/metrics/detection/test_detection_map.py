@@ -11,8 +11,7 @@ from reid_torchmetrics.functional.detection import AP_RULES
 from reid_torchmetrics.functional.detection.curves import average_precision, curves_from_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.metrics.detection.evaluator_metric import YoloMAP
-from tests.golden.coco_cases import val2014
-from tests.metrics.detection.detection_samples import (
+from tests.functional.detection.detection_samples import (
     FLOAT32_THRESHOLDS,
     Dicts,
     box,
@@ -21,6 +20,7 @@ from tests.metrics.detection.detection_samples import (
     is_same,
     torchmetrics_peer,
 )
+from tests.golden.coco_cases import val2014
 
 NUMBERS = ["map", "map_50", "map_75", "map_small", "map_medium", "map_large"]
 NUMBERS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"]

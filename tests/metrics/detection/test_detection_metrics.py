@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 
 GIVEN = images(61, 10, with_ids=True)
 COCO = [

@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
 from reid_torchmetrics.functional.detection.evaluators import match_greedily
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 from tests.found_classes import true_positives
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 
 THRESHOLDS = (0.5, 0.75)
 

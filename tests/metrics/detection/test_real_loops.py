@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
-from tests.metrics.detection.detection_samples import fed, images, is_same
+from tests.functional.detection.detection_samples import fed, images, is_same
 
 NAN, INF = math.nan, math.inf
 

@@ -6,8 +6,8 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, LvisMAP
 from reid_torchmetrics.functional.detection import DetectionResults
+from tests.functional.detection.detection_samples import fed
 from tests.golden.federated_cases import DetectionCase, detection_cases
-from tests.metrics.detection.detection_samples import fed
 
 pytestmark = pytest.mark.filterwarnings("ignore:Encountered more than")
 

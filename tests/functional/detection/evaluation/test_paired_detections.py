@@ -17,8 +17,8 @@ from reid_torchmetrics.functional.detection import (
     evaluate_images,
 )
 from reid_torchmetrics.functional.retrieval import Comparison
+from tests.functional.detection.detection_samples import Dicts, fed, images
 from tests.functional.retrieval.evaluation.two_models import ranked
-from tests.metrics.detection.detection_samples import Dicts, fed, images
 from tests.reference import averages, detection
 
 NUM = 7

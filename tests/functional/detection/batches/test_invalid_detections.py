@@ -15,8 +15,15 @@ from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, Y
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, match_images
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 from tests.coming_from.coco_files import stats_of
+from tests.functional.detection.detection_samples import (
+    FLOAT32_THRESHOLDS,
+    box,
+    fed,
+    images,
+    is_same,
+    torchmetrics_peer,
+)
 from tests.golden.bad_box_cases import BadBoxes, bad_boxes
-from tests.metrics.detection.detection_samples import FLOAT32_THRESHOLDS, box, fed, images, is_same, torchmetrics_peer
 from tests.pycocotools_peer import run_pycocotools
 from tests.reference.detection import Detection, GroundTruth, Setting
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from tests.metrics.detection.detection_samples import fed
-from tests.metrics.detection.mask_samples import compressed
-from tests.metrics.detection.test_unsound_shapes import three
+from tests.functional.detection.batches.test_unsound_shapes import three
+from tests.functional.detection.detection_samples import fed
+from tests.functional.detection.mask_samples import compressed
 from tests.shape_problems import ShapeProblem, draw_shapes
 
 NAN, INF = math.nan, math.inf

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from tests.metrics.detection.detection_samples import fed
-from tests.metrics.detection.keypoint_samples import SIGMAS, coco_rows, keypoint_images
+from tests.functional.detection.detection_samples import fed
+from tests.functional.detection.keypoint_samples import SIGMAS, coco_rows, keypoint_images
 from tests.pycocotools_shapes import largest_difference, run_coco
 
 IMAGE = [{"id": 1, "height": 300, "width": 300}]

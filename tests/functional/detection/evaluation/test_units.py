@@ -8,8 +8,8 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection.evaluation import units
-from tests.metrics.detection.detection_samples import changed, fed, images
-from tests.metrics.detection.keypoint_samples import SIGMAS, keypoint_images
+from tests.functional.detection.detection_samples import changed, fed, images
+from tests.functional.detection.keypoint_samples import SIGMAS, keypoint_images
 
 NORMALIZED = torch.tensor([1 / 200, 1 / 150, 1 / 200, 1 / 150])
 

@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.detection.inputs.image_names import (
     pack_names,
     unpack_names,
 )
-from tests.metrics.detection.detection_samples import box, fed, images, is_same, named
+from tests.functional.detection.detection_samples import box, fed, images, is_same, named
 
 NAMES = (
     *("", "a", "ab", "a b", "b/a.jpg", "b/á.jpg", "B", "10", "9", "\0", "a\0", "日本", "\ud7ff", "\ue000"),

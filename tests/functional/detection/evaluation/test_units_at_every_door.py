@@ -8,7 +8,7 @@ import torch
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
-from tests.metrics.detection.detection_samples import changed, fed
+from tests.functional.detection.detection_samples import changed, fed
 
 
 @pytest.fixture(autouse=True)

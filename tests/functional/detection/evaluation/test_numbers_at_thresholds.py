@@ -8,7 +8,7 @@ from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP, write_repo
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import compare
 from reid_torchmetrics.plot import plot_comparison
-from tests.metrics.detection.detection_samples import fed, images, with_lists
+from tests.functional.detection.detection_samples import fed, images, with_lists
 
 METRICS = {
     "coco": lambda: DetectionMAP(iou_thresholds=[0.5, 0.6]),

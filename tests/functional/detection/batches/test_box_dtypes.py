@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from tests.metrics.detection.detection_samples import box
+from tests.functional.detection.detection_samples import box
 
 
 def test_boxes_of_two_dtypes_are_each_converted_in_their_own():

@@ -6,8 +6,8 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
 from reid_torchmetrics.functional.detection import evaluate_images
-from tests.metrics.detection.detection_samples import box, fed, images, is_same, torchmetrics_peer
-from tests.metrics.detection.mask_samples import mask_images
+from tests.functional.detection.detection_samples import box, fed, images, is_same, torchmetrics_peer
+from tests.functional.detection.mask_samples import mask_images
 
 LISTS = [
     {"iou_thresholds": [0.75, 0.5, 0.9]},

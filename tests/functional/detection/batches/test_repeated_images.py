@@ -8,7 +8,7 @@ import torch
 
 from reid_torchmetrics.functional.detection.batches.images import fingerprints
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from tests.metrics.detection.detection_samples import box, fed, images, is_same
+from tests.functional.detection.detection_samples import box, fed, images, is_same
 
 TWO = torch.cat([box(0, 0, 10, 10), box(20, 20, 50, 60)])
 TRUE = {

@@ -7,7 +7,7 @@ import torch
 
 from reid_torchmetrics import LvisMAP
 from reid_torchmetrics.functional.detection import evaluate_images
-from tests.metrics.detection.detection_samples import fed
+from tests.functional.detection.detection_samples import fed
 
 
 def box(x: float) -> list[float]:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from tests.metrics.detection.detection_samples import fed, is_same
-from tests.metrics.detection.keypoint_samples import SIGMAS, coco_rows, keypoint_images
+from tests.functional.detection.detection_samples import fed, is_same
+from tests.functional.detection.keypoint_samples import SIGMAS, coco_rows, keypoint_images
 from tests.pycocotools_shapes import largest_difference, run_coco
 
 

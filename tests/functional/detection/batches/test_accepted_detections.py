@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from tests.metrics.detection.detection_samples import batch, box, fed, images
+from tests.functional.detection.detection_samples import batch, box, fed, images
 
 EMPTY = torch.tensor([])
 

@@ -11,8 +11,8 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, LvisMAP, compare
 from reid_torchmetrics.functional.detection import CocoGrid, DetectionResults, evaluate_images
+from tests.functional.detection.detection_samples import fed
 from tests.golden.federated_cases import DetectionCase, detection_cases
-from tests.metrics.detection.detection_samples import fed
 from tests.paths import path
 
 CASES = detection_cases("lvis")

@@ -8,8 +8,8 @@ import torch
 from pycocotools import mask as coco_masks
 
 from reid_torchmetrics import DetectionMAP
-from tests.metrics.detection.detection_samples import FLOAT32_THRESHOLDS, fed, is_same, torchmetrics_peer
-from tests.metrics.detection.mask_samples import HEIGHT, WIDTH, coco_rows, compressed, mask_images
+from tests.functional.detection.detection_samples import FLOAT32_THRESHOLDS, fed, is_same, torchmetrics_peer
+from tests.functional.detection.mask_samples import HEIGHT, WIDTH, coco_rows, compressed, mask_images
 from tests.pycocotools_shapes import largest_difference, run_coco
 
 PREDS, TARGET = mask_images(3, 8)

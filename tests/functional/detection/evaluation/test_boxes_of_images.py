@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 
 KEYS = (("boxes", "scores", "labels"), ("boxes", "labels", "iscrowd"))
 

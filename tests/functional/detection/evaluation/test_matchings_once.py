@@ -13,7 +13,7 @@ from lightning.pytorch.loggers import CSVLogger
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
 from reid_torchmetrics.functional.detection.evaluation import image_matches
 from reid_torchmetrics.functional.detection.matching import matching
-from tests.metrics.detection.detection_samples import fed, images
+from tests.functional.detection.detection_samples import fed, images
 from tests.paths import path
 
 GIVEN = images(61, 10, with_ids=True)

@@ -11,7 +11,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
-from tests.metrics.detection.detection_samples import fed, is_same
+from tests.functional.detection.detection_samples import fed, is_same
 
 HEIGHT, WIDTH = 30, 50
 IOU_TYPES = ("segm", "keypoints", "rotated")

@@ -11,7 +11,7 @@ from reid_torchmetrics.functional.detection.curves import best_confidence
 from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches, merge_image_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from tests.metrics.detection.detection_samples import box, fed, images
+from tests.functional.detection.detection_samples import box, fed, images
 
 
 def two_images() -> tuple[list[dict], list[dict]]:

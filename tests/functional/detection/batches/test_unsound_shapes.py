@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP
-from tests.metrics.detection.detection_samples import is_same
-from tests.metrics.detection.mask_samples import compressed
+from tests.functional.detection.detection_samples import is_same
+from tests.functional.detection.mask_samples import compressed
 
 NAN, INF = float("nan"), float("inf")
 SHAPES = {

@@ -15,8 +15,8 @@ from reid_torchmetrics.functional.detection import CONFUSION_RULES
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
 from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.image_matches import merge_image_matches
-from tests.metrics.detection.detection_samples import fed, images
-from tests.metrics.detection.test_detection_results import two_images
+from tests.functional.detection.detection_samples import fed, images
+from tests.functional.detection.evaluation.test_detection_results import two_images
 
 NAMES = {3: "bicycle", 5: "car"}
 
