@@ -1,6 +1,5 @@
 """Failures of one process, and what the processes say of them."""
 
-import time
 from unittest import mock
 
 import torch
@@ -8,19 +7,18 @@ from torch import distributed
 
 from reid_torchmetrics import DistributedMetricError
 
-SECONDS = 5
-
 
 def message_of(compute) -> str:
-    """The message that `compute` raises here, in time, after which all processes can still talk to each other."""
-    started = time.monotonic()
+    """The message that `compute` raises here, after which all processes can still talk to each other.
+
+    A process that waits for another one ends with an error of the collective, by its timeout, and so does its test.
+    """
     try:
         value = compute()
     except DistributedMetricError as error:
         message = str(error)
     else:
         message = f"no error but {value}"
-    assert time.monotonic() - started < SECONDS
     together = torch.ones(1)
     distributed.all_reduce(together)
     assert together == distributed.get_world_size()

@@ -150,7 +150,13 @@ def assert_equal(actual: Tensor, record: Record) -> None:
     """Compare with a record; a recorded curve may be shorter than ours, never longer."""
     expected = torch.from_numpy(record.value).to(torch.float64)
     actual = actual[: len(expected)] if "cmc" in record.output else actual
-    torch.testing.assert_close(actual.to(torch.float64), expected, rtol=0, atol=record.tolerance, equal_nan=True)
+    torch.testing.assert_close(
+        *(actual.to(torch.float64), expected),
+        rtol=0,
+        atol=record.tolerance,
+        equal_nan=True,
+        msg=lambda said: f"{record.case}/{record.output}: {said}",
+    )
 
 
 def is_cython_curve(key: str) -> bool:
