@@ -1,25 +1,35 @@
-"""Runs the functional layer under its own shape annotations, and sets the search of Hypothesis."""
+"""Runs the functional layer under its own shape annotations, and Hypothesis by the profile of `profiles.py`."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
 
-import hypothesis
 import jaxtyping
 import pytest
 import torch
 
-from tests import executed_shapes
+from tests import executed_shapes, profiles
 from tests.distributed.processes import Processes
 
-executed_shapes.install()
+if not profiles.IS_QUICK:
+    executed_shapes.install()
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers, and what they start, share the cores
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
 
-hypothesis.settings.register_profile("suite", deadline=None, max_examples=150, derandomize=True)
-hypothesis.settings.load_profile("suite")
+
+@pytest.fixture(autouse=profiles.IS_QUICK)
+def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip a test at the first process that it starts."""
+
+    def skip(*_: object, **__: object) -> None:
+        pytest.skip("a quick run starts no process")
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", skip)
+    monkeypatch.setattr(BaseProcess, "start", skip)
 
 
 @pytest.fixture(autouse=True)

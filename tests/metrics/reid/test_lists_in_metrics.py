@@ -4,11 +4,12 @@ import re
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import Protocol, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate
+from tests.profiles import examples
 
 NUM_QUERIES, NUM_GALLERY = 5, 20
 OXFORD = Protocol("lists", "as Oxford", same_camera="keep", needs_lists=True, empty_target_action="neg")
@@ -39,7 +40,7 @@ def feed(metric, query: torch.Tensor, gallery: torch.Tensor, order: list[int], p
     return metric
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 9), st.permutations(range(NUM_QUERIES + NUM_GALLERY)))
 @pytest.mark.usefixtures("without_shapes")
 def test_values_are_those_of_one_call_in_any_order_of_samples(seed, order):

@@ -5,13 +5,14 @@ import re
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import ConfidenceCurve, Matches, match_images
 from reid_torchmetrics.functional.detection.curves import best_confidence, best_f1, confidence_curve
 from tests.detection_strategies import Problem, problems
 from tests.found_classes import Found, images_of
+from tests.profiles import examples
 from tests.reference import detection_curves as reference
 
 NAN = math.nan
@@ -101,7 +102,7 @@ def mean(values: list[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(problems(), st.integers(0, 2), st.integers(0, 20))
 def test_means_are_those_of_loops_over_classes_and_scores(problem, limit, threshold):
     limit = min(limit, len(problem.setting.max_detections) - 1)
@@ -122,7 +123,7 @@ def test_means_are_those_of_loops_over_classes_and_scores(problem, limit, thresh
         assert float(curve.f1[place]) == pytest.approx(f1, abs=1e-12)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(problems(default_setting=True))
 def test_the_best_f1_of_one_class_is_that_of_best_f1(problem):
     matches = problem.matched()

@@ -5,13 +5,14 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection.curves import precision_recall
 from reid_torchmetrics.functional.detection.curves.average_precision import AP_RULES, average_precision
 from reid_torchmetrics.functional.detection.curves.precision_recall import Curves
 from tests.paths import taking
+from tests.profiles import examples
 from tests.reference import detection_curves as reference
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # tests of the metrics execute them
@@ -126,7 +127,7 @@ def test_recalls_next_to_those_of_true_positives_are_told_apart(rule, num_positi
     assert value_of(row, num_positives, rule, recalls=recalls) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(drawn_curves)
 def test_curves_in_blocks_have_the_same_areas(rows):
     rows = with_missed(rows)
@@ -137,7 +138,7 @@ def test_curves_in_blocks_have_the_same_areas(rows):
 
 
 @pytest.mark.parametrize("bound", ["few_positives_at_recall", "most_int32"])
-@settings(max_examples=50)
+@examples(50)
 @given(rows=drawn_curves)
 def test_recalls_that_are_looked_up_otherwise_give_the_same_areas(bound, rows):
     rows = with_missed(rows)
@@ -148,7 +149,7 @@ def test_recalls_that_are_looked_up_otherwise_give_the_same_areas(bound, rows):
 
 
 @pytest.mark.parametrize("bound", ["most_curves", "most_counted"])
-@settings(max_examples=50)
+@examples(50)
 @given(rows=drawn_curves)
 def test_more_curves_or_detections_than_fit_the_fast_way_have_the_same_areas(bound, rows):
     rows = with_missed(rows)

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, ImageErrors, Matches, match_images
 from reid_torchmetrics.functional.detection.curves import at_confidence, best_f1, image_errors
 from tests.detection_strategies import Problem, problems
+from tests.profiles import examples
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # tests of the metrics execute them
 
@@ -108,7 +109,7 @@ def numbered(problem: Problem) -> tuple[Matches, torch.Tensor]:
 
 
 @given(problems())
-@settings(max_examples=60)
+@examples(60)
 def test_summed_over_images_the_counts_are_those_of_operating_points(problem):
     matches, num_positives = numbered(problem)
     for points in (best_f1(matches), at_confidence(matches, 0.25)):
@@ -122,7 +123,7 @@ def test_summed_over_images_the_counts_are_those_of_operating_points(problem):
 
 
 @given(problems())
-@settings(max_examples=60)
+@examples(60)
 def test_the_counts_of_an_image_are_those_of_its_boxes_alone(problem):
     matches, num_positives = numbered(problem)
     confidence = torch.full((len(matches.classes),), 0.25, dtype=torch.float64)

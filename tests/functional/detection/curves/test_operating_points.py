@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection.curves.operating_points import (
@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.detection.inputs.images import Detections, Gro
 from reid_torchmetrics.functional.detection.matching.matches import Matches, merge_matches
 from reid_torchmetrics.functional.detection.matching.matching import match_images
 from tests.detection_strategies import Problem, problems
+from tests.profiles import examples
 from tests.reference import detection_curves as reference
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # tests of the metrics execute them
@@ -162,7 +163,7 @@ def test_counts_are_those_of_loops_over_detections(problem, limit, confidence):
         check_points(best[a], (t, k), reference.counts_at(found, value), num_positives)
 
 
-@settings(max_examples=75)
+@examples(75)
 @given(problems(), st.integers(0, 2), st.data())
 def test_curves_are_those_of_loops_over_scores(problem, limit, data):
     limit = min(limit, len(problem.setting.max_detections) - 1)
@@ -176,7 +177,7 @@ def test_curves_are_those_of_loops_over_scores(problem, limit, data):
     assert curve.recall.tolist() == [right / num_positives if num_positives else NAN for right, _ in counts]
 
 
-@settings(max_examples=75)
+@examples(75)
 @given(problems(default_setting=True))
 def test_the_best_f1_is_the_largest_along_the_curve_and_that_at_its_confidence(problem):
     matches = problem.matched()
@@ -191,7 +192,7 @@ def test_the_best_f1_is_the_largest_along_the_curve_and_that_at_its_confidence(p
         assert int(there.num_true_positives[3, k]) == int(best.num_true_positives[3, k])
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(problems(default_setting=True))
 def test_images_in_parts_have_the_same_numbers(problem):
     halves = [{*problem.images[0::2]}, {*problem.images[1::2]}]

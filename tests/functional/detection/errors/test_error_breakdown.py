@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import ERROR_KINDS, Detections, ErrorBreakdown, GroundTruths, match_images
@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.detection.errors import error_breakdown, merge
 from reid_torchmetrics.functional.detection.evaluators import average_matches
 from tests.detection_strategies import problems
 from tests.functional.detection.errors.test_confusion_matrix import parts_of
+from tests.profiles import examples
 from tests.reference import detection_errors as reference
 from tests.reference.detection_curves import average_precision
 
@@ -119,7 +120,7 @@ def test_without_ground_truths_nothing_is_defined():
 
 @pytest.mark.parametrize("rule", ["coco", "voc"])
 @given(problem=problems(), thresholds=st.sampled_from([(0.5, 0.1), (0.5, 0.1), (0.75, 0.25), (1.0, 1.0), (0.3, 0.3)]))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_repairs_are_those_of_the_loops(rule, problem, thresholds):
     area_range = next(iter(problem.setting.areas.values()))
     found = error_breakdown(
@@ -148,7 +149,7 @@ def test_repairs_are_those_of_the_loops(rule, problem, thresholds):
 
 
 @given(problem=problems(default_setting=True))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_average_precision_is_that_of_coco(problem):
     matches = match_images(*problem.tensors, iou_thresholds=(0.5,), max_detections=(1000,))
     grid = problem.grid.__class__((0.5,), max_detections=(1000,))
@@ -158,7 +159,7 @@ def test_average_precision_is_that_of_coco(problem):
 
 
 @given(problem=problems())
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_the_order_of_images_changes_nothing(problem):
     whole, parts = (
         error_breakdown(objects) for objects in (pair_objects(*problem.tensors), merge_object_pairs(parts_of(problem)))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import (
@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.detection.evaluators import average_matches, e
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.detection_strategies import problems
 from tests.functional.detection.evaluators.test_coco_laws import few, same
+from tests.profiles import examples
 from tests.reference.detection import Detection
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
@@ -57,7 +58,7 @@ def test_the_headline_is_a_part_of_the_grid(problem, place):
         assert torch.equal(getattr(one, name), expected[threshold, None])
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(problems(default_setting=True))
 def test_more_than_8_area_ranges_change_nothing_in_the_first_ones(problem):
     """They no longer fit into the bits of a byte."""

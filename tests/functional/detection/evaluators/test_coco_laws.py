@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, evaluate_boxes
@@ -12,8 +12,9 @@ from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Pre
 from reid_torchmetrics.functional.detection.matching import merge_matches
 from tests.detection_strategies import problems
 from tests.paths import taking
+from tests.profiles import examples
 
-few = settings(max_examples=40)
+few = examples(40)
 pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
 
 ARRAYS = ("precision", "recall", "scores")

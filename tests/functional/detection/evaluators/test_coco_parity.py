@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.detection.curves.precision_recall import first_reaching
 from tests.detection_strategies import Problem, as_many_proposals, problems, taken_of
 from tests.executed_shapes import checked_for_one_in_eight
 from tests.golden.coco_cases import val2014
+from tests.profiles import examples
 from tests.pycocotools_peer import PeerEvaluation
 from tests.reference.detection import RECALL_THRESHOLDS, Detection, GroundTruth, Setting
 
@@ -30,7 +31,7 @@ def assert_agreement(ours: DetectionResults, theirs: PeerEvaluation) -> None:
         assert max(abs(numbers[name] - value) for name, value in theirs.stats.items()) <= 1e-12
 
 
-@settings(max_examples=550)
+@examples(550)
 @given(problems())
 def test_matches_arrays_and_numbers_are_those_of_pycocotools(problem):
     theirs = problem.pycocotools()
@@ -42,7 +43,7 @@ def test_matches_arrays_and_numbers_are_those_of_pycocotools(problem):
             assert problem.taken() == theirs.taken
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(problems(default_setting=True))
 def test_the_12_numbers_are_those_of_pycocotools(problem):
     assert_agreement(problem.evaluated(), problem.pycocotools())
@@ -52,7 +53,7 @@ def test_the_problems_have_what_they_are_meant_to_have():
     """A strategy that draws nothing but empty problems would prove nothing."""
     drawn: list[Problem] = []
 
-    @settings(max_examples=200)
+    @examples(200)
     @given(problems())
     def draw(problem):
         drawn.append(problem)

@@ -5,10 +5,11 @@ What a case says must come from the reference, from pycocotools and from the pac
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.detection_strategies import Problem, as_many_proposals, problems
 from tests.golden import coco_cases
+from tests.profiles import examples
 from tests.reference.detection import IOU_THRESHOLDS, Detection, Evaluation, GroundTruth, Setting, evaluate, iou
 
 ARRAYS = ("precision", "recall", "scores")
@@ -60,7 +61,7 @@ def test_the_reference_agrees_with_pycocotools(problem):
         assert max(abs(numbers[name] - value) for name, value in theirs.stats.items()) <= 1e-12
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems())
 def test_the_package_agrees_with_the_reference(problem):
     ours, slow = problem.evaluated().coco, problem.reference()

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import yolo_average_precision
 from tests.paths import path
+from tests.profiles import examples
 from tests.reference.yolo_confidence import JudgedClass, precision_and_recall_at, smoothed_f1
 
 rows = st.lists(
@@ -24,7 +25,7 @@ def taken(detections: list[tuple[bool, float, int]], targets: list[int]):
     return yolo_average_precision(*tensors, torch.tensor(targets, dtype=torch.int64), confidence=None)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(rows, st.lists(st.sampled_from([0, 3, 5]), min_size=1, max_size=6))
 def test_the_smoothed_f1_of_loops_is_highest_there(detections, extra):
     targets = extra + [label for is_right, _, label in detections if is_right]

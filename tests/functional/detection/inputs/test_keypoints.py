@@ -4,13 +4,14 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import object_keypoint_similarity
 from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, keypoints
 from reid_torchmetrics.functional.detection.inputs.keypoints import KeypointType, keypoint_boxes
 from tests.paths import path
+from tests.profiles import examples
 from tests.reference.keypoints import similarity
 
 
@@ -29,7 +30,7 @@ def problems(draw):
     return found, true, boxes, areas, sigmas
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(problems())
 def test_similarities_are_those_of_the_definition(problem):
     found, true, boxes, areas, sigmas = problem

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools import mask as coco_masks
 
@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.detection.inputs import checked_masks, counted
 from reid_torchmetrics.functional.detection.inputs.counted_masks import BitMasks
 from reid_torchmetrics.functional.detection.inputs.masks import PixelMasks, counted_iou
 from tests.paths import path, taking
+from tests.profiles import examples
 from tests.reference.masks import holding_box, pixels_of, run_lengths
 from tests.reference.masks import mask_iou as reference_iou
 
@@ -64,7 +65,7 @@ def forms(given_masks):
     }
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(problems())
 def test_overlaps_are_those_of_pycocotools_in_any_form(problem):
     found, true, is_crowd = problem
@@ -78,7 +79,7 @@ def test_overlaps_are_those_of_pycocotools_in_any_form(problem):
             assert np.array_equal(overlaps.numpy(), expected), (name, other_name)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(problems())
 def test_overlaps_areas_and_boxes_are_those_of_sets_of_pixels(problem):
     found, true, is_crowd = problem
@@ -91,7 +92,7 @@ def test_overlaps_areas_and_boxes_are_those_of_sets_of_pixels(problem):
         assert each.boxes().tolist() == [[*holding_box(pixels)] for pixels in sets]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(problems())
 def test_run_lengths_are_the_pixels(problem):
     found, true, _ = problem
@@ -102,7 +103,7 @@ def test_run_lengths_are_the_pixels(problem):
     assert torch.equal(mask_iou(RunLengths.from_coco(compressed(found), size), true), mask_iou(found, true))
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     st.tuples(st.integers(1, 60), st.integers(1, 60)),
     st.lists(
@@ -123,7 +124,7 @@ def test_polygons_cover_the_pixels_of_pycocotools(size, objects):
 
 
 @pytest.mark.parametrize("words", [0, 10**9])  # 0: all places are looked up; else all become bits
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(problems())
 def test_run_lengths_are_looked_up_or_become_bits(words, problem):
     found, true, is_crowd = problem

@@ -4,12 +4,13 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import pairwise_iou, rotated_iou
 from reid_torchmetrics.functional.detection.inputs import rotated_boxes
 from reid_torchmetrics.functional.detection.inputs.rotated_boxes import rotated_corners
+from tests.profiles import examples
 from tests.reference.rotated import rotated_iou as reference_iou
 
 COORDINATES = st.one_of(st.integers(0, 12).map(float), st.floats(0, 12))
@@ -33,7 +34,7 @@ def tensor(boxes):
     return torch.tensor(boxes, dtype=torch.float64).view(-1, 5)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(problems(), st.booleans())
 def test_overlaps_are_those_of_clipped_polygons(problem, is_crowd):
     found, true = problem
@@ -43,7 +44,7 @@ def test_overlaps_are_those_of_clipped_polygons(problem, is_crowd):
     torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(problems())
 def test_overlaps_are_those_of_shapely(problem):
     geometry = pytest.importorskip("shapely.geometry")

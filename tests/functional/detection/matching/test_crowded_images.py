@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from reid_torchmetrics.functional.detection.inputs import BoxShapes, OrderedGrou
 from reid_torchmetrics.functional.detection.matching import find_pairs
 from reid_torchmetrics.functional.detection.matching.duplicates import merge_duplicates
 from tests.detection_strategies import as_many_proposals, problems
+from tests.profiles import examples
 from tests.reference.detection import iou
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
@@ -92,7 +93,7 @@ def test_a_chain_is_followed_to_its_end():
     assert taken(found, truths, iou_thresholds=(0.7,), max_detections=(300,))[0].tolist() == [[0, -1, *range(1, 299)]]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(problems(), st.integers(2, 4))
 def test_ground_truths_that_come_several_times_are_matched_as_by_the_definition(problem, times):
     several = [row for row in problem.ground_truths for _ in range(times)]
@@ -103,7 +104,7 @@ def test_ground_truths_that_come_several_times_are_matched_as_by_the_definition(
         assert problem.taken() == expected
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(boxes_of_one_class, boxes_of_one_class, st.sampled_from([1e-3, 0.05, 0.5, 0.75, 1.0]), st.booleans())
 def test_no_detection_out_of_reach_overlaps_so_much(found, true, at_least, is_crowd):
     shapes, true_shapes = (BoxShapes(torch.tensor(each, dtype=torch.float64).reshape(-1, 4)) for each in (found, true))

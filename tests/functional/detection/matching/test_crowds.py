@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, match_images
 from reid_torchmetrics.functional.detection.matching.deferred_acceptance import _merge_thresholds
 from tests.detection_strategies import problems
+from tests.profiles import examples
 
 pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
 
@@ -61,7 +62,7 @@ def test_a_crowd_takes_who_was_put_out_by_a_better_detection():
     assert found.tolist() == [[[0, 1, 2]] * 2, [[2, 2, 2], [2, 2, 2]]]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(problems(), st.lists(st.booleans(), min_size=1, max_size=7))
 def test_problems_with_many_crowds_are_matched_as_by_the_definition(problem, pattern):
     crowds = [pattern[place % len(pattern)] for place in range(len(problem.ground_truths))]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
@@ -26,18 +26,19 @@ from tests.functional.retrieval.draws.drawn_problems import (
     with_cameras,
 )
 from tests.paths import taking
+from tests.profiles import examples
 from tests.reference import draws as reference
 from tests.strategies import problems
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(problems(max_gallery=9), PLANS)
 def test_expectations_are_means_over_all_draws(problem, draw):
     draw = with_cameras(problem, draw)
     assert_same(table(expect(problem, draw)), as_table(enumerated(problem, draw)))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(max_gallery=9), st.sampled_from([1, 2]))
 def test_cameras_that_look_at_the_same_place_are_dropped_before_the_draw(problem, shots):
     draw = with_cameras(problem, GalleryDraw(shots, "identity_and_camera"))
@@ -46,7 +47,7 @@ def test_cameras_that_look_at_the_same_place_are_dropped_before_the_draw(problem
     assert_same(table(found), as_table(enumerated(problem, draw, camera_map)))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.integers(0, 2), min_size=2, max_size=6), st.sampled_from([1, 2]), st.sampled_from(TIES), st.data())
 def test_queries_are_weighted_by_their_chance_not_to_be_drawn(identities, shots, ties, data):
     if max(identities.count(identity) for identity in identities) <= shots:
@@ -81,7 +82,7 @@ def test_a_query_that_is_not_in_the_gallery_is_never_drawn():
     assert found.weight.tolist() == [1 / 2, 1, 0]  # one of two items is drawn, none that is not there, one of one
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(), PLANS)
 def test_the_cmc_alone_is_the_same(problem, draw):
     draw = with_cameras(problem, draw)
@@ -91,7 +92,7 @@ def test_the_cmc_alone_is_the_same(problem, draw):
     assert_same(found.cmc, expect(problem, draw).cmc)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems())
 def test_a_draw_of_everything_is_the_whole_ranked_list(problem):
     found = expect(problem, GalleryDraw(None))
@@ -101,7 +102,7 @@ def test_a_draw_of_everything_is_the_whole_ranked_list(problem):
     assert found.num_positives.tolist() == ranks.num_positives.tolist()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(), PLANS, st.sampled_from([1, TINY, 1000]))
 def test_the_memory_bound_changes_nothing(problem, draw, max_bytes):
     draw = with_cameras(problem, draw)
@@ -110,7 +111,7 @@ def test_the_memory_bound_changes_nothing(problem, draw, max_bytes):
     assert_same(table(found), table(expect(problem, draw)), 1e-14)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(), PLANS)
 def test_searching_for_the_positives_behind_an_item_changes_nothing(problem, draw):
     draw = with_cameras(problem, draw)
@@ -119,7 +120,7 @@ def test_searching_for_the_positives_behind_an_item_changes_nothing(problem, dra
     assert torch.equal(table(found).nan_to_num(), table(expect(problem, draw)).nan_to_num())
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     problems(ties=("pessimistic", "optimistic")), PLANS, st.sampled_from([-1.0, 2.0]), st.sampled_from([16, 1 << 20])
 )
@@ -150,7 +151,7 @@ def test_strata_of_many_sizes_are_counted_alike_by_comparing_and_by_searching(sh
         assert_same(table(other), table(found[0]), 1e-13)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(ties=("pessimistic", "optimistic")), PLANS, st.randoms(use_true_random=False))
 def test_the_order_of_queries_and_gallery_changes_nothing(problem, draw, random):
     draw = with_cameras(problem, draw)

@@ -6,7 +6,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -15,6 +15,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import query_statistics
 from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import bootstrap_means, sign_flip_p_values
 from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, seeded
 from tests.paths import taking
+from tests.profiles import examples
 from tests.reference import averages, comparisons
 
 NAN = math.nan
@@ -24,7 +25,7 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(ROWS, st.booleans(), st.sampled_from(["skip", "neg", "pos"]), st.sampled_from([0.5, 0.9]))
 def test_chance_is_what_the_slow_reference_says_of_the_same_draws(rows, per_identity, action, confidence):
     # An identity with a rank is in the gallery: queries without a rank have identities of their own.

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import GalleryDraw, KReciprocal, Protocol, evaluate, evaluate_scores
+from tests.profiles import examples
 from tests.reference.groups import best_members, members, scores_of_groups
 from tests.strategies import ALL_TIES, problems
 
@@ -54,7 +55,7 @@ def assert_same_ranks(results, expected):
     np.testing.assert_array_equal([*results.means.values()], [*expected.means.values()])
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(grouped(), BYTES)
 def test_the_numbers_are_those_of_the_maxima_to_the_bit(given, max_bytes):
     problem, groups = given
@@ -64,7 +65,7 @@ def test_the_numbers_are_those_of_the_maxima_to_the_bit(given, max_bytes):
     assert results.num_candidates.tolist() == maxima.reference().num_candidates
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(grouped(), BYTES, st.randoms(use_true_random=False))
 def test_order_of_the_gallery_and_names_of_groups_change_nothing(given, max_bytes, random):
     problem, groups = given
@@ -74,7 +75,7 @@ def test_order_of_the_gallery_and_names_of_groups_change_nothing(given, max_byte
     assert_same_ranks(shuffled, results_of(problem, gallery_groups=groups))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(problems(ties=ALL_TIES), BYTES)
 def test_groups_of_one_item_change_nothing(problem, max_bytes):
     problem = replace(problem, self_index=None)
@@ -82,7 +83,7 @@ def test_groups_of_one_item_change_nothing(problem, max_bytes):
     assert_same_ranks(results_of(problem, gallery_groups=groups, max_bytes=max_bytes), results_of(problem))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(grouped(), BYTES)
 def test_a_list_shows_the_best_member_of_each_group(given, max_bytes):
     problem, groups = given
@@ -141,7 +142,7 @@ def near_groups(scores, groups, is_near, ties):
     return found
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), min_size=1, max_size=9),
     st.sampled_from(ALL_TIES),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import write_report
@@ -20,6 +20,7 @@ from reid_torchmetrics.functional.retrieval import (
     normalized_dcg,
 )
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
+from tests.profiles import examples
 from tests.reference import lists as reference
 
 REPORTS = ("map", "ndcg_3", "bpref", "mrr", "precision_3", "recall_3")
@@ -40,7 +41,7 @@ def assert_equal(one, other):
 
 
 @pytest.mark.parametrize("gain", reference.GAINS)
-@settings(max_examples=50)
+@examples(50)
 @given(queries=QUERIES)
 def test_graded_lists_have_the_numbers_of_their_definition(gain, queries):
     ours = values_of(*map(list, zip(*queries, strict=True)), gain=gain)
@@ -62,7 +63,7 @@ def test_graded_lists_have_the_numbers_of_their_definition(gain, queries):
         )
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(queries=QUERIES, order=st.randoms(use_true_random=False))
 def test_every_form_and_order_of_the_same_lists_has_the_same_numbers(queries, order):
     retrieved, graded = map(list, zip(*queries, strict=True))
@@ -150,7 +151,7 @@ def test_scores_order_a_run_as_trec_eval_does():
 SCORES = (0.7, 0.7000000001, 0.70000000005, 0.69999, 2**24, 2**24 + 1, -0.0, 1e-46, 1e39, 2e39, math.inf, -1e39, True)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     runs=st.lists(st.dictionaries(ITEMS, st.sampled_from(SCORES), max_size=8), min_size=1, max_size=9),
     named=st.booleans(),

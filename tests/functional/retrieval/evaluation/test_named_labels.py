@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics
 from reid_torchmetrics.data import number_identities
 from reid_torchmetrics.functional import retrieval
+from tests.profiles import examples
 
 GENERATOR = torch.Generator().manual_seed(3)
 QUERY, GALLERY = torch.randn((5, 6), generator=GENERATOR), torch.randn((12, 6), generator=GENERATOR)
@@ -235,7 +236,7 @@ TAKING = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize("door", TAKING)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(one=BAD, two=BAD)
 def test_bad_labels_are_refused_by_a_value_or_a_type_error(door, one, two):
     with suppress(ValueError, TypeError):

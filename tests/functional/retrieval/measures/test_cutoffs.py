@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at, cmc_curve, hit_rate_at, reciprocal_rank
@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
 )
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
+from tests.profiles import examples
 from tests.reference import measures as reference
 from tests.strategies import problems
 
@@ -108,7 +109,7 @@ def test_positives_that_were_not_retrieved_count_the_penalty():
     assert exactly(retrieval_rank(cut), [Fraction(3 - Fraction(3, 2)) / (5 - Fraction(3, 2))])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(), st.sampled_from([1, 2, 5, 50]))
 def test_measures_of_the_first_candidates_are_those_of_the_slow_reference(problem, k):
     evaluation = problem.reference()
@@ -125,7 +126,7 @@ def test_measures_of_the_first_candidates_are_those_of_the_slow_reference(proble
         assert exactly(retrieval_rank(ranks, variant=variant), expected)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(problems(), st.sampled_from([1, 2, 5, 50]))
 def test_the_hit_rate_is_the_first_match_curve(problem, k):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.measures.average_precision import (
@@ -25,6 +25,7 @@ from reid_torchmetrics.functional.retrieval.measures.means import (
 )
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
+from tests.profiles import examples
 from tests.reference import measures as reference
 from tests.strategies import problems
 
@@ -271,7 +272,7 @@ def expected_values(measure, problem) -> list[float]:
     return [float(measure(reference.certain(*entry))) if entry[0] else NAN for entry in lists]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(), st.sampled_from(sorted(AP_RULES)), st.sampled_from([None, 1, 2, 5, 50]))
 def test_average_precision_is_that_of_the_slow_reference(problem, rule, k):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
@@ -283,7 +284,7 @@ def test_average_precision_is_that_of_the_slow_reference(problem, rule, k):
         assert exactly(average_precision(ranks, rule=rule, k=k, normalizer=normalizer), expected)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(), st.sampled_from([None, 1, 2, 5, 50]))
 def test_measures_are_those_of_the_slow_reference(problem, k):
     expected = problem.reference()
@@ -297,7 +298,7 @@ def test_measures_are_those_of_the_slow_reference(problem, k):
     assert exactly(cmc_at(ranks, k or 7, mode="all_shots"), all_shots)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(problems(), st.sampled_from(["skip", "neg", "pos"]), st.sampled_from(sorted(CMC_MODES)))
 def test_the_curve_at_k_is_the_mean_of_the_values_at_k(problem, action, mode):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)

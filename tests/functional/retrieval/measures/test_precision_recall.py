@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.measures.average_precision import (
@@ -15,6 +15,7 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import (
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
+from tests.profiles import examples
 from tests.reference import measures as reference
 from tests.strategies import problems
 
@@ -62,7 +63,7 @@ def test_the_mean_curve_reads_the_largest_precision_at_a_recall_or_above():
     assert exactly(mean_precision_recall_curve(ranks, 3, empty_target_action="neg"), with_empty)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(problems(), st.sampled_from([2, 5, 101]))
 def test_curves_are_those_of_the_slow_reference(problem, num_points):
     evaluation = problem.reference()
@@ -77,7 +78,7 @@ def test_curves_are_those_of_the_slow_reference(problem, num_points):
         assert exactly(recall, [Fraction(j, len(places)) for j in range(1, len(places) + 1)])
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(problems(), st.sampled_from(["skip", "neg", "pos"]))
 def test_the_mean_of_the_curve_is_interpolated_average_precision(problem, action):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics.functional.retrieval import retrieval_normalized_dcg
 
@@ -39,6 +39,7 @@ from reid_torchmetrics.functional.retrieval.measures.means import mean_over_quer
 from reid_torchmetrics.functional.retrieval.measures.terms import Groups, RangeSums, chance_of_none, expected_reciprocal
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
 from tests.paths import path
+from tests.profiles import examples
 from tests.reference import measures as reference
 from tests.reference.ties import expectation, groups_of_scores, tied_positives
 
@@ -119,7 +120,7 @@ def assert_close(values, expected):
     assert values.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(queries)
 def test_a_grouped_value_reads_each_group_at_once(problem):
     ranks = ranks_of(*problem, policy="grouped")
@@ -127,7 +128,7 @@ def test_a_grouped_value_reads_each_group_at_once(problem):
         assert_close(ours(ranks), expected_values(theirs, problem))
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(queries)
 def test_an_expected_value_is_the_mean_over_all_orders_of_the_tied(problem):
     ranks = ranks_of(*problem, policy="expected")
@@ -135,7 +136,7 @@ def test_an_expected_value_is_the_mean_over_all_orders_of_the_tied(problem):
         assert_close(ours(ranks), expected_values(lambda groups, theirs=theirs: expectation(theirs, groups), problem))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(queries, st.sampled_from(["grouped", "expected"]), st.sampled_from(["mpeg7", "shrec22"]))
 def test_the_retrieval_rank_of_the_tied_looks_at_the_query_with_the_most_positives(problem, policy, variant):
     most = max(map(reference.count, problem), default=0)
@@ -147,7 +148,7 @@ def test_the_retrieval_rank_of_the_tied_looks_at_the_query_with_the_most_positiv
     assert_close(retrieval_rank(ranks_of(*problem, policy=policy), variant=variant), expected_values(of_query, problem))
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(queries, st.sampled_from(["grouped", "expected"]), st.sampled_from(sorted(CMC_MODES)))
 def test_the_curve_at_k_is_the_mean_of_the_values_at_k(problem, policy, mode):
     ranks = ranks_of(*problem, policy=policy)

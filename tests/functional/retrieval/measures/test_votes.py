@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import VOTES, evaluate, evaluate_scores, knn_accuracy
+from tests.profiles import examples
 from tests.reference.measures import place_by_votes
 
 NAN = float("nan")
@@ -38,7 +39,7 @@ def test_what_has_no_vote_is_never_right_and_padding_does_not_vote():
     assert knn_accuracy(labels[:0], scores[:0], torch.arange(0)).shape == (0,)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(lists, min_size=1, max_size=5), st.sampled_from(sorted(VOTES)), st.integers(1, 3))
 def test_a_place_is_that_of_the_slow_reference(problem, vote, top):
     ranked = [sorted(items, key=lambda item: -item[1]) for items in problem]

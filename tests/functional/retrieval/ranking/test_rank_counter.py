@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import (
@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
 )
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from tests.profiles import examples
 from tests.reference.retrieval import evaluate as slow_evaluate
 from tests.reference.retrieval import similarity as slow_similarity
 from tests.stream_problems import QUERIES, assert_equal, counter_of, drawn, joined, stored
@@ -23,7 +24,7 @@ from tests.stream_problems import QUERIES, assert_equal, counter_of, drawn, join
 STREAMED = ("pessimistic", "optimistic", "grouped", "expected")
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 10**6), st.sampled_from(STREAMED), st.sampled_from(["same_identity", "all", "keep"]))
 def test_ranks_are_those_of_the_slow_reference(seed, ties, same_camera):
     query, positives, blocks = drawn(seed)
@@ -39,7 +40,7 @@ def test_ranks_are_those_of_the_slow_reference(seed, ties, same_camera):
     assert ranks.num_candidates.tolist() == expected.num_candidates
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(STREAMED),

@@ -4,12 +4,13 @@ from unittest import mock
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from reid_torchmetrics.functional.retrieval import find_relevance, given_scores
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, drawn_galleries, expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy, count_ranks
 from reid_torchmetrics.functional.retrieval.ranking.counting import negatives_above, sort_rows
+from tests.profiles import examples
 from tests.strategies import Problem, problems
 
 
@@ -39,7 +40,7 @@ def prepared(problem: Problem, max_bytes: int, *, flipped: bool):
 
 
 @pytest.mark.parametrize("max_bytes", [64, 700, 10**7])
-@settings(max_examples=20)
+@examples(20)
 @given(problems())
 def test_a_policy_that_is_added_is_one_row(max_bytes, problem):
     with (

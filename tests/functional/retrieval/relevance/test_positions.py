@@ -6,12 +6,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, evaluate_scores, find_relevance
 from tests.paths import path
+from tests.profiles import examples
 
 EXACTLY_25 = [(25,), (-25,), (15, 20), (-7, 24), (24, -7), (12, 15, 16), (0, -15, 20), (25, 0, 0)]
 MAPS = [0.0, 5_000_000.0, 500_000.25, -1_234_567.5]
@@ -71,7 +72,7 @@ def test_positions_of_half_a_precision_are_refused(dtype):
         find_relevance(query_positions=torch.zeros(1, 2, dtype=dtype), gallery_positions=torch.zeros(1, 2), radius=5.0)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.tuples(st.floats(-26, 26), st.floats(-1e-9, 1e-9)), min_size=1, max_size=5))
 def test_lists_arrays_and_tensors_of_coordinates_agree_where_float32_has_half_a_metre(offsets):
     # Northings of 5,000 km; the definition in Python's floats decides who lies within 25 m.

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.reranking.query_expansion import EXPANSIONS, QueryExpansion, expand_queries
+from tests.profiles import examples
 from tests.reference.reranking import expanded_by, expanded_set
 
 BOUNDS = (300, 2_000, 10**7)
@@ -27,7 +28,7 @@ def expand_set(items, max_bytes=BOUNDS[-1], **options):
     return QueryExpansion(expanded="gallery_first", **options).expand(items[:0], items, max_bytes=max_bytes)[1]
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(problems(), st.sampled_from(BOUNDS))
 def test_queries_are_expanded_as_defined(problem, max_bytes):
     query, gallery, options = problem
@@ -36,7 +37,7 @@ def test_queries_are_expanded_as_defined(problem, max_bytes):
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64).reshape(-1, 3))
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(problems(), st.sampled_from(BOUNDS))
 def test_a_set_is_expanded_as_defined(problem, max_bytes):
     _, items, options = problem

@@ -5,7 +5,7 @@ from math import exp
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import (
 )
 from reid_torchmetrics.functional.retrieval.reranking.neighbors import find_neighbors
 from reid_torchmetrics.functional.retrieval.scores.scores import Scores, given_scores
+from tests.profiles import examples
 from tests.reference.reranking import reranked_distances
 
 BOUNDS = (300, 2_000, 20_000, 10**7)
@@ -59,7 +60,7 @@ def clustered(num_queries: int = 12, num_gallery: int = 50, dimension: int = 8) 
     return items[:num_queries], items[num_queries:]
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(problems(), st.sampled_from(BOUNDS))
 def test_distances_are_those_of_the_definition(problem, max_bytes):
     found = rerank_k_reciprocal(problem.query, problem.gallery, max_bytes=max_bytes, **problem.options)
@@ -212,7 +213,7 @@ def test_without_queries_or_gallery_there_is_nothing_to_score(num_queries, num_g
     assert ranks.rank.tolist() == [1] * (num_queries * num_gallery)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data(), st.sampled_from(BOUNDS))
 def test_neighbors_are_in_order_and_lower_positions_first_among_equals(data, max_bytes):
     num_items = data.draw(st.integers(1, 20))

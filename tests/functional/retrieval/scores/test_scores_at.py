@@ -2,15 +2,16 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance import find_relevance
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, GivenScores, Rows, score_embeddings
+from tests.profiles import examples
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(["cosine", "euclidean", "dot"]),

@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import (
@@ -18,6 +18,7 @@ from reid_torchmetrics.functional.retrieval import (
     score_histogram,
 )
 from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
+from tests.profiles import examples
 from tests.strategies import Problem, problems
 
 
@@ -63,7 +64,7 @@ def test_junk_is_in_no_bin():
     assert contents(score_histogram(scores, relevance, bins=1)) == ([0, 1], [1], [1])
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(problems(), st.integers(1, 7), st.sampled_from([None, (0.0, 2.0), (-0.5, 0.25)]))
 def test_counts_are_those_of_a_loop_over_all_pairs(problem, bins, limits):
     genuine, impostors = pairs_of(problem)
@@ -77,14 +78,14 @@ def test_counts_are_those_of_a_loop_over_all_pairs(problem, bins, limits):
         assert (edges[0], edges[-1]) == (min(genuine + impostors), max(genuine + impostors))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(problems(), st.sampled_from([64, 200, 1000]))
 def test_the_memory_bound_changes_nothing(problem, max_bytes):
     found, bounded = histogram_of(problem, bins=5), histogram_of(problem, bins=5, max_bytes=max_bytes)
     assert contents(found) == contents(bounded)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(problems(), st.randoms(use_true_random=False))
 def test_the_order_of_queries_and_gallery_changes_nothing(problem, random):
     queries, gallery = (torch.tensor(random.sample(range(n), n), dtype=torch.int64) for n in problem.scores.shape)
