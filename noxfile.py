@@ -113,6 +113,25 @@ def tests(session: nox.Session) -> None:
     session.run("pytest", "-n", "auto", *session.posargs)
 
 
+def room(path: str) -> str:
+    """The tests of a source file or folder: those of the same path."""
+    place = Path(path).resolve().relative_to(Path(__file__).parent)
+    if place.parts[:2] != ("src", "reid_torchmetrics"):
+        return str(place)
+    inside = Path("tests", *place.parts[2:])
+    return str(inside.parent if place.suffix else inside)
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """The rooms of source files in seconds, `-- PATH ...`, or all rooms: few examples, no shapes, no processes."""
+    install(session)
+    rooms = sorted({room(path) for path in session.posargs}) or [
+        f"tests/{each.name}" for each in sorted(Path("src/reid_torchmetrics").iterdir()) if each.suffix != ".py"
+    ]
+    session.run("pytest", "-q", "-n", "auto" if len(rooms) > 1 else "0", *rooms, env={"TEST_PROFILE": "quick"})
+
+
 @nox.session
 def wheel(session: nox.Session) -> None:
     """The suite against the built wheel: nothing of src/ is on the path."""

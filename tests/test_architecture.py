@@ -226,6 +226,12 @@ def test_a_cycle_would_be_found():
         list(TopologicalSorter(dependencies(sources)).static_order())
 
 
+def test_every_room_of_the_package_has_its_room_of_tests():
+    rooms = {path.parent.relative_to(ROOT) for path in ROOT.rglob("*.py") if path.name != "__init__.py"}
+    tests = {path.parent.relative_to(Path(__file__).parent) for path in Path(__file__).parent.rglob("test_*.py")}
+    assert rooms - tests == set()
+
+
 def test_no_file_is_longer_than_400_lines():
     tests = {str(path): path.read_text(encoding="utf-8") for path in Path(__file__).parent.rglob("*.py")}
     lengths = {name: source.count("\n") for name, source in (modules() | tests).items()}

@@ -1,0 +1,24 @@
+"""How much a run draws and executes, by `TEST_PROFILE`.
+
+quick      a tenth of the examples, the same in each run; no shapes are executed, and no process is started
+suite      all examples, the same in each run
+nightly    ten times the examples, and new ones in each run; `--hypothesis-seed` asks for those of another run
+"""
+
+import os
+
+from hypothesis import settings
+
+PROFILE = os.environ.get("TEST_PROFILE", "suite")
+IS_QUICK = PROFILE == "quick"
+_TIMES = {"quick": 0.1, "suite": 1.0, "nightly": 10.0}[PROFILE]
+
+settings.register_profile(
+    PROFILE, deadline=None, max_examples=round(150 * _TIMES), derandomize=PROFILE != "nightly", print_blob=True
+)
+settings.load_profile(PROFILE)
+
+
+def examples(number: int) -> settings:
+    """Settings of a test that draws a number of examples of its own in the suite."""
+    return settings(max_examples=max(1, round(number * _TIMES)))
