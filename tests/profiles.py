@@ -6,8 +6,12 @@ nightly    ten times the examples, and new ones in each run; `--hypothesis-seed`
 """
 
 import os
+from collections.abc import Iterable
+from typing import TypeVar
 
 from hypothesis import settings
+
+Value = TypeVar("Value")
 
 PROFILE = os.environ.get("TEST_PROFILE", "suite")
 IS_QUICK = PROFILE == "quick"
@@ -19,6 +23,16 @@ settings.register_profile(
 settings.load_profile(PROFILE)
 
 
+def times(number: int) -> int:
+    """How many problems of its own a test draws by the profile, given their number in the suite."""
+    return max(1, round(number * _TIMES))
+
+
 def examples(number: int) -> settings:
     """Settings of a test that draws a number of examples of its own in the suite."""
-    return settings(max_examples=max(1, round(number * _TIMES)))
+    return settings(max_examples=times(number))
+
+
+def of_each(values: Iterable[Value], *, suite: int = 1) -> list[Value]:
+    """All values in a nightly run, else the first: the parameters of tests that differ little by them."""
+    return [*values][: None if PROFILE == "nightly" else suite]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests import profiles
 from tests.device import simulated_device
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # products are deterministic only with it
@@ -14,13 +15,13 @@ _CAN_BE_SIMULATED = pytest.mark.skipif(
     simulated_device.MISSING is not None, reason=f"this PyTorch has {simulated_device.MISSING}"
 )
 _SIMULATED = pytest.param("sim", marks=_CAN_BE_SIMULATED)
-_WITHOUT_FLOAT64 = pytest.param("sim without float64", marks=_CAN_BE_SIMULATED)
+_MODES = [_SIMULATED, *profiles.of_each([pytest.param("sim without float64", marks=_CAN_BE_SIMULATED)], suite=0)]
 _GPUS = ["cuda"] if torch.cuda.is_available() else []
 
 
-@pytest.fixture(params=[_SIMULATED, _WITHOUT_FLOAT64, *_GPUS])
+@pytest.fixture(params=[*_MODES, *_GPUS])
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Every device besides the CPU; the simulated one in both modes."""
+    """Every device besides the CPU; a nightly run has the simulated one in both modes."""
     name, _, mode = request.param.partition(" ")
     if name == "sim":
         simulated_device.install()

@@ -27,6 +27,7 @@ has_float64 = True
 _SMALL = products.BlockShape(16, 16, few=16, columns=48, lanes=48, bytes_added=1 << 60, part=0)
 _ATEN = torch.ops.aten
 _libraries: list[torch.library.Library] = []
+_generator = torch.Generator().manual_seed(0)
 
 
 class SimulatedTensor(torch.Tensor):
@@ -119,8 +120,20 @@ def _run(operator: torch._ops.OpOverload, *args: Any, **options: Any) -> Any:
     if call.is_on_device and "device" in plain:
         plain["device"] = torch.device("cpu")
     with torch._C._AutoDispatchBelowAutograd():
-        found = operator(*map(_raw, args), **plain)
+        run = _in_any_order if call.name in ("sort", "topk") and not options.get("stable") else operator
+        found = run(*([operator] if run is _in_any_order else []), *map(_raw, args), **plain)
     return _returned(call, found)
+
+
+def _in_any_order(operator: torch._ops.OpOverload, values: torch.Tensor, *args: Any, **options: Any) -> Any:
+    """Sort values that were shuffled before, so that equal ones are in any order."""
+    named = dict(zip([each.name for each in operator._schema.arguments[1:]], args, strict=False)) | options
+    dim = named.get("dim", -1)
+    if not values.ndim:
+        return operator(values, *args, **options)
+    shuffled = torch.randperm(values.shape[dim], generator=_generator)
+    found, order = operator(values.index_select(dim, shuffled), *args, **options)
+    return found, shuffled[order]
 
 
 def _returned(call: Call, found: Any) -> Any:

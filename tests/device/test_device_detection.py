@@ -50,6 +50,7 @@ from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.found_classes import true_positives
 from tests.functional.detection.detection_samples import fed, images, with_lists
 from tests.functional.detection.mask_samples import mask_images
+from tests.profiles import of_each
 
 PREDICTED, TRUE = images(51, 12, with_ids=True)
 GRID = CocoGrid()
@@ -186,7 +187,7 @@ def test_matches_are_those_of_the_cpu(device, max_bytes):
     assert_as_on_the_cpu(device, matches)
 
 
-@pytest.mark.parametrize("rule", AP_RULES)
+@pytest.mark.parametrize("rule", of_each(AP_RULES))
 def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
     def averages(where):
         matches = detection.match_images(*packed(where))
@@ -221,7 +222,7 @@ def test_operating_points_are_those_of_the_cpu(device, deterministic):
     assert_as_on_the_cpu(device, points)
 
 
-@pytest.mark.parametrize("rule", CONFUSION_RULES)
+@pytest.mark.parametrize("rule", of_each(CONFUSION_RULES))
 def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
     def confusion(where):
         objects = merge_object_pairs([pair_objects(*packed(where))])
@@ -232,17 +233,17 @@ def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, confusion)
 
 
-@pytest.mark.parametrize("rule", [*AP_RULES, "tidecv"])
+@pytest.mark.parametrize("rule", of_each(["tidecv", *AP_RULES]))
 def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, lambda where: error_breakdown(pair_objects(*packed(where)), rule=rule))
 
 
-@pytest.mark.parametrize("rule", VOC_RULES)
+@pytest.mark.parametrize("rule", of_each(VOC_RULES))
 def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, lambda where: detection.evaluate_boxes(*packed(where), evaluator="voc", rule=rule))
 
 
-@pytest.mark.parametrize("rule", YOLO_RULES)
+@pytest.mark.parametrize("rule", of_each(YOLO_RULES))
 def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     def results(where):
         found, true = packed(where)
@@ -255,7 +256,7 @@ def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, results)
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("claim", of_each(CLAIMS))
 def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
     def results(where):
         matches = detection.match_best_of_all(
@@ -290,7 +291,7 @@ def test_the_evaluations_of_the_yolo_family_are_those_of_the_cpu(device, determi
     assert_as_on_the_cpu(device, results)
 
 
-@pytest.mark.parametrize("rule", AP_RULES)
+@pytest.mark.parametrize("rule", of_each(AP_RULES))
 def test_the_area_of_two_arrays_is_that_of_the_cpu(device, deterministic, rule):
     arrays = [torch.tensor([0.25, 0.25, 0.5]), torch.tensor([1.0, 0.5, 2 / 3])]
     assert_as_on_the_cpu(device, lambda where: compute_ap(*moved(arrays, where), rule))

@@ -53,7 +53,7 @@ def test_the_problems_have_what_they_are_meant_to_have():
     """A strategy that draws nothing but empty problems would prove nothing."""
     drawn: list[Problem] = []
 
-    @examples(200)
+    @settings(max_examples=200)
     @given(problems())
     def draw(problem):
         drawn.append(problem)
