@@ -1,0 +1,125 @@
+"""Changes the code of a room in one place at a time, and runs its tests: `python -m tests.mutants ROOM [number]`.
+
+Not a part of the test suite. A mutant is killed if a test of the room fails, or if the tests do not end in time. The
+others are written with what was changed; each wants a test, unless it computes the same. It exits with 1 where fewer
+than nine of ten were killed.
+"""
+
+import argparse
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = "reid_torchmetrics"
+SECONDS = 300
+ENOUGH = 0.9
+_PAIRS = [
+    *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)),
+    *((ast.And, ast.Or), (ast.BitAnd, ast.BitOr), (ast.Add, ast.Sub), (ast.Mult, ast.FloorDiv)),
+]
+OTHERS = {ast.Div: ast.Mult} | {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
+"""what an operator is replaced by"""
+
+
+class Mutant(NamedTuple):
+    """A file of the package with one change."""
+
+    path: Path
+    line: int
+    what: str
+    source: str
+
+
+def changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
+    """What may be changed in a node: where, the name of a field, and its other value."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OTHERS:
+        yield node, "ops", [OTHERS[type(node.ops[0])]()]
+    elif isinstance(node, (ast.BinOp, ast.BoolOp)) and type(node.op) in OTHERS:
+        yield node, "op", OTHERS[type(node.op)]()
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert, ast.USub)):
+        yield node, "op", ast.UAdd() if isinstance(node.op, ast.USub) else ast.Not()
+    elif isinstance(node, ast.Constant) and isinstance(node.value, (bool, int)):
+        yield node, "value", not node.value if isinstance(node.value, bool) else node.value + 1
+    elif isinstance(node, ast.IfExp):
+        yield node, "test", ast.UnaryOp(ast.Not(), node.test)
+    elif isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args):
+        yield node, "args", [node.args[1], node.args[0], *node.args[2:]]
+
+
+def nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that compute: no annotations, defaults of classes, messages of errors."""
+    for name, value in ast.iter_fields(tree):
+        if name in ("annotation", "returns", "decorator_list") or isinstance(tree, ast.Raise):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield child
+                yield from nodes(child)
+
+
+def mutants(room: str) -> list[Mutant]:
+    """All mutants of the files of a room."""
+    found = []
+    for path in sorted((ROOT / "src" / PACKAGE / room).glob("[!_]*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node, field, value in [change for each in nodes(tree) for change in changes(each)]:
+            before, was = getattr(node, field), ast.unparse(node)
+            setattr(node, field, value)
+            found.append(
+                Mutant(path.relative_to(ROOT), node.lineno, f"{was}  ->  {ast.unparse(node)}", ast.unparse(tree))
+            )
+            setattr(node, field, before)
+    return found
+
+
+def lives(mutant: Mutant, tests: str) -> bool:
+    """Whether all tests pass."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "src")
+        shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+        Path(folder, mutant.path).write_text(mutant.source, encoding="utf-8")
+        command = (
+            sys.executable,
+            *["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"],
+            f"--basetemp={folder}/tmp",
+            tests,
+        )
+        env = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+        try:
+            return not subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=SECONDS).returncode
+        except subprocess.TimeoutExpired:
+            return False
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("room", help="a folder of the package, such as functional/retrieval/measures")
+    parser.add_argument("number", nargs="?", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tests", help="other tests than those of the room")
+    asked = parser.parse_args()
+    of_room = mutants(asked.room)
+    drawn = Random(asked.seed).sample(of_room, min(asked.number, len(of_room)))  # noqa: S311 - no secret
+    tests = asked.tests or f"tests/{asked.room}"
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        alive = [
+            mutant for mutant, is_alive in zip(drawn, pool.map(lambda each: lives(each, tests), drawn)) if is_alive
+        ]
+    killed = len(drawn) - len(alive)
+    lines = [f"{asked.room}, seed {asked.seed}: {killed} of {len(drawn)} killed, of {len(of_room)} that there are"]
+    lines += [f"    lives: {mutant.path}:{mutant.line}  {mutant.what}" for mutant in alive]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return int(killed < ENOUGH * len(drawn))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
