@@ -14,6 +14,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import compress
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -46,7 +48,7 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
     elif isinstance(node, (ast.BinOp, ast.BoolOp)) and type(node.op) in OTHERS:
         yield node, "op", OTHERS[type(node.op)]()
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert, ast.USub)):
-        yield node, "op", ast.UAdd() if isinstance(node.op, ast.USub) else ast.Not()
+        yield node, "operand", ast.UnaryOp(node.op, node.operand)
     elif isinstance(node, ast.Constant) and isinstance(node.value, (bool, int)):
         yield node, "value", not node.value if isinstance(node.value, bool) else node.value + 1
     elif isinstance(node, ast.IfExp):
@@ -56,9 +58,11 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
 
 
 def nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that compute: no annotations, defaults of classes, messages of errors."""
+    """The nodes that compute: no annotations, messages of errors, lengths that `zip` checks."""
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list") or isinstance(tree, ast.Raise):
+            continue
+        if isinstance(tree, ast.keyword) and tree.arg == "strict":
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):
@@ -87,15 +91,11 @@ def lives(mutant: Mutant, tests: str) -> bool:
         copy = Path(folder, "src")
         shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
         Path(folder, mutant.path).write_text(mutant.source, encoding="utf-8")
-        command = (
-            sys.executable,
-            *["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"],
-            f"--basetemp={folder}/tmp",
-            tests,
-        )
+        options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", f"--basetemp={Path(folder, 'tests')}"]
         env = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+        run = partial(subprocess.run, check=False, cwd=ROOT, env=env, capture_output=True, timeout=SECONDS)
         try:
-            return not subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=SECONDS).returncode
+            return run([sys.executable, "-m", "pytest", *options, tests]).returncode == 0
         except subprocess.TimeoutExpired:
             return False
 
@@ -111,9 +111,7 @@ def main() -> int:
     drawn = Random(asked.seed).sample(of_room, min(asked.number, len(of_room)))  # noqa: S311 - no secret
     tests = asked.tests or f"tests/{asked.room}"
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        alive = [
-            mutant for mutant, is_alive in zip(drawn, pool.map(lambda each: lives(each, tests), drawn)) if is_alive
-        ]
+        alive = [*compress(drawn, pool.map(partial(lives, tests=tests), drawn))]
     killed = len(drawn) - len(alive)
     lines = [f"{asked.room}, seed {asked.seed}: {killed} of {len(drawn)} killed, of {len(of_room)} that there are"]
     lines += [f"    lives: {mutant.path}:{mutant.line}  {mutant.what}" for mutant in alive]
