@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.detection.curves.precision_recall import first_reaching
