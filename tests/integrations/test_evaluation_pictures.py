@@ -1,6 +1,8 @@
 """The callback that logs pictures of each evaluation: which, when, once, and never at the cost of the run."""
 
 import json
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -166,26 +168,43 @@ def test_where_ties_have_no_order_there_is_no_curve_of_precision():
     assert files() == named(["val/cmc", "val/first_ranks"], 1)
 
 
-def history(folder) -> list[dict]:
-    """The rows of the only offline run of W&B."""
-    datastore = pytest.importorskip("wandb.sdk.internal.datastore")
-    records = pytest.importorskip("wandb.proto.wandb_internal_pb2")
+def records(folder, kind: str) -> list:
+    """The records of a kind in the only offline run of W&B."""
+    internal = pytest.importorskip("wandb.proto.wandb_internal_pb2")
     (path,) = folder.glob("wandb/offline-run-*/run-*.wandb")
-    store, rows = datastore.DataStore(), []
-    store.open_for_scan(str(path))
-    while data := store.scan_data():
-        record = records.Record()
-        record.ParseFromString(data)
-        if record.WhichOneof("record_type") == "history":
-            items = record.history.item
-            rows.append({each.key or "/".join(each.nested_key): json.loads(each.value_json) for each in items})
-    return rows
+    every = [internal.Record.FromString(data) for data in stored(path.read_bytes())]
+    return [getattr(each, kind) for each in every if each.WhichOneof("record_type") == kind]
+
+
+def history(folder) -> list[dict]:
+    """The rows of the run."""
+    names = [
+        {each.key or "/".join(each.nested_key): each.value_json for each in row.item}
+        for row in records(folder, "history")
+    ]
+    return [{name: json.loads(value) for name, value in row.items()} for row in names]
+
+
+def stored(contents: bytes) -> Iterator[bytes]:
+    """The records of a log in LevelDB's format, behind 7 bytes of W&B: parts of blocks of 32 KiB, each with a head."""
+    head, place, record = struct.Struct("<IHB"), 7, b""  # checksum, length, and whether it is the last part
+    while place + head.size <= len(contents):
+        if (left := -place % 32768) < head.size and left:  # too few bytes for a head end a block
+            place += left
+            continue
+        _, length, kind = head.unpack_from(contents, place)
+        record += contents[place + head.size : place + head.size + length]
+        place += head.size + length
+        if kind in (1, 4):  # whole, or the last part
+            yield record
+            record = b""
 
 
 @pytest.mark.filterwarnings("ignore")  # of the client's dependencies
 def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path))
     logger = loggers.WandbLogger(save_dir=tmp_path, offline=True)
     trainer(EvaluationPictures(pictures=picture), logger).fit(PicturedModule(), loader(), loader())
     summary = dict(logger.experiment.summary)
@@ -193,13 +212,14 @@ def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypat
     (media,) = tmp_path.glob("wandb/offline-run-*/files/media/images/val")
     written = sorted(path.name.rpartition("_")[0].rpartition("_")[0] for path in media.iterdir())
     assert written == sorted([*CURVES, "hardest_queries"] * 2)  # two epochs
-    rows = [row for row in history(tmp_path) if "val/cmc" in row]
+    rows = [row for row in history(tmp_path) if row.keys() & {"val/cmc", "val/cmc/filenames"}]  # old and new clients
     assert len(rows) == 2
     for row, step in zip(rows, (1, 3), strict=True):  # pictures and numbers of an epoch share a row and a step
         assert row["trainer/global_step"] == step
         assert row["val/map"] == pytest.approx(MAP)
-    (path, *_) = sorted(tmp_path.glob("wandb/offline-run-*/files/media/table/val/hardest_queries_table_*.json"))
-    table = json.loads(path.read_text(encoding="utf-8"))
+    files_of_table = {each.path: each.local_path for each in records(tmp_path, "artifact")[0].manifest.contents}
+    (path,) = (local for name, local in files_of_table.items() if name.endswith(".table.json"))
+    table = json.loads(Path(path).read_text(encoding="utf-8"))
     assert table["columns"] == [
         *("query", "AP (%)", "first right rank", "picture"),
         *("#1", "#2", "#3", "first right answer"),
