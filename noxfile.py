@@ -1,5 +1,6 @@
 """Runs what CI runs: `nox` for everything, `nox -s lint` for a part, `--no-venv` in an environment that has it all."""
 
+from datetime import datetime, timezone
 from pathlib import Path
 
 import nox
@@ -130,6 +131,24 @@ def quick(session: nox.Session) -> None:
         f"tests/{each.name}" for each in sorted(Path("src/reid_torchmetrics").iterdir()) if each.suffix != ".py"
     ]
     session.run("pytest", "-q", "-n", "auto" if len(rooms) > 1 else "0", *rooms, env={"TEST_PROFILE": "quick"})
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """New examples of every test, the fuzzers, and mutants of a room; `-- SEED` draws again what another night drew.
+
+    Everything that a test may need is installed: a skip is a failure.
+    """
+    install(session)
+    install(session, "--group", "nightly")
+    seed = int(session.posargs[0]) if session.posargs else int(datetime.now(tz=timezone.utc).strftime("%Y%m%d"))
+    session.log(f"seed {seed}")
+    env = {"TEST_PROFILE": "nightly"}
+    session.run("pytest", "-n", "auto", f"--hypothesis-seed={seed}", *session.posargs[1:], env=env)
+    for fuzzer, problems in (("coco", 5000), ("shapes", 2000), ("lvis", 1000), ("warnings", 300)):
+        session.run("python", "-m", f"tests.fuzz_{fuzzer}", str(problems), str(seed))
+    rooms = sorted({str(path.parent.relative_to("tests")) for path in Path("tests/functional").glob("*/*/test_*.py")})
+    session.run("python", "-m", "tests.mutants", rooms[seed % len(rooms)], "--seed", str(seed))
 
 
 @nox.session

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from multiprocessing.process import BaseProcess
 
 import jaxtyping
@@ -30,6 +30,19 @@ def _no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(subprocess.Popen, "__init__", skip)
     monkeypatch.setattr(BaseProcess, "start", skip)
+
+
+if profiles.PROFILE == "nightly":
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Everything is installed at night: a skip is a failure."""
+        report = yield
+        if report.skipped and not hasattr(report, "wasxfail"):
+            report.outcome = "failed"
+        return report
 
 
 @pytest.fixture(autouse=True)
