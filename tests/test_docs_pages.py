@@ -1,7 +1,8 @@
 """The pages of the documentation: their code runs and prints what they say, their links lead somewhere.
 
 A block is run on its own, in an empty folder. Comment lines at its end are what it prints. A page whose blocks build on
-each other says so by the HTML comment `<!-- blocks build on each other -->`.
+each other says so by the HTML comment `<!-- blocks build on each other -->`, one whose blocks all continue the first by
+`<!-- each block continues the first one -->`.
 """
 
 import importlib.util
@@ -35,6 +36,7 @@ FRAMEWORKS = {
 }
 """packages that blocks of `how_to/frameworks.md` need, by a text of the block; it is skipped without"""
 JOINT = "<!-- blocks build on each other -->"
+CONTINUED = "<!-- each block continues the first one -->"
 
 
 class Heading(NamedTuple):
@@ -61,6 +63,8 @@ def blocks(path: Path) -> list[str]:
     """The Python blocks that are run, those that build on each other as one."""
     text = path.read_text(encoding="utf-8")
     found = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    if CONTINUED in text:
+        return [f"{found[0]}\n{block}" for block in found[1:]]
     return ["\n".join(found)] if found and JOINT in text else found
 
 

@@ -17,6 +17,7 @@ import torch
 
 import reid_torchmetrics
 from tests import test_docs_pages
+from tests.coming_from.same import SAME
 from tests.golden.cases import RECORDINGS, Problem, Record, RecordedError, as_problem
 from tests.golden.peers import assert_equal
 from tests.test_docs import tables
@@ -24,7 +25,6 @@ from tests.test_docs import tables
 FOLDER = Path(__file__).parents[2] / "docs" / "coming_from"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
 COLUMNS = ["what differs", "theirs", "ours", "option that gives theirs"]  # and where the problem is, or that it is run
-SAME = ["the same", "number"]  # what does not differ, and where the problem is
 NONE = "none"
 """stands where no option gives theirs"""
 WORDS = {"": "", "no `image_id`": "image_id=None"}
@@ -58,9 +58,9 @@ class Row:
 
 def rows(page: str) -> list[Row]:
     """The differences of a page, and what is the same."""
-    found = {tuple(table.header[:-1]): [[*row.values()] for row in table.rows] for table in tables(PAGES[page])}
-    same = [Row(page, what, number, number, "", key) for what, number, key in found[tuple(SAME)]]
-    return [Row(page, *row) for row in found[tuple(COLUMNS)]] + same
+    (table,) = (table for table in tables(PAGES[page]) if table.header[:-1] == COLUMNS)
+    same = [Row(page, what, number, number, "", key) for what, number, key in SAME[page]]
+    return [Row(page, *row.values()) for row in table.rows] + same
 
 
 def names_of(row: Row) -> str:
