@@ -130,7 +130,7 @@ def evaluate_all(distmat, query_ids, gallery_ids, query_cams, gallery_cams):
 
 LIGHTNING_MODULE = """
 import lightning
-from torchmetrics.detection.mean_ap import MeanAveragePrecision
+from reid_torchmetrics import DetectionMAP as MeanAveragePrecision
 
 
 class Detection(lightning.LightningModule):

@@ -132,7 +132,7 @@ def as_tensor(value: Any) -> torch.Tensor:
 
 
 def assert_cell(cell: str, value: Any) -> None:
-    """Compare a cell such as `0.25`, `NaN`, `rank 8: 0.5`, `mean 0.3` or `7 values` with a number or an array, flat."""
+    """Compare a cell such as `0.25`, `NaN`, `Rank-8: 0.5`, `mean 0.3` or `7 values` with a number or an array, flat."""
     place, _, number = cell.rpartition(" ")
     values = as_tensor(value).double().flatten()
     if number == "values":

@@ -2,12 +2,12 @@
 
 SAME: dict[str, list[tuple[str, str, str]]] = {
     "fast_reid": [
-        ("CMC without -1", "rank 1: 0.4500", "a06_40q300g_junk_distract__dropjunk/fastreid/cmc"),
+        ("CMC without -1", "Rank-1: 0.4500", "a06_40q300g_junk_distract__dropjunk/fastreid/cmc"),
         ("AP of valid queries", "mean 0.1781", "a07_60q500g_lack__dropjunk/fastreid/AP_valid_queries"),
         ("INP of valid queries", "mean 0.0545", "a07_60q500g_lack__dropjunk/fastreid/INP_valid_queries"),
         ("AP in Cython, in float32", "mean 0.0797", "a08_200q2000g__dropjunk/fastreid_cy/AP_valid_queries"),
     ],
-    "layumi": [("junk and distractors: -1 dropped, 0 kept", "rank 1: 0.4500", "a06_40q300g_junk_distract/layumi/cmc")],
+    "layumi": [("junk and distractors: -1 dropped, 0 kept", "Rank-1: 0.4500", "a06_40q300g_junk_distract/layumi/cmc")],
     "mean_average_precision": [
         ("recall at these limits", "0.6901", "random/torchmetrics/mar_without_100"),
         ("no ground truth at all", "-1.0000", "random/torchmetrics/map_of_nothing"),
@@ -23,11 +23,11 @@ SAME: dict[str, list[tuple[str, str, str]]] = {
     ],
     "open_reid": [
         ("mAP without -1", "0.4053", "a06_40q300g_junk_distract__dropjunk/openreid/mAP"),
-        ("`cmc(..., first_match_break=True)`", "rank 1: 0.0833", "a08_200q2000g__dropjunk/openreid/cmc_market1501"),
+        ("`cmc(..., first_match_break=True)`", "Rank-1: 0.0833", "a08_200q2000g__dropjunk/openreid/cmc_market1501"),
         ("cluster-contrast's mAP", "0.0797", "a08_200q2000g__dropjunk/cc/mAP"),
-        ("cluster-contrast's CMC", "rank 1: 0.0833", "a08_200q2000g__dropjunk/cc/cmc_market1501"),
+        ("cluster-contrast's CMC", "Rank-1: 0.0833", "a08_200q2000g__dropjunk/cc/cmc_market1501"),
         ("mAP, some queries without positives", "0.1781", "a07_60q500g_lack__dropjunk/openreid/mAP"),
-        ("`topk` > gallery size: the last value is repeated", "rank 20: 1.0000", "a03_4q9g/openreid/cmc_market1501"),
+        ("`topk` > gallery size: the last value is repeated", "Rank-20: 1.0000", "a03_4q9g/openreid/cmc_market1501"),
     ],
     "pycocotools": [
         ("the first of the 12 numbers", "place 1: 0.5046", "val2014/coco/stats"),
@@ -55,7 +55,7 @@ SAME: dict[str, list[tuple[str, str, str]]] = {
     ],
     "torchreid": [
         ("mAP without -1", "0.4053", "a06_40q300g_junk_distract__dropjunk/torchreid/mAP"),
-        ("CMC without -1", "rank 1: 0.4500", "a06_40q300g_junk_distract__dropjunk/torchreid/cmc"),
+        ("CMC without -1", "Rank-1: 0.4500", "a06_40q300g_junk_distract__dropjunk/torchreid/cmc"),
         ("mAP, some queries without positives", "0.1781", "a07_60q500g_lack__dropjunk/torchreid/mAP"),
         ("Cython's mAP, in float32", "0.0797", "a08_200q2000g__dropjunk/torchreid_cy/mAP"),
         ("mAP with `use_metric_cuhk03`: of the whole gallery", "0.4765", "c01_sgs_mc/torchreid/mAP_cuhk03"),

@@ -196,8 +196,7 @@ def test_a_module_with_inverted_boxes_logs_the_map_of_torchmetrics(monkeypatch):
     for each in preds:  # a head that has learned little: corners are off by so much that some boxes are inverted
         each["boxes"] = each["boxes"] + 40 * torch.randn(each["boxes"].shape, generator=generator)
     assert sum(int((each["boxes"][:, 2:] < each["boxes"][:, :2]).any(1).sum()) for each in preds) > 5
-    source = callers.changed(callers.LIGHTNING_MODULE, "mean_average_precision")
-    made = callers.load(source, monkeypatch)
+    made = callers.load(callers.LIGHTNING_MODULE, monkeypatch)
     made["OPTIONS"] = {"thresholds": "torchmetrics"}
     quiet = {
         "logger": False,
