@@ -149,8 +149,13 @@ class Detection(lightning.LightningModule):
 
 
 def changed(source: str, page: str) -> str:
-    """A file after the change that a page shows; every hunk must be in it once, and count its lines right."""
-    (diff,) = re.findall(r"```diff\n(.*?)```", PAGES[page], flags=re.DOTALL)
+    """A file after the change that a page shows or says; every hunk must be in it once, and count its lines right."""
+    said = re.findall(r"replace\s+`([^`]+)`\s+by\s+`([^`]+)`", PAGES[page])
+    for before, after in ([" ".join(text.split()) for text in pair] for pair in said):
+        assert source.count(before) == 1, before
+        source = source.replace(before, after)
+    diff = "".join(re.findall(r"```diff\n(.*?)```", PAGES[page], flags=re.DOTALL))
+    assert said or diff
     for header, hunk in re.findall(r"^@@ (.+?) @@\n(.*?)(?=^@@|\Z)", diff, flags=re.DOTALL | re.MULTILINE):
         lines = hunk.splitlines()
         before, after = ("".join(f"{line[1:]}\n" for line in lines if not line.startswith(sign)) for sign in "+-")
