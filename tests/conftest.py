@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 
 import jaxtyping
@@ -68,20 +69,33 @@ def nothing_kept() -> None:
     rankings.clear()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _shapes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Execute the shapes in the tests of `functional`, where they take a third of the time; at night in all."""
+    with _annotated(profiles.executes_shapes(is_functional="functional" in request.path.parts)):
+        yield
+
+
 @pytest.fixture
 def unannotated() -> Iterator[None]:
     """Let bad input reach the argument checks: a user has no annotations executed before them."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    with _annotated(is_on=False):
+        yield
 
 
 @pytest.fixture(scope="module")
-def without_shapes() -> Iterator[None]:
-    """Do not execute the shapes in a module of many random problems, a third of whose time it takes; others do."""
-    jaxtyping.config.update("jaxtyping_disable", True)
+def without_shapes(_shapes: None) -> Iterator[None]:
+    """Do not execute the shapes in a module of many random problems; others do."""
+    with _annotated(is_on=False):
+        yield
+
+
+@contextmanager
+def _annotated(is_on: bool) -> Iterator[None]:
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", not is_on)
     yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 @pytest.fixture(scope="session")

@@ -36,3 +36,8 @@ def examples(number: int) -> settings:
 def of_each(values: Iterable[Value], *, suite: int = 1) -> list[Value]:
     """All values in a nightly run, else the first: the parameters of tests that differ little by them."""
     return [*values][: None if PROFILE == "nightly" else suite]
+
+
+def executes_shapes(*, is_functional: bool) -> bool:
+    """Whether a test executes the shapes in signatures; `is_functional` if it is of the room of these functions."""
+    return PROFILE == "nightly" or (is_functional and not IS_QUICK)

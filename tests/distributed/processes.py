@@ -13,6 +13,8 @@ from typing import Any
 
 from torch import distributed
 
+from tests import profiles
+
 COLLECTIVE_TIMEOUT = timedelta(seconds=40)  # a process that waits longer for the others raises
 TIMEOUT = 90  # seconds, for all that a test lets the processes do
 THREADS_END = 0.01  # seconds, in which gloo's threads drop the tensors of the last collective
@@ -97,7 +99,8 @@ def _run(
     import jaxtyping  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
-    jaxtyping.config.update("jaxtyping_disable", process > 0)  # one executes the shapes, half of the time, for all
+    # At night one executes the shapes for all.
+    jaxtyping.config.update("jaxtyping_disable", process > 0 or not profiles.executes_shapes(is_functional=False))
     torch.manual_seed(0)
     distributed.init_process_group("gloo", store=store, rank=process, world_size=size, timeout=COLLECTIVE_TIMEOUT)
     try:
