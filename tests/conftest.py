@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
@@ -20,6 +21,22 @@ if not profiles.IS_QUICK:
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers, and what they start, share the cores
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
+
+
+if profiles.IS_QUICK:
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out slow tests, and all but three parameters of the others."""
+        seen: Counter[str] = Counter()
+        kept: dict[bool, list[pytest.Item]] = {True: [], False: []}
+        for item in items:
+            function = item.nodeid.partition("[")[0]
+            seen[function] += 1
+            is_slow = item.get_closest_marker("slow") is not None
+            kept[seen[function] <= profiles.QUICK_PARAMETERS and not is_slow].append(item)
+        items[:] = kept[True]
+        config.hook.pytest_deselected(items=kept[False])
 
 
 @pytest.fixture(autouse=profiles.IS_QUICK)

@@ -19,6 +19,7 @@ IOU_TYPES = ("bbox", "segm", "keypoints")
 
 @pytest.mark.filterwarnings("ignore:Annotation 0 counts as missed")
 @pytest.mark.parametrize("iou_type", ["bbox", "keypoints"])
+@pytest.mark.slow
 def test_every_recorded_array_number_and_line_is_that_of_pycocotools(iou_type):
     counts = Counter()
     for case in cocoeval_cases.cases():

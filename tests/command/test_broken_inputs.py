@@ -219,6 +219,7 @@ def test_debug_shows_where_an_error_comes_from(command):
         ("data_set.json", "detect data_set.json results.json"),
     ],
 )
+@pytest.mark.slow
 def test_damaged_files_give_one_line_or_numbers(command, tmp_path, damaged, words):
     whole, dice = (tmp_path / damaged).read_bytes(), random.Random(0)  # noqa: S311
     for _ in range(25):

@@ -29,6 +29,7 @@ def test_help_needs_no_torch_and_lists_the_commands():
     assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
 
 
+@pytest.mark.slow
 def test_embeddings_in_two_files(command, files, problem, tmp_path):
     outputs = ["--report", "report.html", "--save", "out/ours.npz", "--json", "ours.json", "--pictures", "pictures"]
     said = command("evaluate", *files, "--protocol", "market1501", *outputs)
@@ -158,6 +159,7 @@ def test_the_program_of_oxford(command, tmp_path, ranked):
     assert numbers(said)["map"] == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_lists_that_miss_a_positive_are_written_in_every_form_and_compared(command, tmp_path):
     (tmp_path / "truth.qrels").write_text("q1 0 a 1\nq2 0 b 1\n", encoding="utf-8")
     for name, found in (("one", "c"), ("two", "b")):
@@ -198,6 +200,7 @@ def test_lists_of_trec_and_of_an_index(command, tmp_path):
     assert [command(*words, "--fail-under", f"map={least}").status for least in (0.75, 0.7501)] == [0, 1]
 
 
+@pytest.mark.slow
 def test_results_files_are_compared(command, files, problem, tmp_path):
     command("evaluate", *files, "--save", "a.npz")
     command("evaluate", *files, "--similarity", "euclidean", "--save", "b.npz")

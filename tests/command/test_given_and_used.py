@@ -153,6 +153,7 @@ def test_every_column_counts_in_every_kind_of_input(command, tmp_path, make, col
 
 
 @pytest.mark.parametrize("make", OF_BOTH)
+@pytest.mark.slow
 def test_one_file_of_both_sides_is_split_also_in_one_call_and_by_lists(command, tmp_path, make):
     words = make(tmp_path, with_columns("cameras"))
     said = command("evaluate", *words, "--json", "-")
@@ -259,6 +260,7 @@ def test_a_pattern_of_file_names_without_them_is_refused(command, tmp_path, make
         (["--file-names", r"(?P<identity>\d+)-(?P<camera>\d+)"], "{}-{}"),
     ],
 )
+@pytest.mark.slow
 def test_file_names_become_labels_where_there_are_no_identities(command, tmp_path, words, form):
     labels = with_columns("cameras")
     paths = [form.format(*each) for each in zip(*labels.values(), strict=True)]
@@ -279,6 +281,7 @@ def test_file_names_beside_identities_are_said_not_to_count(command, tmp_path):
 
 
 @pytest.mark.parametrize("make", INPUTS)
+@pytest.mark.slow
 def test_a_rule_about_cameras_that_was_asked_for_needs_cameras(command, tmp_path, make):
     words = make(tmp_path, with_columns())
     said = command("evaluate", *words)
@@ -331,6 +334,7 @@ def files_to_read(folder):
 
 @pytest.mark.parametrize("link", [None, os.symlink, os.link])
 @pytest.mark.parametrize("name", ["evaluate", "lists", "detect", "compare"])
+@pytest.mark.slow
 def test_an_output_that_is_an_input_is_refused_and_nothing_changes(command, tmp_path, name, link):
     words, inputs = files_to_read(tmp_path)[name]
     for each in ("a.npz", "b.npz"):

@@ -37,6 +37,7 @@ def test_files_have_the_numbers_of_lvis(command, tmp_path, words, output):
     np.testing.assert_allclose(numbers(said), CASE.outputs[output]["results"], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_its_numbers_have_names_and_outputs(command, tmp_path, written):
     words = ["--evaluator", "lvis", "--iou-type", "segm", "--save", "ours.npz", "--pictures", "pictures"]
     said = command("detect", *written, *words, "--report", "report.html", "--fail-under", "map_rare=2")

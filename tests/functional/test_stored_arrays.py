@@ -60,6 +60,7 @@ ALLOWED = {("cmc", "shortened"), ("boxes.3", "with NaN"), ("boxes.6", "with NaN"
 
 
 @pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults, Comparison])
+@pytest.mark.slow
 def test_a_file_with_an_array_that_does_not_fit_is_refused(kind, tmp_path):
     seen = set()
     for make in {RetrievalResults: RETRIEVAL, DetectionResults: DETECTION, Comparison: COMPARISON}[kind].values():

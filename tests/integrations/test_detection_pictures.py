@@ -34,6 +34,7 @@ OF_DETECTION = (
 )
 
 
+@pytest.mark.slow
 def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
     seen = []
     monkeypatch.setattr(
@@ -60,6 +61,7 @@ class NamingModule(DetectingModule):
             self.val_boxes.update([found], [true | {"image_id": str(true["image_id"])}])
 
 
+@pytest.mark.slow
 def test_images_with_names_are_asked_for_by_them(monkeypatch):
     seen, asked = [], []
     monkeypatch.setattr(drawings.plot, "draw_box_grid", lambda *args, **options: seen.append(args) or pixels())
@@ -81,6 +83,7 @@ EVALUATOR_METRICS = {
 
 
 @pytest.mark.parametrize("evaluator", EVALUATORS)
+@pytest.mark.slow
 def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator, monkeypatch):
     seen, draw = [], drawings.plot.draw_box_grid
     monkeypatch.setattr(drawings.plot, "draw_box_grid", lambda *a, **k: seen.append(k["evaluator"]) or draw(*a, **k))
@@ -95,6 +98,7 @@ def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator,
     assert seen == [EVALUATORS[evaluator]]
 
 
+@pytest.mark.slow
 def test_the_worst_images_are_drawn():
     callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), num_images=1)
     trainer(callback, False).validate(DetectingModule(), loader(), verbose=False)
@@ -102,6 +106,7 @@ def test_the_worst_images_are_drawn():
         assert min(drawn.size) > 100
 
 
+@pytest.mark.slow
 def test_classes_have_the_names_of_the_metric(monkeypatch):
     seen, plot = [], figures.plot_confusion_matrix
     monkeypatch.setattr(figures, "plot_confusion_matrix", lambda *a, **k: seen.append(k["names"]) or plot(*a, **k))
@@ -119,6 +124,7 @@ def test_below_an_overlap_of_a_tenth_there_is_no_confusion():
     assert files() == named(["val/confidence", "val/precision_recall"], 0)
 
 
+@pytest.mark.slow
 def test_a_detector_without_the_usual_overlap_is_drawn_at_the_nearest(monkeypatch):
     seen, plot = [], figures.plot_detection_confidence
     monkeypatch.setattr(

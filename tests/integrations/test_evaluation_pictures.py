@@ -49,6 +49,7 @@ pytestmark = pytest.mark.usefixtures("quiet_folder")
 # What is logged
 
 
+@pytest.mark.slow
 def test_two_epochs_and_a_test_are_in_the_events_of_tensorboard_once_each(tmp_path):
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     callback = EvaluationPictures(pictures=picture)
@@ -73,6 +74,7 @@ def test_two_epochs_and_a_test_are_in_the_events_of_tensorboard_once_each(tmp_pa
     assert plt.get_fignums() == []
 
 
+@pytest.mark.slow
 def test_a_logger_that_takes_no_pictures_has_files():
     fit(EvaluationPictures())
     assert files() == named(tags("val"), 1, 3)
@@ -83,6 +85,7 @@ def test_without_a_logger_the_files_are_in_the_default_folder(tmp_path):
     assert files("root") == named(tags("val"), 0)
 
 
+@pytest.mark.slow
 def test_the_hardest_queries_are_shown_with_their_candidates(monkeypatch):
     seen = []
     monkeypatch.setattr(drawings.plot, "draw_rank_lists", lambda *a, **options: seen.append((a, options)) or pixels())
@@ -96,6 +99,7 @@ def test_the_hardest_queries_are_shown_with_their_candidates(monkeypatch):
     assert (pictures, given) == (picture, options)
 
 
+@pytest.mark.slow
 def test_the_numbers_and_the_pictures_come_of_one_ranking(monkeypatch):
     calls, count_ranks = [], ranking.count_sharded_ranks
     monkeypatch.setattr(ranking, "count_sharded_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))
@@ -103,6 +107,7 @@ def test_the_numbers_and_the_pictures_come_of_one_ranking(monkeypatch):
     assert len(calls) == 2  # epochs
 
 
+@pytest.mark.slow
 def test_several_metrics_are_named_by_their_attributes():
     fit(EvaluationPictures(["val_metrics", "other.here"]), max_epochs=1)
     folders = ("val/val_metrics", "val/other.here")
@@ -110,6 +115,7 @@ def test_several_metrics_are_named_by_their_attributes():
 
 
 @pytest.mark.parametrize("attribute", ["val_map", "other", "other.here", "collection"])
+@pytest.mark.slow
 def test_a_metric_is_found_wherever_it_is_held(attribute):
     class WithCollection(PicturedModule):
         def __init__(self):
@@ -127,6 +133,7 @@ def test_a_metric_is_found_wherever_it_is_held(attribute):
 
 
 @pytest.mark.parametrize("stage", ["val", "test"])
+@pytest.mark.slow
 def test_a_test_may_have_metrics_of_its_own(stage):
     run = trainer(EvaluationPictures("val_map", test_metrics=["val_metrics", "other"]), False)
     call = run.validate if stage == "val" else run.test
@@ -135,6 +142,7 @@ def test_a_test_may_have_metrics_of_its_own(stage):
     assert files() == named([f"{folder}/{name}" for folder in folders for name in CURVES], 0)
 
 
+@pytest.mark.slow
 def test_only_each_nth_epoch_of_training_has_pictures_but_every_other_evaluation():
     callback = EvaluationPictures(every_n_epochs=2)
     run = fit(callback, max_epochs=3)
@@ -149,6 +157,7 @@ def test_a_metric_that_is_logged_before_the_last_loader_still_has_its_samples():
     assert files() == named(tags("val"), 0)
 
 
+@pytest.mark.slow
 def test_a_fast_run_for_development_draws_but_logs_nothing():
     drawn = []
     run = trainer(EvaluationPictures(pictures=lambda n: drawn.append(n) or picture(n)), True, fast_dev_run=True)
@@ -201,6 +210,7 @@ def stored(contents: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.filterwarnings("ignore")  # of the client's dependencies
+@pytest.mark.slow
 def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setenv("WANDB_SILENT", "true")
@@ -290,6 +300,7 @@ def drawn_of(attribute, loaders, **options) -> set[str]:
 @pytest.mark.filterwarnings("ignore:Your `val_dataloader`'s sampler has shuffling enabled")
 @pytest.mark.parametrize("attribute", KINDS)
 @pytest.mark.parametrize("kind", SHUFFLED)
+@pytest.mark.slow
 def test_samples_without_numbers_in_another_order_have_no_pictures_and_a_warning_says_so(attribute, kind):
     argument = {"val_map": "index", "val_boxes": "image_id"}[attribute]
     with pytest.warns(UserWarning, match=f"^No pictures of the samples of `{attribute}` were drawn.*`{argument}`"):
@@ -301,6 +312,7 @@ def test_samples_without_numbers_in_another_order_have_no_pictures_and_a_warning
 @pytest.mark.parametrize(("kind", "options"), [*((kind, {}) for kind in KEPT), ("shuffle", {"index": True})])
 @pytest.mark.filterwarnings("ignore:Your `val_dataloader`'s sampler has shuffling enabled")
 @pytest.mark.filterwarnings("error:No pictures")
+@pytest.mark.slow
 def test_samples_with_numbers_or_in_order_have_pictures(attribute, kind, options):
     loaders = (KEPT | SHUFFLED)[kind]()
     assert drawn_of(attribute, loaders, **options) == {f"val/{KINDS[attribute][1]}"}
@@ -339,6 +351,7 @@ def normalized(number: int) -> torch.Tensor:
     ],
     ids=["function", "list", "items", "dicts", "images"],
 )
+@pytest.mark.slow
 def test_a_normalization_is_undone(given, monkeypatch):
     written = []
     monkeypatch.setattr(

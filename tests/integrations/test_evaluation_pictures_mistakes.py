@@ -31,6 +31,7 @@ def failing(number):
     raise OSError(f"the picture {number} is gone")
 
 
+@pytest.mark.slow
 def test_pictures_that_fail_are_said_once_and_the_run_goes_on():
     with pytest.warns(UserWarning, match="could not be drawn") as said:
         run = fit(EvaluationPictures(pictures=failing))
@@ -43,6 +44,7 @@ def test_pictures_that_fail_are_said_once_and_the_run_goes_on():
     assert files() == named(tags("val"), 1, 3)
 
 
+@pytest.mark.slow
 def test_a_logger_that_fails_keeps_no_other_from_its_pictures(monkeypatch):
     class Full(loggers.CSVLogger):
         """On a disk that is full."""
@@ -69,6 +71,7 @@ def test_without_a_logger_the_file_is_what_could_not_be_written():
     assert len(ours(said)) == 1
 
 
+@pytest.mark.slow
 def test_a_figure_that_fails_leaves_the_others(monkeypatch):
     rows = FIGURES[RetrievalResults]
     monkeypatch.setitem(rows, "first_ranks", rows["first_ranks"]._replace(plot=lambda results: 1 / 0))
@@ -78,6 +81,7 @@ def test_a_figure_that_fails_leaves_the_others(monkeypatch):
     assert files() == named(["val/cmc", "val/precision_recall"], 1, 3)
 
 
+@pytest.mark.slow
 def test_candidates_that_cannot_be_listed_are_said_by_the_process_that_draws(monkeypatch):
     def nearest(self, k, queries=None):
         raise ValueError("no lists")

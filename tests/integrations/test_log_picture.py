@@ -45,6 +45,7 @@ def test_an_image_is_in_the_events_of_tensorboard(tmp_path, picture):
     assert decoded(event, tmp_path / "image.png").tolist() == picture.tolist()
 
 
+@pytest.mark.slow
 def test_a_figure_is_in_the_events_of_tensorboard_as_its_own_call_draws_it(tmp_path):
     logger = loggers.TensorBoardLogger(tmp_path, name="", version="")
     log_picture(logger, "ours", new_figure(), STEP)

@@ -88,6 +88,7 @@ def test_the_axes_are_the_same_in_every_epoch(results):
     assert axes.get_yticks().tolist() == [0, 20, 40, 60, 80, 100]
 
 
+@pytest.mark.slow
 def test_the_axis_is_wider_for_scores_that_are_no_probabilities():
     assert plot_detection_confidence(results_of(([(-2.5, True), (8.0, False)], 1)))[1].get_xlim() == (-2.5, 8)
 

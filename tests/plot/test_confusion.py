@@ -61,6 +61,7 @@ def test_colors_of_counts_are_on_a_logarithmic_scale_from_0():
 @pytest.mark.parametrize(
     ("num_classes", "num_texts", "num_names"), [(12, 169 - 1, 13), (13, 0, 14), (80, 0, 28), (300, 0, 26)]
 )
+@pytest.mark.slow
 def test_of_many_classes_some_have_names_and_none_numbers(num_classes, num_texts, num_names):
     _, axes = plot_confusion_matrix(matrix_of([[1] * (num_classes + 1)] * (num_classes + 1)))
     assert len(axes.texts) == num_texts

@@ -77,6 +77,7 @@ def test_no_figure_is_left_open_in_pyplot(picture):
 
 
 @pytest.mark.parametrize("picture", PICTURES)
+@pytest.mark.slow
 def test_a_picture_is_drawn_into_given_axes(picture):
     figure, (_, axes) = plt.subplots(1, 2)
     assert PICTURES[picture](NAMES[:2], ax=axes) == (figure, axes)
@@ -84,6 +85,7 @@ def test_a_picture_is_drawn_into_given_axes(picture):
 
 @pytest.mark.parametrize("picture", PICTURES)
 @pytest.mark.parametrize("num_names", [1, 3, 7])
+@pytest.mark.slow
 def test_what_is_drawn_is_inside_the_figure_and_leaves_room_for_the_axes_whatever_the_names(picture, num_names):
     figure, axes = PICTURES[picture]([*reversed(NAMES[:num_names])])
     figure.draw_without_rendering()
@@ -96,6 +98,7 @@ def test_what_is_drawn_is_inside_the_figure_and_leaves_room_for_the_axes_whateve
 
 @pytest.mark.parametrize("picture", ["roc", "det", "scores", "confidence"])
 @pytest.mark.parametrize("num_names", [3, 7])
+@pytest.mark.slow
 def test_a_legend_of_curves_that_may_be_anywhere_covers_neither_them_nor_the_names_of_the_axes(picture, num_names):
     figure, axes = PICTURES[picture](NAMES[:num_names])
     figure.draw_without_rendering()

@@ -74,6 +74,7 @@ def test_the_legend_has_average_precisions():
     assert float(TWO.summary()["map"]) == pytest.approx(0.337, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_of_very_many_classes_some_are_drawn_and_the_title_says_how_many():
     results = results_of([[number >= 150] for number in range(300)], [1] * 300)  # a half has 0, the other 100 %
     _, axes = plot_detection_precision_recall(results)
@@ -91,6 +92,7 @@ BY_RULE = {"coco": (42.2, 25.2, 33.7), "voc": (41.7, 25.0, 33.3), "yolov5": (58.
 
 @pytest.mark.parametrize("rule", BY_RULE)
 @pytest.mark.parametrize("iou_threshold", [0.75, None])
+@pytest.mark.slow
 def test_the_legend_has_average_precisions_by_the_interpolation_of_the_metric(rule, iou_threshold):
     results = results_of([[True, False, True], [False, True]], [4, 2], rule=rule)
     first, second, mean = BY_RULE[rule]
@@ -156,6 +158,7 @@ def test_of_more_than_ten_classes_only_the_mean_has_a_name(num_classes, num_name
     assert legend(axes)[-1] == f"mean of {num_classes} classes  (mAP 50.5 %)"
 
 
+@pytest.mark.slow
 def test_a_long_legend_stands_beside_the_curves_of_a_figure_of_our_own():
     def covered(axes) -> bool:
         axes.figure.draw_without_rendering()

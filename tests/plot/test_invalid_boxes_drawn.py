@@ -59,6 +59,7 @@ def test_no_box_is_too_much(box):
 
 
 @pytest.mark.filterwarnings("ignore:.* are not finite or have")
+@pytest.mark.slow
 def test_the_worst_images_are_drawn_and_reported_with_them(tmp_path):
     preds, target = spoilt(given=images(7, 6, with_ids=True))
     metric = fed(DetectionMAP(), preds, target)

@@ -97,6 +97,7 @@ def test_an_interval_that_begins_at_0_is_inside_of_the_axes(high):
     assert axes.get_xlim()[1] > 100 * high
 
 
+@pytest.mark.slow
 def test_many_numbers_make_a_higher_figure_and_do_not_overlap():
     many = {f"rank_{k}": difference(0.0, 0.01, 0.02, 0.1) for k in range(1, 31)}
     (few, _), (figure, axes) = plot_comparison(TWO), plot_comparison(comparison_of(many))

@@ -110,6 +110,7 @@ def test_a_query_without_a_right_answer_says_so(written):
     assert written[-2:] == ["no right", "answer"]
 
 
+@pytest.mark.slow
 def test_rows_are_below_each_other():
     image = draw(lists())
     step = (len(image) - TOP) // 2

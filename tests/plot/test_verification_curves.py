@@ -67,6 +67,7 @@ def test_the_line_through_a_tie_is_straight_in_far_and_not_in_its_logarithm():
 
 
 @pytest.mark.parametrize(("num_impostors", "least"), [(4, 0.1), (499, 0.1), (501, 0.01), (4_000_000, 1e-5)])
+@pytest.mark.slow
 def test_the_axes_depend_on_the_numbers_of_pairs_alone(num_impostors, least):
     for at_least in (0, num_impostors):
         count = torch.tensor([at_least])

@@ -23,6 +23,7 @@ def models():
     return a, b, comparison
 
 
+@pytest.mark.slow
 def test_the_differences_are_those_of_the_comparison(models, tmp_path):
     _, b, comparison = models
     page = read(write_report(b, tmp_path / "r.html", comparison=comparison))
@@ -39,6 +40,7 @@ def test_the_differences_are_those_of_the_comparison(models, tmp_path):
     assert data(page)["comparison"]["measures"]["map"]["num_better"] == 1
 
 
+@pytest.mark.slow
 def test_the_queries_that_were_gained_and_lost_are_listed(models, tmp_path):
     a, _, comparison = models
     shown = section(read(write_report(a, tmp_path / "r.html", comparison=comparison)), "comparison")
@@ -60,11 +62,13 @@ def test_a_comparison_of_others_is_refused(models, tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.slow
 def test_without_a_comparison_there_is_no_such_section(tmp_path):
     page = parse(write_report(problems.retrieval(), tmp_path / "r.html").read_text(encoding="utf-8"))
     assert page.all("section", id="comparison") == []
 
 
+@pytest.mark.slow
 def test_models_go_by_their_names_and_each_of_several_has_a_table(models, tmp_path):
     a, b, _ = models
     three = {"baseline": a, "wider": b, "same": a}
@@ -83,6 +87,7 @@ def test_models_go_by_their_names_and_each_of_several_has_a_table(models, tmp_pa
     assert "Queries whose first candidate is right in wider alone: 1" in shown.text
 
 
+@pytest.mark.slow
 def test_detectors_are_compared_on_the_page_of_one(tmp_path):
     ours = problems.detection()
     metric = DetectionMAP()

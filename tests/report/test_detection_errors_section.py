@@ -22,6 +22,7 @@ def page(tmp_path_factory):
     return read(write_report(results, tmp_path_factory.mktemp("report") / "page.html"))
 
 
+@pytest.mark.slow
 def test_classes_that_are_confused_are_listed_with_the_names_of_the_metric(page):
     assert section(page, "errors").rows("Classes that are confused most") == [
         {"ground truth": "bicycle", "detected as": "car", "times": "1"}
@@ -36,6 +37,7 @@ def test_kinds_of_errors_have_their_counts_gains_and_meaning(page):
     assert data(page)["errors"]["counts"]["duplicate"] == 1
 
 
+@pytest.mark.slow
 def test_of_very_many_classes_neither_the_whole_matrix_nor_the_whole_grid_is_made(tmp_path, monkeypatch):
     labels = torch.arange(1200)
     boxes = torch.tensor([[0.0, 0.0, 9.0, 9.0]]) + 20 * labels[:, None]
@@ -57,12 +59,14 @@ def test_of_very_many_classes_neither_the_whole_matrix_nor_the_whole_grid_is_mad
 
 
 @pytest.mark.parametrize("results", [problems.detection, problems.coco])
+@pytest.mark.slow
 def test_results_that_do_not_know_say_how_they_would(results, tmp_path):
     page = read(write_report(results(), tmp_path / "page.html"))
     assert "results(across_classes=True)" in section(page, "errors").text
     assert data(page)["errors"] is None
 
 
+@pytest.mark.slow
 def test_without_confusion_the_report_says_so(tmp_path):
     preds, target = two_images()
     metric = fed(DetectionMAP(iou_thresholds=[0.5]), preds[:1], target[:1])

@@ -29,6 +29,7 @@ def pages(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", ["metric", "function"])
+@pytest.mark.slow
 def test_the_twelve_numbers_are_those_of_the_results(pages, kind):
     rows = section(pages[kind], "numbers").rows(NUMBERS)
     numbers = {row["measure"]: row["value"] for row in rows}
@@ -115,11 +116,13 @@ def images_section(*images: tuple[dict, dict], folder) -> Element:
         ([], "None: there are no images."),
     ],
 )
+@pytest.mark.slow
 def test_without_errors_the_page_says_what_that_means(images, said, tmp_path):
     assert images_section(*images, folder=tmp_path).all("p")[0].text == said
 
 
 @pytest.mark.parametrize("images", [[OF_NOTHING] * 20, [RIGHT, RIGHT, *[OF_NOTHING] * 10]])
+@pytest.mark.slow
 def test_detections_of_a_class_without_ground_truths_are_errors_of_their_images(images, tmp_path):
     rows = images_section(*images, folder=tmp_path).rows("Boxes of each image")
     assert [int(row["image"]) for row in rows] == [place for place, each in enumerate(images) if each is OF_NOTHING]
@@ -127,6 +130,7 @@ def test_detections_of_a_class_without_ground_truths_are_errors_of_their_images(
 
 
 @pytest.mark.parametrize("is_function", [True, False])
+@pytest.mark.slow
 def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
     asked = []
 
@@ -143,6 +147,7 @@ def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
     assert item.one("img").attributes["alt"] == "image 1 with its boxes"
 
 
+@pytest.mark.slow
 def test_boxes_have_the_names_of_the_metric_as_the_tables_have(tmp_path, monkeypatch):
     seen, draw = [], plot.draw_boxes
     monkeypatch.setattr(plot, "draw_boxes", lambda *a, **k: seen.append(k["names"]) or draw(*a, **k))

@@ -50,6 +50,7 @@ def test_there_is_a_metric_of_every_evaluator():
 
 
 @pytest.mark.parametrize("evaluator", METRICS)
+@pytest.mark.slow
 def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(evaluator, tmp_path):
     results = results_of(evaluator, across_classes=True)
     page = read(write_report(results, tmp_path / "page.html"))
@@ -72,6 +73,7 @@ def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(ev
 
 
 @pytest.mark.parametrize("evaluator", METRICS)
+@pytest.mark.slow
 def test_images_are_judged_as_the_evaluator_matches_with_boxes_of_the_results(evaluator, tmp_path, monkeypatch):
     options, draw = [], plot.draw_boxes
     monkeypatch.setattr(plot, "draw_boxes", lambda *a, **k: options.append(k) or draw(*a, **k))

@@ -115,6 +115,7 @@ def found(tmp_path_factory):
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.slow
 def test_nothing_is_wider_than_the_window(name, width, found):
     told = found[0][f"#{name}-{width}"]
     assert told["width"] == width

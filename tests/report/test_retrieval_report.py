@@ -3,6 +3,7 @@
 import json
 import math
 
+import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import CameraPairs, evaluate_scores
@@ -59,6 +60,7 @@ def test_queries_that_count_as_0_are_said_to(report):
     assert section(page, "numbers").rows("Means over queries")[1]["value"] == "33.33"
 
 
+@pytest.mark.slow
 def test_the_curves_are_drawn(tmp_path):
     page = read(write_report(problems.retrieval(), tmp_path / "r.html"))
     figures = section(page, "curves").all("figure")
@@ -69,6 +71,7 @@ def test_the_curves_are_drawn(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_a_curve_that_is_not_defined_has_its_reason(tmp_path):
     page = read(write_report(problems.retrieval(ties="expected"), tmp_path / "r.html"))
     curves = section(page, "curves")

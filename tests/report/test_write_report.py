@@ -37,6 +37,7 @@ def written(kind, path):
     return write_report(results(), path, **options()).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_page_is_well_formed_and_says_what_it_is(html):
     page = parse(html)
     assert html.startswith('<!DOCTYPE html>\n<html lang="en">')
@@ -89,10 +90,12 @@ def test_the_script_is_short(html):
     assert len(script.text.strip().splitlines()) <= 30
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes(kind, html, tmp_path):
     assert written(kind, tmp_path / "another name.html") == html.encode("utf-8")
 
 
+@pytest.mark.slow
 def test_folders_are_made_an_older_file_is_replaced_and_nothing_else_is_left(tmp_path):
     path = tmp_path / "new" / "folder" / "report.html"
     path.parent.mkdir(parents=True)

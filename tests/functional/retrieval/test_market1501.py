@@ -63,6 +63,7 @@ def reference(name: str, ties: str = "pessimistic") -> Evaluation:
 
 
 @pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+@pytest.mark.slow
 def test_ranks_of_exact_scores_are_those_of_the_slow_reference(ties: str) -> None:
     ranks = rank_positives(*small_integers(), *labels(), similarity="dot", ties=ties)
     expected = reference("dot", ties)
@@ -81,6 +82,7 @@ def test_the_tie_policies_differ_on_these_scores() -> None:
 
 @pytest.mark.parametrize("name", ["cosine", "euclidean"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.slow
 def test_measures_of_real_scores_are_those_of_the_slow_reference(
     name: str, dtype: torch.dtype, tolerance: float
 ) -> None:

@@ -29,6 +29,7 @@ NUMBERS += ["mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"
 @pytest.mark.filterwarnings("ignore:Encountered more than")
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("limits", [[1, 10, 100], [100, 1, 3], [1, 2, 3]])
+@pytest.mark.slow
 def test_with_its_thresholds_every_value_is_that_of_torchmetrics(average, limits):
     with torchmetrics_peer() as peer:
         for seed in range(8):

@@ -143,6 +143,7 @@ def test_tensors_that_hold_no_block_of_values_are_refused_in_words(kind, changed
         DetectionMAP().update([given[0]], [given[1]])
 
 
+@pytest.mark.slow
 def test_tensors_without_values_are_refused_in_words():
     given = [{name: values.to("meta") for name, values in each.items()} for each in (FOUND, TRUE)]
     with pytest.raises(TypeError, match=r"^`preds\[0\]\['boxes'\]` must have values; got a meta tensor\.$"):

@@ -205,6 +205,7 @@ SCRIPTED = CLASSES | {
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of `torch.jit.script` itself
 @pytest.mark.parametrize("name", SCRIPTED)
+@pytest.mark.slow
 def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(name):
     module, values = Holder(SCRIPTED[name]()), torch.ones(1, 2)
     given = [batch | ({"is_query": None} if name == "leave-one-out" else {}) for batch in batches()]

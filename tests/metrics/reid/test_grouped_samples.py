@@ -42,6 +42,7 @@ def mixed():
 
 
 @pytest.mark.parametrize("given", [GIVEN, GALLERY + QUERIES, mixed()], ids=["queries_first", "gallery_first", "mixed"])
+@pytest.mark.slow
 def test_a_collection_computes_what_evaluate_does(given):
     metrics = fed(ReIDMetrics(), given)
     assert floats(metrics) == pytest.approx(EXPECTED.means, abs=1e-6)

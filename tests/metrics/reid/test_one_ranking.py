@@ -250,6 +250,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.slow
 def test_behind_any_other_samples_a_value_is_that_of_its_own(nothing_kept):
     def value(name: str) -> torch.Tensor:
         torch.manual_seed(5)
@@ -266,6 +267,7 @@ def test_behind_any_other_samples_a_value_is_that_of_its_own(nothing_kept):
         assert value(name) == expected[name], (before, name)
 
 
+@pytest.mark.slow
 def test_a_rule_about_one_gallery_item_that_changes_ranks_anew():
     banned, given = set(), batches(40, 400)
 

@@ -104,6 +104,7 @@ def test_positions_alone_leave_one_out():
     assert alone.num_candidates.tolist() == [59] * 60
 
 
+@pytest.mark.slow
 def test_results_without_identities_are_read_compared_saved_drawn_and_reported(tmp_path):
     cameras = torch.arange(60) % 2
     metrics = fed(ReIDMetrics(protocol=PLACES), batches(cameras=cameras))

@@ -66,6 +66,7 @@ BAD_IMAGES = [
 
 @pytest.mark.parametrize("method", ["update", "forward"])
 @pytest.mark.parametrize(("change", "error", "message"), BAD_IMAGES)
+@pytest.mark.slow
 def test_bad_images_are_named_and_nothing_of_their_batch_is_stored(method, change, error, message):
     metric = fed(DetectionMAP(invalid="raise"), *batch({}))
     before = {name: list(getattr(metric, name)) for name in metric._defaults}

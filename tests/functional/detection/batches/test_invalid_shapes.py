@@ -32,6 +32,7 @@ def spoilt(seed: int) -> ShapeProblem:
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # of pycocotools
+@pytest.mark.slow
 def test_infinite_keypoints_count_as_in_pycocotools():
     num_spoilt = 0
     for seed in range(120):

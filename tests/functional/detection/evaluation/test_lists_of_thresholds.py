@@ -68,6 +68,7 @@ BY_NAME = {"thresholds": "torchmetrics"}
 
 
 @pytest.mark.parametrize("backend", ["pycocotools", "faster_coco_eval"])
+@pytest.mark.slow
 def test_thresholds_of_torchmetrics_by_name_give_its_numbers_to_the_bit(backend):
     """In its own lists alone, and where one of both is given.
 

@@ -95,6 +95,7 @@ def test_more_images_and_writing_to_those_that_are_held_match_again(num_matching
     assert num_matchings.call_count == 3
 
 
+@pytest.mark.slow
 def test_nothing_is_remembered_longer_than_the_images():
     metrics = fed(DetectionMetrics(), *GIVEN)
     metrics.compute()

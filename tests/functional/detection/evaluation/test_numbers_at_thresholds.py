@@ -22,6 +22,7 @@ LACKING = {"voc at 0.75": {"map_50"}, "neither": {"map_50", "map_75"}}
 
 
 @pytest.mark.parametrize("name", METRICS)
+@pytest.mark.slow
 def test_a_number_at_a_threshold_that_is_not_the_metrics_is_left_out(name, tmp_path):
     preds, target = images(0)
     metric, lacking = fed(METRICS[name](), preds, with_lists(target)), LACKING.get(name, {"map_75"})

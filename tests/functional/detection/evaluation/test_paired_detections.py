@@ -72,6 +72,7 @@ SWAPPED = [[0] * NUM, [1, 0, 1, 1, 0, 0, 1]]
 
 
 @pytest.mark.parametrize("evaluator", EVALUATORS)
+@pytest.mark.slow
 def test_a_draw_has_the_numbers_of_its_images_one_by_one(evaluator):
     both, target = models()
     options = {"evaluator": evaluator} | ({"iou_thresholds": (0.5, 0.75)} if evaluator != "coco" else {})
@@ -120,6 +121,7 @@ def slow_map(preds: Dicts, target: Dicts, order: list[int]) -> float:
     return float(detection.evaluate(*rows, setting)._ap())
 
 
+@pytest.mark.slow
 def test_intervals_and_p_values_are_those_of_the_definition():
     both, target = models(6, 5)
     found = compared(*(evaluated(preds, target) for preds in both), draws=8).differences["map"]
@@ -168,6 +170,7 @@ def test_equal_models_differ_by_nothing():
     assert found.differences["map"].num_equal == 3
 
 
+@pytest.mark.slow
 def test_swapped_models_mirror_everything():
     both, target = models()
     a, b = (evaluated(preds, target) for preds in both)

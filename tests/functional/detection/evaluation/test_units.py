@@ -206,6 +206,7 @@ def epochs(metric, preds, target):
 
 
 @pytest.mark.parametrize("metric", [DetectionMAP, DetectionMetrics])
+@pytest.mark.slow
 def test_a_warning_is_given_once_until_reset(metric):
     preds, target = GIVEN
     with pytest.warns(UserWarning, match="Only 0 of .* label of their detection") as told:
@@ -239,6 +240,7 @@ def box_model(kind, seed):
 
 
 @pytest.mark.parametrize("kind", ["zero", "pixel", "constant", "image", "tiny", "now and then", "nothing"])
+@pytest.mark.slow
 def test_a_model_that_learned_nothing_gets_no_warning(kind):
     for seed in range(1, 7):
         for metric in (DetectionMAP(), DetectionMetrics(("map", "map_50")), VocMAP(), YoloMAP()):

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the 
 
 @few
 @given(problems(default_setting=True), st.permutations(range(10)))
+@pytest.mark.slow
 def test_thresholds_have_nothing_to_do_with_each_other(problem, order):
     """In another order, or one alone."""
     thresholds = [problem.setting.iou_thresholds[t] for t in order]

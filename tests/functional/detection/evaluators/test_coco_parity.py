@@ -33,6 +33,7 @@ def assert_agreement(ours: DetectionResults, theirs: PeerEvaluation) -> None:
 
 @examples(550)
 @given(problems())
+@pytest.mark.slow
 def test_matches_arrays_and_numbers_are_those_of_pycocotools(problem):
     theirs = problem.pycocotools()
     with checked_for_one_in_eight(len(problem.detections) + len(problem.ground_truths)):
@@ -49,6 +50,7 @@ def test_the_12_numbers_are_those_of_pycocotools(problem):
     assert_agreement(problem.evaluated(), problem.pycocotools())
 
 
+@pytest.mark.slow
 def test_the_problems_have_what_they_are_meant_to_have():
     """A strategy that draws nothing but empty problems would prove nothing."""
     drawn: list[Problem] = []
@@ -94,6 +96,7 @@ def val2014_as_problem() -> Problem:
 
 
 @pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.slow
 def test_boxes_of_val2014_are_evaluated_as_by_pycocotools(step):
     """In the order of the files, and backwards."""
     problem = val2014_as_problem()
@@ -113,6 +116,7 @@ def test_more_detections_than_a_limit_are_evaluated_as_by_pycocotools(limits):
 
 
 @pytest.mark.parametrize("num_truths", [20, 25, 50, 100, 300])
+@pytest.mark.slow
 def test_recalls_that_miss_a_threshold_by_a_rounding_are_those_of_pycocotools(num_truths):
     """19 / 20 does not reach 0.9500000000000001, as COCO's threshold of 0.95 is in float64, though 20 * 0.95 is 19.
 

@@ -39,6 +39,7 @@ def assert_recorded(found: Evaluation, expected: dict[str, np.ndarray], evaluato
 
 
 @pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.slow
 def test_the_reference_returns_the_recorded_arrays(name):
     found = evaluate(*rows_of(GOLDEN[name]), Setting(GOLDEN[name].classes))
     assert_recorded(found, GOLDEN[name].expected, "coco")

@@ -5,6 +5,7 @@ detections as listed positives and the detections of other images as junk, the r
 """
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 
@@ -62,6 +63,7 @@ def rank_detections() -> PositiveRanks:
     return count_ranks(given_scores(torch.from_numpy(SCORES), relevance), relevance, ties="pessimistic")
 
 
+@pytest.mark.slow
 def test_average_precision_is_scaled_by_the_share_of_people_that_were_detected() -> None:
     ranks = rank_detections()
     num_people = torch.from_numpy((~np.isnan(INPUTS["ground_truth_xywh"][:, :, 0])).sum(axis=1))

@@ -57,6 +57,7 @@ def spoiled(seed: int, kinds: dict[str, Callable[..., Box]], **sizes: int) -> tu
 
 
 @pytest.mark.parametrize(("num_problems", "sizes"), [(240, {}), (20, {"num_truths": 60, "num_detections": 220})])
+@pytest.mark.slow
 def test_boxes_that_are_inverted_empty_or_infinite_count_as_in_pycocotools_to_the_bit(num_problems, sizes):
     counts, num_matched = Counter(), 0
     for seed in range(num_problems):
@@ -76,6 +77,7 @@ def test_boxes_that_are_inverted_empty_or_infinite_count_as_in_pycocotools_to_th
     assert num_matched > 1000
 
 
+@pytest.mark.slow
 def test_boxes_with_a_nan_are_false_positives_by_the_definition():
     counts = Counter()
     for seed in range(150):
@@ -185,6 +187,7 @@ def of_one_group(seed: int) -> Problem:
     return replace(problem, detections=found, ground_truths=truths)
 
 
+@pytest.mark.slow
 def test_the_development_kit_of_voc_takes_boxes_that_are_inverted_by_less_than_a_pixel():
     pixel = GroundTruth(0, 1, (3.0, 3.0, 0.0, 0.0), False, 1.0)
     found = of_image((3.25, 3.25, -0.25, -0.25), truths=(pixel,)).tensors  # 0.75 x 0.75 pixels, of which all are in it
@@ -220,6 +223,7 @@ def ultralytics(problem: Problem, threshold: float) -> list[int]:
     return expected
 
 
+@pytest.mark.slow
 def test_ultralytics_knows_no_areas_so_that_all_such_boxes_are_wrong():
     for seed in range(200):
         problem = of_one_group(seed)

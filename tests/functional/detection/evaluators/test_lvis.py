@@ -62,6 +62,7 @@ def evaluated(case: DetectionCase, given, **options) -> DetectionResults:
 
 
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.slow
 def test_the_numbers_are_those_of_lvis(call):
     wrong = []
     for case in CASES:
@@ -73,6 +74,7 @@ def test_the_numbers_are_those_of_lvis(call):
 
 
 @pytest.mark.parametrize("call", ["lvis", "fixed"])
+@pytest.mark.slow
 def test_many_detections_have_the_same_numbers_in_less_memory(call, monkeypatch):
     """Their labels are narrower, their boxes keep their format, and a few classes are evaluated at a time."""
     given = CASES[:12]
@@ -85,6 +87,7 @@ def test_many_detections_have_the_same_numbers_in_less_memory(call, monkeypatch)
         assert found.detections().ground_truth.tolist() == results.detections().ground_truth.tolist()
 
 
+@pytest.mark.slow
 def test_precision_and_recall_of_every_class_are_those_of_lvis_bit_for_bit():
     for case in CASES:
         precision, recall = of_categories(case, evaluated(case, case.dicts()))
@@ -92,6 +95,7 @@ def test_precision_and_recall_of_every_class_are_those_of_lvis_bit_for_bit():
         np.testing.assert_array_equal(recall, case.outputs["lvis"]["recall"])
 
 
+@pytest.mark.slow
 def test_files_have_the_numbers_of_lvis(tmp_path):
     for case in CASES:
         if (case.given["gt_box"] < 0).any():
@@ -103,6 +107,7 @@ def test_files_have_the_numbers_of_lvis(tmp_path):
 
 
 @pytest.mark.parametrize("boxes", [False, True])
+@pytest.mark.slow
 def test_files_of_masks_have_the_numbers_of_lvis(tmp_path, boxes):
     assert len(WITH_MASKS) == 9
     for case in WITH_MASKS:

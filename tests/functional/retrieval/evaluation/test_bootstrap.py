@@ -34,6 +34,7 @@ def ends(interval: Interval) -> list[float]:
     st.sampled_from([0.5, 0.9]),
     st.sampled_from([1, 20]),
 )
+@pytest.mark.slow
 def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, confidence, repeats):
     values, identities = values_of(*(value for value, _ in rows)), torch.tensor([own for _, own in rows]).long()
     found = bootstrap_interval(

@@ -207,6 +207,7 @@ def naive_leave_one_out(embeddings: Tensor, labels: Tensor, scores: Tensor) -> f
     return mean(expected.average_precision["rectangle"])
 
 
+@pytest.mark.slow
 def test_an_item_is_itself_once_when_it_is_re_ranked_among_the_others():
     results = evaluate(GALLERY, query_identities=GALLERY_ID, junk_identities=(), rerank=KReciprocal(k1=6, k2=3))
     distances = torch.zeros(80, 80)

@@ -105,6 +105,7 @@ def test_the_hardest_queries_are_by_the_number_that_is_asked_for():
     assert results.hardest(2, by="rank_1").tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_the_cmc_between_pairs_of_cameras_follows_its_own_camera_rule():
     protocol = Protocol("own", "me", same_camera="same_identity", cmc_same_camera="keep")
     expected = evaluate(QUERY, GALLERY, *LABELS, same_camera="keep").by_camera_pair("rank_1")

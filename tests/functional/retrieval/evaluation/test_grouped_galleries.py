@@ -168,6 +168,7 @@ def test_of_equal_best_members_the_tie_policy_decides(items, ties, max_bytes):
 
 
 @pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable", "grouped", "expected"])
+@pytest.mark.slow
 def test_equal_members_at_other_positions_come_in_any_order(ties):
     embeddings, positions = (
         torch.tensor([[1.0, 0.0]] * 3 + [[0.0, 1.0]]),

@@ -251,6 +251,7 @@ def test_results_are_named_saved_and_compared(tmp_path):
     assert interval.low <= results["map"] <= interval.high
 
 
+@pytest.mark.slow
 def test_a_report_and_its_figures_show_queries_by_name(tmp_path):
     pytest.importorskip("matplotlib")
     # The second query's positive is not retrieved: its first rank is in no bin.

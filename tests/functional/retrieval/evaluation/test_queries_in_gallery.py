@@ -76,6 +76,7 @@ def test_most_of_the_queries_must_be_there(number, times):
 
 
 @given(st.integers(0, 10**6))
+@pytest.mark.slow
 def test_nothing_is_said_of_queries_of_their_own(seed):
     generator = torch.Generator().manual_seed(seed)
     num_queries, num_gallery = torch.randint(1, 40, (2,), generator=generator).tolist()

@@ -41,6 +41,7 @@ def test_a_counter_does_not_merge_itself():
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda counter: pickle.loads(pickle.dumps(counter))])
 @pytest.mark.parametrize("method", ["update", "survey"])
 @pytest.mark.parametrize("size", [1, 40])
+@pytest.mark.slow
 def test_a_copy_does_not_bring_back_the_blocks_from_before_it_was_made(copied, method, size):
     counter = counted([])
     getattr(counter, method)(*large_block(size=size))

@@ -37,12 +37,14 @@ def sharded(max_bytes: int, ties: str, similarity="cosine"):
 
 
 @pytest.mark.parametrize("ties", ["pessimistic", "stable", "expected"])
+@pytest.mark.slow
 def test_messages_do_not_grow_with_tiles(ties):
     (few, _), (many, expected) = sharded(1 << 30, ties), sharded(20_000, ties)
     assert {number for _, number in few} == {number for _, number in many}
     assert all(torch.equal(ranks, expected) for ranks, _ in few + many)
 
 
+@pytest.mark.slow
 def test_groups_of_tiles_are_bounded(monkeypatch):
     monkeypatch.setattr(*path("shared_slots"), 100)
     (few, _), (many, expected) = sharded(1 << 30, "pessimistic"), sharded(20_000, "pessimistic")
@@ -50,6 +52,7 @@ def test_groups_of_tiles_are_bounded(monkeypatch):
     assert all(torch.equal(ranks, expected) for ranks, _ in many)
 
 
+@pytest.mark.slow
 def test_a_function_is_asked_for_whole_tiles():
     found, expected = sharded(20_000, "pessimistic", lambda query, gallery: query @ gallery.T)
     assert all(torch.equal(ranks, expected) for ranks, _ in found)

@@ -194,9 +194,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("options", "error", "message"), BAD)
-def test_a_bad_rule_is_named(options, error, message):
+def test_a_bad_rule_is_named(options, error, message, unannotated):
     with pytest.raises(error) as raised:
-        find_relevance.__wrapped__(*LABELS, **options)
+        find_relevance(*LABELS, **options)
     assert str(raised.value) == message
 
 
@@ -232,9 +232,9 @@ BAD_LISTS = [
 
 
 @pytest.mark.parametrize(("arguments", "error", "message"), BAD_LISTS)
-def test_a_bad_list_is_named(arguments, error, message):
+def test_a_bad_list_is_named(arguments, error, message, unannotated):
     with pytest.raises(error) as raised:
-        find_listed_relevance.__wrapped__(*arguments, num_gallery=3)
+        find_listed_relevance(*arguments, num_gallery=3)
     assert str(raised.value) == message
 
 

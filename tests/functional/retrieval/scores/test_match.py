@@ -60,6 +60,7 @@ def test_a_query_that_counts_nothing_is_not_drawn():
     assert (float(interval.low), float(interval.high)) == pytest.approx((0.2, 0.2))
 
 
+@pytest.mark.slow
 def test_many_rates_are_found_exactly_with_little_memory():
     relevance = find_relevance(torch.zeros(20).long(), torch.arange(200) % 3)
     scores = torch.randn(20, 200, generator=torch.Generator().manual_seed(0))

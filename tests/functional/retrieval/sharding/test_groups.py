@@ -26,6 +26,7 @@ def grouped(seed, size):
 
 
 @pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.slow
 def test_ranks_of_groups_are_those_of_one_process_and_of_the_reference(size):
     problems = [grouped(9000 * size + seed, size) for seed in range(40)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
@@ -39,6 +40,7 @@ def test_metrics_on_processes_of_their_own_rank_groups_like_the_reference(proces
 
 
 @pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.slow
 def test_lists_show_the_best_members_on_any_number_of_processes(size):
     for seed in range(15):
         given = grouped(700 * size + seed, size)

@@ -87,6 +87,7 @@ CASES = {
 
 @pytest.mark.parametrize("max_bytes", [15 * ROW, (WHOLE, 22 * ROW)], ids=["less memory", "less on one"])
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.slow
 def test_blocks_change_no_rank_and_no_list(case, max_bytes, blocks):
     make = CASES[case]
     size = len(make().seen)
@@ -96,6 +97,7 @@ def test_blocks_change_no_rank_and_no_list(case, max_bytes, blocks):
 
 
 @pytest.mark.parametrize("slots", [ranks._SLOTS, 200])  # of a group of tiles
+@pytest.mark.slow
 def test_a_process_holds_one_block_at_a_time(slots, blocks, monkeypatch):
     monkeypatch.setattr(*path("shared_slots"), slots)
     make = functools.partial(dealt, [40, 41, 19], "cosine", "pessimistic")
@@ -122,6 +124,7 @@ def test_of_a_few_queries_only_blocks_with_them_are_sent(blocks):
     assert sum(blocks[::3]) == 3
 
 
+@pytest.mark.slow
 def test_extreme_queries_on_one_process_decide_the_dtype_of_all():
     make = functools.partial(dealt, [30, 41, 19], "cosine", leave_one_out=False)
 

@@ -140,6 +140,7 @@ def legitimate(seed: int) -> Iterator[tuple[str, Tensor, Tensor]]:
 
 
 @pytest.mark.parametrize("deal", [dealt, chunks])
+@pytest.mark.slow
 def test_nothing_is_said_of_samples_that_are_dealt_out_once(deal):
     alarms = []
     for seed in range(30):

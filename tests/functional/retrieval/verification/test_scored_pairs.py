@@ -67,6 +67,7 @@ def test_an_order_statistic_takes_few_passes(dtype, num_passes):
 
 @pytest.mark.parametrize("offset", [0, 1000])
 @pytest.mark.parametrize("max_bytes", [200, 10**6])
+@pytest.mark.slow
 def test_euclidean_scores_are_distances_that_can_be_compared_between_queries(offset, max_bytes):
     query, gallery = torch.randint(-3, 4, (9, 5)) + offset, torch.randint(-3, 4, (30, 5)) + offset
     relevance = find_relevance(torch.arange(9) % 4, torch.arange(30) % 4)
