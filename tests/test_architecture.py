@@ -232,6 +232,18 @@ def test_every_room_of_the_package_has_its_room_of_tests():
     assert rooms - tests == set()
 
 
+def test_the_map_of_the_rooms_is_the_rooms():
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named, path = [], []
+    for line in text.partition("```text\n")[2].partition("```")[0].splitlines():
+        indent, name = len(line) - len(line.lstrip()), line.split()[0]
+        if name.endswith("/"):
+            path[indent // 2 - 1 :] = [name.rstrip("/")]
+            named.append("/".join(path))
+    rooms = [path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")]
+    assert sorted(named) == sorted({room for room in rooms if room != "."})
+
+
 def test_no_file_is_longer_than_400_lines():
     tests = {str(path): path.read_text(encoding="utf-8") for path in Path(__file__).parent.rglob("*.py")}
     lengths = {name: source.count("\n") for name, source in (modules() | tests).items()}
