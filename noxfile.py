@@ -115,23 +115,29 @@ def tests(session: nox.Session) -> None:
     session.run("pytest", "-n", "auto", *session.posargs)
 
 
-def room(path: str) -> str:
-    """The tests of a source file or folder: those of the same path."""
+ROOMS = sorted(
+    f"tests/{path.name}" for path in Path("src/reid_torchmetrics").iterdir() if Path("tests", path.name).is_dir()
+)
+
+
+def tests_of(path: str) -> list[str]:
+    """The tests of a source file, those of its room alone; of a folder with all in it; all for what all rooms share."""
     place = Path(path).resolve().relative_to(Path(__file__).parent)
     if place.parts[:2] != ("src", "reid_torchmetrics"):
-        return str(place)
+        return [str(place)]
     inside = Path("tests", *place.parts[2:])
-    return str(inside.parent if place.suffix else inside)
+    if not place.suffix:
+        return [str(inside)]
+    return ROOMS if inside.parent == Path("tests") else sorted(map(str, inside.parent.glob("test_*.py")))
 
 
 @nox.session
 def quick(session: nox.Session) -> None:
     """The rooms of source files in seconds, `-- PATH ...`, or all rooms: few examples, no shapes, no processes."""
     install(session)
-    rooms = sorted({room(path) for path in session.posargs}) or [
-        f"tests/{each.name}" for each in sorted(Path("src/reid_torchmetrics").iterdir()) if each.suffix != ".py"
-    ]
-    session.run("pytest", "-q", "-n", "auto" if len(rooms) > 1 else "0", *rooms, env={"TEST_PROFILE": "quick"})
+    asked = sorted({test for path in session.posargs for test in tests_of(path)}) or ROOMS
+    num_workers = "auto" if asked == ROOMS else "0"  # they take seconds to start
+    session.run("pytest", "-q", "-n", num_workers, *asked, env={"TEST_PROFILE": "quick"})
 
 
 @nox.session

@@ -25,14 +25,9 @@ settings.register_profile(
 settings.load_profile(PROFILE)
 
 
-def times(number: int) -> int:
-    """How many problems of its own a test draws by the profile, given their number in the suite."""
-    return max(1, round(number * _TIMES))
-
-
 def examples(number: int) -> settings:
     """Settings of a test that draws a number of examples of its own in the suite."""
-    return settings(max_examples=times(number))
+    return settings(max_examples=max(1, round(number * _TIMES)))
 
 
 def of_each(values: Iterable[Value], *, suite: int = 1) -> list[Value]:
