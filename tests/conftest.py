@@ -5,15 +5,16 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
-import jaxtyping
 import pytest
 import torch
 
 from tests import executed_shapes, profiles
 from tests.distributed.processes import Processes
+
+TESTS = Path(__file__).parent
 
 if not profiles.IS_QUICK:
     executed_shapes.install()
@@ -87,32 +88,18 @@ def nothing_kept() -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _shapes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Execute the shapes in the tests of `functional`, where they take a third of the time; at night in all."""
-    with _annotated(profiles.executes_shapes(is_functional="functional" in request.path.parts)):
-        yield
+def _shapes(request: pytest.FixtureRequest) -> None:
+    """Execute the shapes in the first calls of each module of tests."""
+    executed_shapes.forget_calls()
+    executed_shapes.execute(profiles.calls_with_shapes(request.path.relative_to(TESTS).parts[0]))
 
 
 @pytest.fixture
 def unannotated() -> Iterator[None]:
     """Let bad input reach the argument checks: a user has no annotations executed before them."""
-    with _annotated(is_on=False):
-        yield
-
-
-@pytest.fixture(scope="module")
-def without_shapes(_shapes: None) -> Iterator[None]:
-    """Do not execute the shapes in a module of many random problems; others do."""
-    with _annotated(is_on=False):
-        yield
-
-
-@contextmanager
-def _annotated(is_on: bool) -> Iterator[None]:
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", not is_on)
+    before = executed_shapes.execute(0)
     yield
-    jaxtyping.config.update("jaxtyping_disable", before)
+    executed_shapes.execute(before)
 
 
 @pytest.fixture(scope="session")

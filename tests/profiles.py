@@ -35,6 +35,8 @@ def of_each(values: Iterable[Value], *, suite: int = 1) -> list[Value]:
     return [*values][: None if PROFILE == "nightly" else suite]
 
 
-def executes_shapes(*, is_functional: bool) -> bool:
-    """Whether a test executes the shapes in signatures; `is_functional` if it is of the room of these functions."""
-    return PROFILE == "nightly" or (is_functional and not IS_QUICK)
+def calls_with_shapes(room: str) -> int:
+    """Of how many calls of each function a module of tests executes the shapes."""
+    if PROFILE == "nightly":
+        return 0 if room == "device" else 1000
+    return 3 if room == "functional" and not IS_QUICK else 0

@@ -51,8 +51,3 @@ def deterministic() -> Iterator[None]:
     torch.use_deterministic_algorithms(mode=True)
     yield
     torch.use_deterministic_algorithms(mode=False)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_shapes(without_shapes: None) -> None:
-    """Other tests execute the shapes, which takes half of the time here."""

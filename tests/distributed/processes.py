@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import distributed
 
-from tests import profiles
+from tests import executed_shapes, profiles
 
 COLLECTIVE_TIMEOUT = timedelta(seconds=40)  # a process that waits longer for the others raises
 TIMEOUT = 90  # seconds, for all that a test lets the processes do
@@ -96,11 +96,9 @@ def _work(pipe: Connection, port: int) -> None:
 def _run(
     store: distributed.Store, process: int, size: int, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[str, Any]:
-    import jaxtyping  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
-    # At night one executes the shapes for all.
-    jaxtyping.config.update("jaxtyping_disable", process > 0 or not profiles.executes_shapes(is_functional=False))
+    executed_shapes.execute(0 if process else profiles.calls_with_shapes("distributed"))  # one does for all
     torch.manual_seed(0)
     distributed.init_process_group("gloo", store=store, rank=process, world_size=size, timeout=COLLECTIVE_TIMEOUT)
     try:

@@ -1,10 +1,10 @@
 """Boxes of chosen images, which several processes hold."""
 
-import jaxtyping
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
+from tests import executed_shapes
 from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.detection_samples import fed, images
@@ -43,14 +43,7 @@ def test_processes_that_ask_for_other_images_are_told(processes):
 
 
 def asks_for_no_tensor(process: int, size: int) -> str:
-    jaxtyping.config.update("jaxtyping_disable", True)  # a user has no annotations executed before the checks
-    try:
-        return _asks_for_no_tensor(process)
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
-
-
-def _asks_for_no_tensor(process: int) -> str:
+    executed_shapes.execute(0)  # a user has no annotations executed before the checks
     return message_of(lambda: fed(DetectionMAP(), *given()).boxes_of([1, None] if process else chosen()))
 
 

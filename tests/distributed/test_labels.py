@@ -23,8 +23,6 @@ from tests.reference.retrieval import positive_ranks
 KEYS = {"identities": "identity", "cameras": "camera", "sequences": "sequence", "clothes": "clothes"}
 OPTIONS = {"similarity": "dot", "junk_identities": ()}
 
-pytestmark = pytest.mark.usefixtures("without_shapes")
-
 
 class Problem:
     """Samples with some labels, of whom each process sees some; a sampler repeated a few."""

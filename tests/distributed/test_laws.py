@@ -16,8 +16,6 @@ from tests.strategies import TIES
 
 NAMED = ("cosine", "euclidean", "dot")
 
-pytestmark = pytest.mark.usefixtures("without_shapes")
-
 
 def outcomes_of(process, size, problems):
     """What the processes find together."""

@@ -16,8 +16,6 @@ from tests.distributed.test_laws import spread
 from tests.reference import nearest as reference
 from tests.reference.retrieval import candidates
 
-pytestmark = pytest.mark.usefixtures("without_shapes")
-
 LISTED = ("index", "is_positive", "first_positive_rank", "first_positive_index")
 
 

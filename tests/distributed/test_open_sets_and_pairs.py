@@ -27,7 +27,6 @@ def identified(given: Problem, world) -> list[list]:
     return [each.double().nan_to_num(-7.0).tolist() for each in values]
 
 
-@pytest.mark.usefixtures("without_shapes")
 @pytest.mark.parametrize("size", [2, 3])
 def test_queries_are_identified_as_on_one_process(size):
     for seed in range(20):

@@ -146,13 +146,11 @@ def test_processes_send_what_the_docs_say(processes):
     assert_as_in_the_docs(processes.run(2, over_gloo))
 
 
-@pytest.mark.usefixtures("without_shapes")
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_collectives_and_bytes_grow_as_the_docs_say(size):
     assert_as_in_the_docs(threads.run(size, on_threads))
 
 
-@pytest.mark.usefixtures("without_shapes")
 def test_queries_in_blocks_cost_what_the_docs_say(monkeypatch):
     monkeypatch.setattr(shared_samples, "bytes_within", lambda *_: 1)  # a block is a tile
     assert_as_in_the_docs(threads.run(4, on_threads), in_blocks=True)

@@ -200,7 +200,6 @@ def bits(value: object) -> object:
 
 
 @pytest.mark.parametrize("of_embeddings", [True, False], ids=["embeddings", "boxes"])
-@pytest.mark.usefixtures("without_shapes")
 @pytest.mark.filterwarnings("ignore:Encountered more than")
 @pytest.mark.slow
 def test_behind_any_other_metric_of_the_same_samples_a_value_is_its_own(of_embeddings):

@@ -22,8 +22,6 @@ from reid_torchmetrics import (
 )
 from reid_torchmetrics.functional.retrieval import evaluate
 
-pytestmark = pytest.mark.usefixtures("without_shapes")
-
 X = torch.eye(16)
 Y = torch.arange(16) // 2
 

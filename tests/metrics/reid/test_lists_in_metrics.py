@@ -42,7 +42,6 @@ def feed(metric, query: torch.Tensor, gallery: torch.Tensor, order: list[int], p
 
 @examples(20)
 @given(st.integers(0, 9), st.permutations(range(NUM_QUERIES + NUM_GALLERY)))
-@pytest.mark.usefixtures("without_shapes")
 def test_values_are_those_of_one_call_in_any_order_of_samples(seed, order):
     query, gallery, lists = problem(seed)
     found = feed(ReIDMetrics(protocol=OXFORD, ground_truth=lists), query, gallery, order).compute()

@@ -16,7 +16,7 @@ from tests.shape_problems import ShapeProblem, draw_shapes
 
 NAN, INF = math.nan, math.inf
 
-pytestmark = [pytest.mark.filterwarnings("ignore:.* are not finite or have"), pytest.mark.usefixtures("without_shapes")]
+pytestmark = pytest.mark.filterwarnings("ignore:.* are not finite or have")
 
 
 def spoilt(seed: int) -> ShapeProblem:

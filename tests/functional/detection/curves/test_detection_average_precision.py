@@ -15,8 +15,6 @@ from tests.paths import taking
 from tests.profiles import examples
 from tests.reference import detection_curves as reference
 
-pytestmark = pytest.mark.usefixtures("without_shapes")  # tests of the metrics execute them
-
 NAN = pytest.approx(math.nan, nan_ok=True)
 RIGHT, WRONG, IGNORED = True, False, None
 

@@ -12,8 +12,6 @@ from reid_torchmetrics.functional.detection.curves import at_confidence, best_f1
 from tests.detection_strategies import Problem, problems
 from tests.profiles import examples
 
-pytestmark = pytest.mark.usefixtures("without_shapes")  # tests of the metrics execute them
-
 BOX = [0.0, 0.0, 10.0, 10.0]
 BESIDE = [50.0, 0.0, 10.0, 10.0]
 

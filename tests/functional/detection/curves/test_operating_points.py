@@ -22,8 +22,6 @@ from tests.detection_strategies import Problem, problems
 from tests.profiles import examples
 from tests.reference import detection_curves as reference
 
-pytestmark = pytest.mark.usefixtures("without_shapes")  # tests of the metrics execute them
-
 NAN = pytest.approx(math.nan, nan_ok=True)
 INF = math.inf
 CONFIDENCES = (-1.0, -0.125, 0.0, 0.25, 0.3, 1.0, INF)

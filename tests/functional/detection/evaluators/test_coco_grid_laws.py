@@ -22,8 +22,6 @@ from tests.functional.detection.evaluators.test_coco_laws import few, same
 from tests.profiles import examples
 from tests.reference.detection import Detection
 
-pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
-
 
 @few
 @given(problems(default_setting=True), st.permutations(range(10)))

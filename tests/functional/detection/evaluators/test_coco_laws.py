@@ -15,8 +15,6 @@ from tests.paths import taking
 from tests.profiles import examples
 
 few = examples(40)
-pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
-
 ARRAYS = ("precision", "recall", "scores")
 WITHOUT_ROWS = (
     "classes",

@@ -10,8 +10,6 @@ from reid_torchmetrics.functional.detection.matching import CLAIMS, match_best_o
 from tests.detection_strategies import problems
 from tests.reference.best_of_all import MATCHINGS
 
-pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
-
 THRESHOLDS = [(0.5,), (0.5, 1 / 3, 1.0), (0.75, 0.3), (0.25, 0.5, 0.75), (0.0, 0.6)]
 
 

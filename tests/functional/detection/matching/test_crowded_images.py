@@ -18,8 +18,6 @@ from tests.detection_strategies import as_many_proposals, problems
 from tests.profiles import examples
 from tests.reference.detection import iou
 
-pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
-
 SQUARE = (0.0, 0.0, 10.0, 10.0)
 COORDINATES = st.sampled_from([0.0, 1.0, 1.5, 7.0, 33.25, 1e5, 1e-3, 1e-30, 3e7])
 SIDES = st.sampled_from([0.0, 1e-30, 1e-3, 1.0, 1.5, 2.0, 3.0, 10.0, 11.0, 4e4])

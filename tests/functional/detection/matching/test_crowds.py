@@ -15,8 +15,6 @@ from reid_torchmetrics.functional.detection.matching.deferred_acceptance import 
 from tests.detection_strategies import problems
 from tests.profiles import examples
 
-pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
-
 SQUARE = (0.0, 0.0, 10.0, 10.0)
 RANGES = {"all": (0.0, 1e10), "none of them": (1e6, 1e10)}
 

@@ -16,7 +16,6 @@ from tests.profiles import examples
 from tests.reference.groups import best_members, members, scores_of_groups
 from tests.strategies import ALL_TIES, problems
 
-pytestmark = pytest.mark.usefixtures("without_shapes")
 BYTES = st.sampled_from([1, 100, 1000, 1 << 20])
 
 

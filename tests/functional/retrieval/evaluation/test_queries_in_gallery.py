@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 
-pytestmark = pytest.mark.usefixtures("without_shapes")
-
 
 def gallery(number: int = 60, dimension: int = 8, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)

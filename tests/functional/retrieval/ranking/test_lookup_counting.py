@@ -15,8 +15,6 @@ from tests.functional.retrieval.ranking.test_ranks import as_lists, ranks_of
 from tests.paths import path, taking
 from tests.strategies import ALL_TIES, Problem, problems
 
-many = pytest.mark.usefixtures("without_shapes")  # of a module: the row above them executes the shapes in every way
-
 WAYS = {
     "comparison": {"few_thresholds": 10**6},
     "bins": {"few_thresholds": 0},
@@ -39,7 +37,6 @@ def test_a_row_is_counted_by_hand(way):
     assert found.tolist() == [[[2, 4], [3, 4]], [[1, 3], [1, 4]]]
 
 
-@many
 @pytest.mark.parametrize("way", WAYS)
 @given(problem=problems(ties=ALL_TIES), max_bytes=st.sampled_from([64, 10**6]))
 def test_ranks_are_those_of_the_slow_reference(way, problem, max_bytes):
@@ -48,7 +45,6 @@ def test_ranks_are_those_of_the_slow_reference(way, problem, max_bytes):
     assert found == (expected.ranks, expected.num_candidates, expected.tied)
 
 
-@many
 @pytest.mark.parametrize("way", WAYS)
 @given(problem=problems(ties=ALL_TIES), infinite=st.sampled_from([-math.inf, math.inf]))
 def test_infinite_scores_are_ranked_as_after_a_sort(way, problem, infinite):

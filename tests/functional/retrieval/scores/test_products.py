@@ -15,8 +15,6 @@ from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
 from reid_torchmetrics.functional.retrieval.scores.similarity import gallery_statistics
 
-pytestmark = pytest.mark.usefixtures("without_shapes")  # test_similarity executes them
-
 DTYPES = (torch.float32, torch.float64)
 WIDTHS = (64, 300, 384, 512, 1000, 2048)  # 384 float32 or 192 float64 are added up in one product
 SIZES = (1, 49, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 1)

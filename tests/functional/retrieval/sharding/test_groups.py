@@ -12,8 +12,6 @@ from tests.distributed import threads
 from tests.distributed.problems import Outcome, problem
 from tests.distributed.test_laws import differing
 
-pytestmark = pytest.mark.usefixtures("without_shapes")
-
 
 def grouped(seed, size):
     """A problem with one to three groups for each identity and camera."""

@@ -18,8 +18,6 @@ from tests.distributed.test_nearest import as_lists
 from tests.metrics.reid.samples import batches, fed
 from tests.paths import path
 
-pytestmark = pytest.mark.usefixtures("without_shapes")
-
 DIMENSION = 24
 ROW = 4 * DIMENSION  # bytes
 WHOLE = DEFAULT_MAX_BYTES

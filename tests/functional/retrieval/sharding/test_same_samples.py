@@ -14,8 +14,6 @@ from reid_torchmetrics.functional import world
 from reid_torchmetrics.functional.retrieval import sharding
 from tests.distributed import threads
 
-pytestmark = pytest.mark.usefixtures("without_shapes")
-
 PADDED, GATHERED = "the last of one are the first of another", "Several processes hold the same samples"
 Shards = list[list[int]]
 

@@ -14,8 +14,6 @@ from reid_torchmetrics.functional.retrieval.verification.verify import fnmr_at_f
 from tests.functional.retrieval.verification.pairs import row
 from tests.paths import path, taking
 
-pytestmark = pytest.mark.usefixtures("without_shapes")  # test_verification executes them
-
 
 @pytest.mark.parametrize("max_bytes", [1000, 5000, 40000])
 def test_no_more_scores_are_held_than_the_memory_bound_allows(max_bytes):
