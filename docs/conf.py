@@ -40,7 +40,7 @@ myst_enable_extensions = ["colon_fence", "dollarmath"]
 html_math_renderer = "mathml"
 
 # Reference: the docstrings, one argument a line. Defaults of signatures that are made are in no source.
-autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
+autodoc_default_options = {"members": True, "undoc-members": True, "no-value": True, "member-order": "bysource"}
 autodoc_preserve_defaults = False
 autodoc_typehints_format = "short"
 maximum_signature_line_length = 88
