@@ -80,7 +80,6 @@ EVALUATED = [table for table in CONVENTIONS if "option" in table.header and tabl
 ROWS = [row for table in EVALUATED for row in table.rows]
 
 
-
 def filled(table: Table) -> list[dict[str, str]]:
     """The rows of a table, with the cell above in the place of "same"."""
     found: list[dict[str, str]] = []
@@ -89,7 +88,9 @@ def filled(table: Table) -> list[dict[str, str]]:
     return found
 
 
-PROTOCOL_ROWS = [row for table in tables(TEXTS["protocols.md"]) if table.header[0] == "protocol" for row in filled(table)]
+PROTOCOL_ROWS = [
+    row for table in tables(TEXTS["protocols.md"]) if table.header[0] == "protocol" for row in filled(table)
+]
 
 
 @pytest.fixture(scope="module")
