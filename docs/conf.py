@@ -6,8 +6,6 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent / "_ext"))
 
-from inventories import reachable_references
-
 import reid_torchmetrics
 
 project = "reid_torchmetrics"
@@ -25,10 +23,8 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "formulas",
-    "linked_code",
     "outside_links",
     "public_names",
-    "written_pages",
 ]
 exclude_patterns = ["_build", "images/README.md", "gallery/*.py", "gallery/*.ipynb"]
 nitpicky = True
@@ -40,14 +36,31 @@ myst_enable_extensions = ["colon_fence", "dollarmath"]
 html_math_renderer = "mathml"
 
 # Reference: the docstrings, one argument a line. Defaults of signatures that are made are in no source.
-autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
+autodoc_default_options = {
+    "members": True,
+    "undoc-members": True,
+    "no-value": True,
+    "member-order": "bysource",
+    # What every metric of TorchMetrics has, and some here override.
+    "exclude-members": "extra_repr, forward, full_state_update, higher_is_better, is_differentiable, merge_state, "
+    "plot_lower_bound, plot_upper_bound, reset, sync_context, unsync, update_called",
+}
 autodoc_preserve_defaults = False
 autodoc_typehints_format = "short"
 maximum_signature_line_length = 88
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 napoleon_numpy_docstring = False
-intersphinx_mapping = reachable_references(Path(__file__).parent / "_build" / "inventories")
+intersphinx_timeout = 3
+intersphinx_mapping = {  # without a network the empty inventory is taken, and names are not linked
+    name: (address, (None, "_ext/empty.inv"))
+    for name, address in {
+        "python": "https://docs.python.org/3",
+        "torch": "https://docs.pytorch.org/docs/stable",
+        "torchmetrics": "https://lightning.ai/docs/torchmetrics/stable",
+        "lightning": "https://lightning.ai/docs/pytorch/stable",
+    }.items()
+}
 
 # Gallery: the scripts run while the site is built, in the order of their names.
 sphinx_gallery_conf = {
@@ -56,7 +69,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/of",
     "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
-    "image_scrapers": ("named_pictures.show_named_pictures", "written_pages.show_written_pages"),
+    "image_scrapers": ("gallery_scraper.show_named",),
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "download_all_examples": False,

@@ -23,15 +23,14 @@ def extension(name):
         sys.path.remove(EXTENSIONS)
 
 
-named_pictures, written_pages = map(extension, ("named_pictures", "written_pages"))
+gallery_scraper = extension("gallery_scraper")
 
 
 def run(code, folder, **names):
     """Show what a block of code left, which has run."""
     paths = iter([str(folder / f"{number}.png") for number in range(9)])
     values = {"example_globals": names, "image_path_iterator": paths, "target_file": str(folder / "plot_it.py")}
-    show = named_pictures.show_named_pictures, written_pages.show_written_pages
-    return "".join(each(SimpleNamespace(content=code), values, {"src_dir": str(folder)}) for each in show)
+    return gallery_scraper.show_named(SimpleNamespace(content=code), values, {"src_dir": str(folder)})
 
 
 def size_of(path):
@@ -57,22 +56,11 @@ def test_another_array_is_no_picture(tmp_path, array):
     assert run("array = load()", tmp_path, array=array) == ""
 
 
-def test_a_page_is_framed_and_moved_beside_the_pages_of_the_gallery(tmp_path):
+def test_a_page_is_framed_and_moved_to_what_sphinx_copies(tmp_path):
     page = tmp_path / "scripts" / "a report.html"
     page.parent.mkdir()
     page.write_text("<p>numbers</p>", encoding="utf-8")
-    gallery = tmp_path / "docs" / "gallery"
-    gallery.mkdir(parents=True)
-    text = run("the_report = write()", gallery, the_report=page)
-    assert '<iframe class="written-page" src="pages/a report.html" title="the report"' in text
+    text = run("the_report = write()", tmp_path / "docs" / "gallery", the_report=page)
+    assert '<iframe class="written-page" src="../_static/pages/a report.html" title="the report"' in text
     assert not page.exists()
-    assert (gallery / "pages" / "a report.html").read_text(encoding="utf-8") == "<p>numbers</p>"
-
-    app = SimpleNamespace(
-        srcdir=str(tmp_path / "docs"),
-        outdir=str(tmp_path / "html"),
-        builder=SimpleNamespace(format="html"),
-        config=SimpleNamespace(sphinx_gallery_conf={"gallery_dirs": ["gallery"]}),
-    )
-    written_pages._put_beside(app, None)
-    assert (tmp_path / "html" / "gallery" / "pages" / "a report.html").exists()
+    assert (tmp_path / "docs" / "_static" / "pages" / "a report.html").read_text(encoding="utf-8") == "<p>numbers</p>"

@@ -27,7 +27,7 @@ def extension(name):
         sys.path.remove(str(DOCS / "_ext"))
 
 
-reference_pages, outside_links, inventories = map(extension, ("reference_pages", "outside_links", "inventories"))
+reference_pages, outside_links = map(extension, ("reference_pages", "outside_links"))
 
 
 def identity(module, name):
@@ -120,18 +120,6 @@ def test_files_that_pages_show_and_the_pages_are_there():
     for file, page in outside_links.SHOWN_BY.items():
         assert (DOCS.parent / file).is_file()
         assert (DOCS / page).is_file()
-
-
-def test_references_of_other_projects_are_linked_where_their_sites_answer(tmp_path, monkeypatch):
-    sites = {name: tmp_path / name for name in ("answers", "says_something_else", "is_away")}
-    for site, answer in (("answers", b"# Sphinx inventory version 2\n"), ("says_something_else", b"<html>")):
-        sites[site].mkdir()
-        (sites[site] / "objects.inv").write_bytes(answer)
-    monkeypatch.setattr(inventories, "REFERENCES", {name: folder.as_uri() for name, folder in sites.items()})
-    found = inventories.reachable_references(tmp_path / "build")
-    assert found == {"answers": (sites["answers"].as_uri(), str(tmp_path / "build" / "answers.inv"))}
-    (sites["answers"] / "objects.inv").unlink()
-    assert inventories.reachable_references(tmp_path / "build") == found  # that of an earlier build
 
 
 def test_the_page_of_numbers_counts_what_was_recorded():

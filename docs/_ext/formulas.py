@@ -12,17 +12,12 @@ if TYPE_CHECKING:
     from sphinx.writers.html5 import HTML5Translator
 
 
-def _show_inline(translator: HTML5Translator, node: nodes.math) -> None:
-    translator.body.append(tex2mathml(node.astext(), as_block=False))
-    raise nodes.SkipNode
-
-
-def _show_block(translator: HTML5Translator, node: nodes.math_block) -> None:
-    translator.body.append(tex2mathml(node.astext(), as_block=True))
+def _show(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
+    translator.body.append(tex2mathml(node.astext(), as_block=isinstance(node, nodes.math_block)))
     raise nodes.SkipNode
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Offer the renderer that `html_math_renderer` names."""
-    app.add_html_math_renderer("mathml", (_show_inline, None), (_show_block, None))
+    app.add_html_math_renderer("mathml", (_show, None), (_show, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

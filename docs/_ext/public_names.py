@@ -1,8 +1,8 @@
-"""Names of the package in the reference: what they link to, and what is left out.
+"""Names of the package, in the reference and in code on the pages: what they link to, and what is left out.
 
 Docstrings are written for readers of the source: a name or a value stands in single backticks. On the site it links to
 where a public name is documented, and is shown as code elsewhere. Annotations name a class by the module that defines
-it; they link to the public name.
+it; they link to the public name. Pages are written for the clone, where a name in backticks is code and nothing else.
 """
 
 from __future__ import annotations
@@ -15,28 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from reference_pages import documented_names, find_meant, names_of_definitions, only_returned
-from sphinx.addnodes import desc_signature
+from sphinx.addnodes import desc_signature, pending_xref
 from sphinx.pycode import ModuleAnalyzer
-from torchmetrics import Metric, MetricCollection
 
 if TYPE_CHECKING:
-    from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
 _COLON = "\ue000"
-KEPT = {"update", "compute", "plot"}
-"""methods that are listed though every metric has them"""
 _IN_WORDS = {
     r"~?(numpy\.)?ndarray\[tuple\[[^]]*\], ~?(numpy\.)?dtype\[[^]]*\]\]": "ndarray",
     r"~?([\w.]+\.)?Sequence\[~?([\w.]+\.)?SupportsIndex\]": "Sequence[int]",
     r"_checks\.Array": "ndarray",
     r"_checks\.Integers": "ndarray | Sequence[int]",
-    r"_checks\.Numbers": "ndarray | Sequence[float]",
     r"~?(typing\.)?Literal\[[^]]{200,}\]": "str",  # such as the names of the protocols
 }
 """types in signatures by their pattern, as they are read"""
 _CODE = re.compile(r"(?<![`:\w])(``.+?``|`[^`<>]+?`)(?![`\w_])")
+_NAME_OR_CALL = re.compile(r"([A-Za-z_][\w.]*)(\(.*\))?", re.DOTALL)
 
 
 def _hide_colons(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -98,15 +94,6 @@ def _sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *signatur
     return arguments, returned
 
 
-def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what every metric has."""
-    current = app.env.current_document
-    owner = getattr(sys.modules.get(current.autodoc_module), current.autodoc_class, None)
-    bases = (Metric, MetricCollection)
-    is_metric = inspect.isclass(owner) and issubclass(owner, bases)
-    return True if is_metric and name not in KEPT and any(hasattr(base, name) for base in bases) else None
-
-
 def _show_public_bases(app: Sphinx, name: str, thing: Any, options: Any, bases: list[type]) -> None:
     """Instead of a base that is not public the next that is, or one of another project."""
     public = (base for base in thing.__mro__[1:] if (base.__module__, base.__qualname__) in names_of_definitions())
@@ -125,20 +112,32 @@ def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: node
     return env.domains.python_domain.resolve_xref(env, node["refdoc"], app.builder, "obj", documented, node, shown)
 
 
-def _shorten_contents(app: Sphinx, document: nodes.document) -> None:
-    """List methods beside a page, and not fields, of which there are too many."""
+def _finish_page(app: Sphinx, document: nodes.document) -> None:
+    """Link names and calls in code; list methods beside a page, and not fields, of which there are too many."""
+    docname = app.env.docname
+    for code in [*document.findall(nodes.literal)]:
+        named = _NAME_OR_CALL.fullmatch(code.astext())
+        target = named and find_meant(named[1], seen_from=f".{docname.replace('/', '.')}.")
+        if target and not _is_linked_or_title(code):
+            link = pending_xref("", refdomain="py", reftype="obj", reftarget=target, refdoc=docname, refexplicit=True)
+            code.parent.replace(code, link)
+            link += code
     for signature in document.findall(desc_signature):
         if signature.parent["objtype"] == "attribute":
             signature["_toc_name"] = ""
 
 
+def _is_linked_or_title(code: nodes.Node) -> bool:
+    kinds = (nodes.reference, pending_xref, nodes.title)
+    return isinstance(code.parent, kinds) or isinstance(code.parent.parent, kinds)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Listen to what autodoc finds and to links that lead nowhere."""
+    """Listen to what autodoc finds, to pages that were read and to links that lead nowhere."""
     app.connect("autodoc-process-docstring", _hide_colons, priority=100)
     app.connect("autodoc-process-docstring", _link_names, priority=900)  # napoleon has made the sections
     app.connect("autodoc-process-signature", _sign)
-    app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-bases", _show_public_bases)
-    app.connect("doctree-read", _shorten_contents, priority=100)  # before they are collected
+    app.connect("doctree-read", _finish_page, priority=100)  # before the contents are collected
     app.connect("missing-reference", _resolve, priority=900)  # intersphinx has tried
     return {"parallel_read_safe": True, "parallel_write_safe": True}

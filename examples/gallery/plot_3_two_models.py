@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw
 
-from reid_torchmetrics import compare
-from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics import compare, evaluate
 from reid_torchmetrics.plot import draw_rank_lists, plot_cmc, plot_comparison
 
 # %%

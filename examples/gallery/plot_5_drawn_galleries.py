@@ -9,7 +9,7 @@ depends on luck, and computes the number that it is an estimate of.
 import torch
 from matplotlib.figure import Figure
 
-from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics import evaluate
 
 # %%
 # One draw, by hand

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw
 
-from reid_torchmetrics import compare, write_report
-from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics import compare, evaluate, write_report
 
 # %%
 # People are drawn, as in :doc:`plot_1_pedestrians`.

@@ -1,6 +1,7 @@
 """From boxes: what the page on Ultralytics says of recorded numbers."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, YoloMAP
 from reid_torchmetrics.functional.detection import CONFUSION_RULES
-from tests.coming_from.pages import Row, check_row, live, names_of, rows
+from tests.coming_from.pages import Row, check_row, live, names, names_of, rows
 from tests.golden.coco_cases import FOLDER
 
 PROBLEMS, RECORDED = (
@@ -84,6 +85,16 @@ def test_ultralytics_differs_as_the_page_says(row: Row) -> None:
     place = int(problem) - 1
 
     check_row(row, lambda options: ours_of(place, row.what, output, options), live(row, theirs_of(place, output)))
+
+
+def test_the_function_of_the_page_reads_folders(tmp_path: Path) -> None:
+    found, truths = "0 .5 .5 .4 .36 .9\n0 .8 .8 .1 .1 .6\n1 .2 .22 .2 .2 .8", "0 .5 .5 .4 .4\n1 .2 .2 .2 .2"
+    for folder, lines in (("found", found), ("truths", truths)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "image.txt").write_text(lines, encoding="utf-8")
+    numbers = names("ultralytics")["yolo_results"](str(tmp_path / "found"), str(tmp_path / "truths"))
+    assert (numbers["map50"], numbers["map"]) == pytest.approx((0.9950, 0.7960))
+    assert numbers["maps"].tolist() == pytest.approx([0.8955, 0.6965])
 
 
 def test_the_confusion_matrix_of_the_page_is_of_a_rule_that_there_is() -> None:

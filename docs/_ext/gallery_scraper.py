@@ -1,4 +1,4 @@
-"""Pictures of the gallery: every figure and every image that a block of a script gives a name to.
+"""What a block of a gallery script gives a name to and the page shows: figures, images, and files of HTML in a frame.
 
 The package draws without pyplot, so there are no "open figures" that sphinx-gallery could look for, and its grids of
 pictures are arrays. A figure is described by its titles, an image by its name.
@@ -7,7 +7,10 @@ pictures are arrays. A figure is described by its titles, an image by its name.
 from __future__ import annotations
 
 import ast
+import shutil
 import textwrap
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +18,19 @@ from matplotlib.figure import Figure
 from PIL import Image
 from sphinx_gallery.scrapers import figure_rst
 
+FOLDER = "_static/pages"
+"""where files of HTML are put, below the sources of the site; Sphinx copies them"""
+FRAME = """
+.. raw:: html
 
-def show_named_pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-    """Save the pictures that the block assigns to names, and return the text that shows them, one below the other."""
+    <iframe class="written-page" src="{source}" title="{name}" loading="lazy"></iframe>
+    <p><a href="{source}">Open this page by itself</a></p>
+
+"""
+
+
+def show_named(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """Save the pictures and move the pages that the block assigns to names; returns the text that shows them."""
     named = {name: block_vars["example_globals"].get(name) for name in assigned_names(block.content)}
     pictures = {id(value): (name, value) for name, value in named.items() if is_picture(value)}
     shown = []
@@ -27,6 +40,12 @@ def show_named_pictures(block: Any, block_vars: dict[str, Any], gallery_conf: di
         shown.append(
             image if isinstance(picture, Figure) else f".. container:: grid\n\n{textwrap.indent(image, '   ')}\n"
         )
+    folder = Path(block_vars["target_file"]).parents[1] / FOLDER
+    for name, page in named.items():
+        if isinstance(page, Path) and page.suffix == ".html":
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.move(page, folder / page.name)
+            shown.append(FRAME.format(source=f"../{FOLDER}/{escape(page.name)}", name=name.replace("_", " ")))
     return "".join(shown)
 
 
