@@ -2,7 +2,7 @@
 
     python -m tests.distributed.lightning_run FOLDER
 
-Each problem has a folder of its name. Lightning starts the script once more, for the second process.
+Each problem and the pictures have a folder of their own. Lightning starts the script once more, for the second process.
 """
 
 import sys
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, UnpaddedDistributedSampler
+from tests.distributed import pictures_run
 
 NUM_QUERIES, NUM_GALLERY, NUM_STRANGERS = 13, 39, 20
 NUM_PEOPLE, NUM_INPUTS, NUM_OUTPUTS = 5, 12, 4
@@ -164,3 +165,4 @@ def train(folder: Path, problem: str) -> None:
 if __name__ == "__main__":
     for problem in PROBLEMS:
         train(Path(sys.argv[1]) / problem, problem)
+    pictures_run.validate(Path(sys.argv[1]) / "pictures", COLLECTIVE_TIMEOUT)

@@ -1,11 +1,6 @@
-"""A script that validates on two processes with pictures, and saves what every process computed.
+"""What `lightning_run` does on two processes with pictures: it saves what every process computed."""
 
-    python -m tests.distributed.pictures_run FOLDER
-
-Lightning starts it once more, for the second process.
-"""
-
-import sys
+from datetime import timedelta
 from pathlib import Path
 
 import lightning
@@ -15,7 +10,6 @@ from lightning.pytorch.strategies import DDPStrategy
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
 from reid_torchmetrics.integrations import EvaluationPictures
-from tests.distributed.lightning_run import COLLECTIVE_TIMEOUT
 from tests.integrations.pictured_module import PicturedModule, image, loader, picture
 
 
@@ -33,8 +27,9 @@ class BothModule(PicturedModule):
             self.val_boxes.update([found], [true])
 
 
-def main(folder: Path) -> None:
-    """Validate with two callbacks, the second of which fails to draw."""
+def validate(folder: Path, timeout: timedelta) -> None:
+    """Validate with three callbacks, the last of which fails to draw."""
+    folder.mkdir(exist_ok=True)
     drawn: list[int] = []
 
     def recorded(number: int):
@@ -52,7 +47,7 @@ def main(folder: Path) -> None:
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=2,
-        strategy=DDPStrategy(timeout=COLLECTIVE_TIMEOUT, process_group_backend="gloo"),
+        strategy=DDPStrategy(timeout=timeout, process_group_backend="gloo"),
         logger=CSVLogger(folder, name="", version=""),
         callbacks=callbacks,
         enable_progress_bar=False,
@@ -63,7 +58,3 @@ def main(folder: Path) -> None:
     torch.save({"values": values, "drawn": sorted(drawn)}, folder / f"process_{trainer.global_rank}.pt")
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()  # gloo threads that Lightning leaves running may abort the exit
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -57,8 +57,13 @@ def is_nan(values):
 WITHOUT = [(), ("cameras",), ("index",), ("cameras", "index")]
 
 
-@pytest.mark.parametrize("roles", ["two_loaders", "leave_one_out"])
-@pytest.mark.parametrize(("size", "active"), [(3, (1, 2)), (3, (0, 2)), (3, (0, 1)), (4, (2,)), (4, (1, 3))])
+@pytest.mark.parametrize(
+    ("size", "active", "roles"),
+    [
+        *((3, (1, 2), "two_loaders"), (3, (0, 2), "leave_one_out"), (3, (0, 1), "two_loaders")),
+        *((4, (2,), "leave_one_out"), (4, (1, 3), "two_loaders")),
+    ],
+)
 def test_processes_without_samples_compute_like_the_others(processes, size, active, roles):
     cases = [(active, without) for without in WITHOUT]
     outcomes = processes.run(size, all_dealt, cases, roles)

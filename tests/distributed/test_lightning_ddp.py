@@ -3,6 +3,7 @@
 import math
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 from reid_torchmetrics import ReIDMetrics
 from tests.distributed import lightning_run
 from tests.distributed.scripts import run_script
+from tests.integrations.pictured_module import CURVES, MAP, files, named
 
 TIMEOUT = 150
 
@@ -24,17 +26,25 @@ class Run:
         return [validation for process in self.processes for validation in process["validations"]]
 
 
+class Script(NamedTuple):
+    """What the script left behind, and what both processes wrote to stderr."""
+
+    folder: Path
+    runs: dict[str, Run]
+    stderr: str
+
+
 @pytest.fixture(scope="module")
-def script(tmp_path_factory) -> tuple[dict[str, Run], str]:
-    """Both problems in one script, as starting it takes most of the time; and what both processes wrote to stderr."""
+def script(tmp_path_factory) -> Script:
+    """All problems in one script, as starting it takes most of the time."""
     folder = tmp_path_factory.mktemp("lightning")
     stderr = run_script(lightning_run, folder, TIMEOUT)
-    return {problem: Run(folder / problem) for problem in lightning_run.PROBLEMS}, stderr
+    return Script(folder, {problem: Run(folder / problem) for problem in lightning_run.PROBLEMS}, stderr)
 
 
 @pytest.fixture
 def runs(script) -> dict[str, Run]:
-    return script[0]
+    return script.runs
 
 
 def of_one_process(weight: torch.Tensor, num_samples: int) -> dict[str, float]:
@@ -91,12 +101,31 @@ def test_the_best_checkpoint_is_that_of_the_highest_logged_map(problem: str, run
 
 def test_nothing_warns_but_the_sanity_check_that_has_no_positives(script) -> None:
     """No advice on synchronization or on repeated samples; the sanity checks alone had nothing to rank."""
-    runs, stderr = script
-    assert not re.search("sync|count twice", stderr), stderr
-    assert {*map(int, re.findall("No query can be evaluated.* of 13 queries against ([0-9]+)", stderr))} == {
+    assert not re.search("sync|count twice", script.stderr), script.stderr
+    assert {*map(int, re.findall("No query can be evaluated.* of 13 queries against ([0-9]+)", script.stderr))} == {
         20,
         7,
     }  # of each metric
-    for process in (process for run in runs.values() for process in run.processes):
+    for process in (process for run in script.runs.values() for process in run.processes):
         assert len(process["sanity_checks"]) == 1
         assert math.isnan(process["sanity_checks"][0])
+
+
+def test_pictures_are_logged_once_and_what_fails_in_one_process_leaves_none_waiting(script) -> None:
+    folder = script.folder / "pictures"
+    first, second = (torch.load(folder / f"process_{process}.pt") for process in range(2))
+    assert first["values"] == second["values"]
+    assert first["values"]["val/map"] == pytest.approx(MAP)
+    assert first["values"]["logged_in_step"] == pytest.approx(MAP)
+
+    # Two rows of a query and its three candidates, and of the images 0 and 10.
+    assert first["drawn"] == sorted([0, 1, 2, 3, 4, 2, 3, 4, 0, 1])
+    assert second["drawn"] == []
+    retrieval = [f"{folder}/{name}" for folder in ("val", "val/val_map", "val/other.here") for name in CURVES]
+    detection = [
+        *("val/confidence", "val/confusion_counts", "val/confusion_matrix", "val/kinds_of_errors"),
+        "val/worst_images",
+    ]
+    assert files(folder) == named([*retrieval, *detection, "val/hardest_queries"], 0)
+    assert script.stderr.count("OSError: the picture is gone") == 2  # of two metrics, in one process
+    assert script.stderr.count("No picture of `unused` was logged") == 1

@@ -5,6 +5,7 @@ import warnings
 from types import ModuleType
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from tests.integrations.clients import ClearMLLogger
 
@@ -16,6 +17,12 @@ def quiet_folder(tmp_path, monkeypatch):
         warnings.filterwarnings("ignore", message=".*does not have many workers")
         warnings.filterwarnings("ignore", message=".*LeafSpec")
         yield
+
+
+@pytest.fixture
+def blank_figures(monkeypatch):
+    """Figures stay empty, for tests of which there are: to draw them takes most of the time."""
+    monkeypatch.setattr(FigureCanvasAgg, "draw", FigureCanvasAgg.get_renderer)
 
 
 @pytest.fixture

@@ -83,6 +83,7 @@ EVALUATOR_METRICS = {
 
 
 @pytest.mark.parametrize("evaluator", EVALUATORS)
+@pytest.mark.usefixtures("blank_figures")
 @pytest.mark.slow
 def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator, monkeypatch):
     seen, draw = [], drawings.plot.draw_box_grid

@@ -25,6 +25,7 @@ from reid_torchmetrics.plot import (
     plot_scores,
 )
 from reid_torchmetrics.plot.axes import labeled, shown
+from tests.profiles import of_each
 
 LABELS = torch.arange(24) % 4, torch.arange(24) % 8, torch.arange(24) // 4 % 3, torch.arange(24) // 8 + 3
 X = torch.randn(24, 8, generator=torch.Generator().manual_seed(1))
@@ -84,7 +85,7 @@ def test_a_picture_is_drawn_into_given_axes(picture):
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-@pytest.mark.parametrize("num_names", [1, 3, 7])
+@pytest.mark.parametrize("num_names", of_each([1, 7, 3], suite=2))
 @pytest.mark.slow
 def test_what_is_drawn_is_inside_the_figure_and_leaves_room_for_the_axes_whatever_the_names(picture, num_names):
     figure, axes = PICTURES[picture]([*reversed(NAMES[:num_names])])
