@@ -18,7 +18,7 @@ event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.ev
 example = pytest.importorskip("detection_module")
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "detection_module.py"
-SMALL = ("--epochs", "4", "--train-images", "256", "--test-images", "50", "--accelerator", "cpu")
+SMALL = ("--epochs", "2", "--train-images", "400", "--test-images", "30", "--accelerator", "cpu")
 
 
 def test_the_overlap_of_a_box_with_its_half_is_one_half():

@@ -15,6 +15,8 @@ import reid_torchmetrics
 pytest.importorskip("lightning")
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
+example = pytest.importorskip("lightning_module")
+
 SCRIPT = Path(__file__).parents[2] / "examples" / "lightning_module.py"
 LOGGED = {"val/map", "val/minp", "val/rank_1", "val/rank_5", "val/rank_10"}
 PICTURES = {"val/cmc", "val/precision_recall", "val/first_ranks", "val/hardest_queries"}
@@ -71,44 +73,55 @@ def check_events(folder: Path) -> None:
     assert "epochs: 1\n" in settings.read_text(encoding="utf-8")
 
 
-def test_the_script_runs_on_drawn_pedestrians_and_wandb_gets_numbers_and_pictures_without_an_account(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("WANDB_API_KEY", "NETRC"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("HOME", "USERPROFILE"):
-        monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    monkeypatch.setenv("WANDB_MODE", "offline")  # whatever the script finds
-    installed = find_spec("wandb") is not None
-    options = ("--train-identities", "8", "--test-identities", "4", *(["--wandb"] if installed else []))
-    printed = run_script(tmp_path, *options)
-    check_table(printed)
-    check_files(tmp_path)
-    if not installed:
-        return
-    assert not list(tmp_path.rglob("events.*"))
-    (run,) = tmp_path.glob("written/wandb/offline-run-*")
-    assert list(run.glob("*.wandb"))
-    for name in ("cmc", "hardest_queries"):
-        assert len(list(run.glob(f"files/media/images/val/{name}_*.png"))) == 2  # before training and after an epoch
+def test_it_runs_on_drawn_pedestrians(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("PL_GLOBAL_SEED", "PL_SEED_WORKERS"):
+        monkeypatch.setenv(name, "0")  # as before, when the test is over
+    options = ("--accelerator", "cpu", "--epochs", "1", "--train-identities", "8", "--test-identities", "4")
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *options])
+    example.main()
+    check_table(capsys.readouterr().out)
+    assert [path.name for path in tmp_path.iterdir()] == ["reid_example_output"]
 
 
 def test_the_script_runs_on_a_market1501_folder_and_two_processes_validate_as_one_does(
-    tmp_path: Path, market_folder: Path
+    tmp_path: Path, market_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = sorted(market_folder.rglob("*"))
+    offline(monkeypatch, tmp_path / "home")
+    before, logs_to = sorted(market_folder.rglob("*")), ["--wandb"] if find_spec("wandb") else []
     printed, folders = [], [tmp_path / "one", tmp_path / "two"]
     for devices, folder in enumerate(folders, 1):
         folder.mkdir()
-        printed.append(run_script(folder, "--market1501", str(market_folder), "--devices", str(devices)))
+        options = ("--market1501", str(market_folder), "--devices", str(devices), *(logs_to if devices == 1 else []))
+        printed.append(run_script(folder, *options))
         check_table(printed[-1])
         check_files(folder)
-        check_events(folder)
         assert [path.name for path in folder.iterdir()] == ["written"]
     assert sorted(market_folder.rglob("*")) == before
-    assert {*tmp_path.iterdir()} == {market_folder, *folders}
+    assert {*tmp_path.iterdir()} <= {market_folder, *folders, tmp_path / "home"}
     # There are 9 queries: a sampler repeats one, so that each process has 5. One of both prints and writes.
     assert len({line_of(text, "before training") for text in printed}) == 1
     assert printed[1].count("per cent") == 1
     assert [path.name for path in tmp_path.glob("two/written/tensorboard/*")] == ["version_0"]
+    check_events(folders[1])
+    if logs_to:
+        check_offline_run(folders[0])
+
+
+def offline(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """Let W&B know of no account, and find nothing in the home folder."""
+    for name in ("WANDB_API_KEY", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(home))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("WANDB_MODE", "offline")  # whatever the script finds
+
+
+def check_offline_run(folder: Path) -> None:
+    """Look for the pictures in the files of W&B."""
+    assert not list(folder.rglob("events.*"))
+    (run,) = folder.glob("written/wandb/offline-run-*")
+    assert list(run.glob("*.wandb"))
+    for name in ("cmc", "hardest_queries"):
+        assert len(list(run.glob(f"files/media/images/val/{name}_*.png"))) == 2  # before training and after an epoch
