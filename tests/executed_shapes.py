@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 from collections import Counter
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import jaxtyping
@@ -49,14 +49,14 @@ def _first_calls(defined: Any, decorate: Callable[[Any], Any]) -> Any:
         if dataclasses.is_dataclass(defined) and inspect.isfunction(vars(defined).get("__init__")):
             defined.__init__ = _first_calls(defined.__init__, decorate)
         return defined
-    checked = decorate(_without_options(defined))
+    checked = cache(lambda: decorate(_without_options(defined)))  # to compile the checks takes half of the import
 
     @wraps(defined)
     def either(*args: Any, **kwargs: Any) -> Any:
         if _checked[defined] >= _most["calls"]:
             return defined(*args, **kwargs)
         _checked[defined] += 1
-        return checked(*args, **kwargs)
+        return checked()(*args, **kwargs)
 
     return either
 
