@@ -16,6 +16,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
+from functools import partial
 
 import numpy as np
 import torch
@@ -44,30 +45,35 @@ BACKENDS = {
 Rounds = dict[str, list[float]]
 
 
-def timed(_rank: int, _size: int, names: list[str], kind: str, threads: int) -> tuple[Rounds, Rounds]:
+def timed(_rank: int, _size: int, names: list[str], kinds: list[str], threads: int) -> list[tuple[Rounds, Rounds]]:
     """Seconds of each contestant in each round, in turns, and its 12 numbers; the round before does not count."""
     prepare(names, threads)
     clock = time.process_time if threads == 1 else time.perf_counter
-    shape = SHAPES[kind]
-    problem = shape.problem()
-    seconds: Rounds = {name: [] for name in names}
-    numbers = {}
-    for repeat in range(REPEATS + 1):
-        for name in names:
-            if name in BACKENDS and repeat != 1:
-                continue
-            gc.collect()  # nobody pays for the dictionaries of another
-            start = clock()
-            numbers[name] = evaluate(name, *problem, shape.limits)
-            seconds[name] += [clock() - start] if repeat else []
-    return seconds, numbers
+    outcomes = []
+    for kind in kinds:
+        problem, limits = SHAPES[kind].problem(), SHAPES[kind].limits
+        seconds: Rounds = {name: [] for name in names}
+        numbers = {}
+        for repeat in range(REPEATS + 1):
+            for name in names:
+                if name in BACKENDS and repeat != 1:
+                    continue
+                gc.collect()  # nobody pays for the dictionaries of another
+                start = clock()
+                numbers[name] = evaluate(name, *problem, limits)
+                seconds[name] += [clock() - start] if repeat else []
+        outcomes.append((seconds, numbers))
+    return outcomes
 
 
-def peak_of(_rank: int, _size: int, name: str, kind: str) -> float:
+def peaks_of(_rank: int, _size: int, name: str, kinds: list[str]) -> list[float]:
     """MB over the inputs that one of the contestants needs in a process of its own."""
     prepare([name], threads=1)
-    problem = SHAPES[kind].problem()
-    return measured(lambda: evaluate(name, *problem, SHAPES[kind].limits), trim=True)[1].peak
+    peaks = []
+    for kind in kinds:
+        problem, limits = SHAPES[kind].problem(), SHAPES[kind].limits
+        peaks.append(measured(partial(evaluate, name, *problem, limits), trim=True)[1].peak)
+    return peaks
 
 
 def claim_equal(numbers: Rounds, text: str, first: int = 0) -> None:
@@ -80,7 +86,7 @@ def coco() -> None:
     """COCO val2017, fed at once as the others are; by batches of 32 it is shown beside."""
     for threads, words in ((2, "two threads"), (1, "one thread")):
         names = installed([*OURS, *COMPILED, *(BACKENDS if threads > 1 else ())])
-        ((seconds, numbers),) = run(1, timed, names, COCO, threads)
+        (((seconds, numbers),),) = run(1, timed, names, [COCO], threads)
         print(", ".join(f"{name} {statistics.median(each):.3f} s" for name, each in seconds.items()))
         claim_equal(numbers, f"{COCO}, with {words}")
         there = [name for name in names if name in COMPILED]
@@ -97,7 +103,7 @@ def coco() -> None:
 def memory() -> None:
     """Of ours, at once and by batches, and of one image with 60 million pairs of boxes, of which few overlap."""
     for name, way in zip(OURS, ("at once", "by batches of 32"), strict=True):
-        (peak,) = run(1, peak_of, name, COCO)
+        ((peak,),) = run(1, peaks_of, name, [COCO])
         claim(f"`DetectionMAP` needs little memory over the boxes of {COCO}, given {way}.", peak, 100, "MB")
     text = "Overlaps of 3,000 ground truths and 20,000 detections of one image need little memory over the boxes."
     claim(text, run(1, peak_of_a_crowd)[0], 100, "MB")
@@ -141,14 +147,13 @@ def per_detection(_rank: int, _size: int) -> dict[float, list[float]]:
 
 def shapes() -> None:
     """Time and memory beside those of the compiled evaluators."""
-    names = installed(["ours", *COMPILED])
-    for kind, shape in SHAPES.items():
-        if kind == COCO:
-            continue
-        ((seconds, numbers),) = run(1, timed, names, kind, 1)
-        claim_equal(numbers, kind, first=0 if 100 in shape.limits else 1)  # some have no `map` without 100
+    names, kinds = installed(["ours", *COMPILED]), [kind for kind in SHAPES if kind != COCO]
+    (outcomes,) = run(1, timed, names, kinds, 1)
+    peaks_by_name = {name: run(1, peaks_of, name, kinds)[0] for name in names}
+    for number, (kind, (seconds, numbers)) in enumerate(zip(kinds, outcomes, strict=True)):
+        claim_equal(numbers, kind, first=0 if 100 in SHAPES[kind].limits else 1)  # some have no `map` without 100
         if names[1:]:
-            peaks = {name: max(LEAST_PEAK, run(1, peak_of, name, kind)[0]) for name in names}
+            peaks = {name: max(LEAST_PEAK, each[number]) for name, each in peaks_by_name.items()}
             fastest = min(names[1:], key=lambda name: statistics.median(seconds[name]))
             text = f"`DetectionMAP` takes no longer than the fastest compiled evaluator on {kind}."
             compare(text, seconds["ours"], seconds[fastest], 1, peer=fastest)

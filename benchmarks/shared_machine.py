@@ -117,7 +117,7 @@ def detection() -> Work:
 WORKS: dict[str, Callable[[], Work]] = {
     "A ranking of 100 x 100,000 x 64": few_queries,
     "A ranking of 1,500 x 15,913 x 512": many_queries,
-    "The first 10 candidates of 1,500 x 15,913 x 512": rank_lists,
+    "A search for the first 10 candidates of 1,500 x 15,913 x 512": rank_lists,
     "Verification of all pairs of 1,500 x 15,913 x 512": verification,
     "The expectation over drawn galleries of 4,500 images": drawn_galleries,
     "k-reciprocal re-ranking of 1,000 x 5,000 x 256": reranking,

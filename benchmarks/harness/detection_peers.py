@@ -216,13 +216,6 @@ def is_installed(package: str) -> bool:
     return False
 
 
-def versions() -> str:
-    """Of the packages that take part."""
-    packages = dict.fromkeys(package for _, needed in CONTESTANTS.values() for package in needed)
-    there = [package for package in ("torch", "torchmetrics", "numpy", *packages) if is_installed(package)]
-    return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in there)
-
-
 def evaluate(name: str, detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """The 12 numbers, by one of the contestants, in silence."""
     with quiet():

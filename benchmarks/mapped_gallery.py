@@ -1,0 +1,102 @@
+"""Claims: a gallery on disk is never held, and ranks as fast as one in memory.
+
+    python benchmarks/mapped_gallery.py
+
+200 queries against 2,000,000 gallery items of dimension 256 in a NumPy file, which is mapped: 2 GB in float32, 1 GB in
+float16. By `evaluate`, by `nearest(10)` of `ReIDMetrics` fed by 100 blocks, and by its `compute` on two processes of a
+gloo group, each with every other block. Every way runs in processes of its own, of one thread. Memory that is not the
+file's (RssAnon, so Linux only) is read each 5 ms, over what the process held with its queries, labels included. Numbers
+are the same as those of the array in memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.lib.format import open_memmap
+
+from harness.claims import claim, compare, main
+from harness.memory import PeakOfAnonymous, resident
+from harness.processes import run
+from reid_torchmetrics import ReIDMetrics
+from reid_torchmetrics.functional.retrieval import evaluate
+
+ROUNDS, NUM_QUERIES, NUM_ITEMS, DIMENSION, NUM_BLOCKS, NEAREST = 3, 200, 2_000_000, 256, 100, 10
+LISTS = f"nearest({NEAREST})"
+WAYS = (
+    ("float32", "evaluate", "cosine", 1),
+    ("float32", "ReIDMetrics", "euclidean", 2),
+    ("float16", LISTS, "euclidean", 1),
+)
+"""type, way, similarity and number of processes"""
+
+Outcome = tuple[float, float, float]
+"""a number that shows whether results are the same, MB, CPU seconds"""
+
+
+def mapped() -> None:
+    """Files of both types."""
+    with tempfile.TemporaryDirectory() as folder:
+        for dtype in ("float32", "float16"):
+            path = Path(folder) / dtype
+            write_gallery(path, dtype)
+            for _, *way in (each for each in WAYS if each[0] == dtype):
+                claim_mapped(path, *way)
+            path.unlink()
+
+
+def write_gallery(path: Path, dtype: str) -> None:
+    """Normal numbers, which are rounded to `dtype`."""
+    rows = open_memmap(path, "w+", dtype=dtype, shape=(NUM_ITEMS, DIMENSION))
+    generator = torch.Generator().manual_seed(0)
+    for part in np.split(rows, NUM_BLOCKS):
+        part[:] = torch.randn(part.shape, generator=generator).numpy()
+    rows.flush()
+
+
+def claim_mapped(path: Path, way: str, similarity: str, size: int) -> None:
+    """Memory of the file's, and time beside that of memory; the numbers are the same."""
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    most, values = 0.0, set()
+    for _ in range(ROUNDS):
+        for is_mapped, took in seconds.items():
+            outcomes = run(size, cost_of_gallery, path, way, similarity, is_mapped)
+            values |= {value for value, *_ in outcomes}
+            most = max(most, *(peak for _, peak, _ in outcomes)) if is_mapped else most
+            took.append(sum(cpu for *_, cpu in outcomes))
+    assert len(values) == 1, values  # noqa: S101
+    name = f"`{way}` under {similarity} of 2,000,000 x 256 in {path.name}" + ", in two processes" * (size > 1)
+    claim(f"A gallery on disk is not held by {name}.", most, 300, "MB")
+    compare(f"A gallery on disk costs as much as one in memory, by {name}.", seconds[True], seconds[False], 1.2)
+
+
+def cost_of_gallery(rank: int, size: int, path: Path, way: str, similarity: str, is_mapped: bool) -> Outcome:
+    """What one way costs one process."""
+    gallery = np.load(path, mmap_mode="r") if is_mapped else np.load(path)
+    little = torch.randn(60, DIMENSION)
+    evaluate(little[:20], little[20:], torch.arange(20) % 3, torch.arange(40) % 3, similarity=similarity)  # libraries
+    generator = torch.Generator().manual_seed(1)
+    query = torch.randn(NUM_QUERIES, DIMENSION, generator=generator).to(torch.from_numpy(gallery[:1].copy()).dtype)
+    identities = [torch.randint(NUM_ITEMS // 20, (each,), generator=generator) for each in (NUM_QUERIES, NUM_ITEMS)]
+    before, cpu = resident("RssAnon"), time.process_time()
+    with PeakOfAnonymous() as peak:
+        if way == "evaluate":
+            value = evaluate(query, gallery, *identities, similarity=similarity)["map"]
+        else:
+            metrics = ReIDMetrics(similarity=similarity)
+            if rank == 0:
+                metrics.update(query, identities[0], is_query=True)
+            step = NUM_ITEMS // NUM_BLOCKS
+            for first in range(rank * step, NUM_ITEMS, size * step):
+                block = slice(first, first + step)
+                metrics.update(gallery[block], identities[1][block], is_query=False)
+            value = metrics.nearest(NEAREST).scores.double().sum() if way == LISTS else metrics.compute()["map"]
+    return float(value), peak.most - before, time.process_time() - cpu
+
+
+if __name__ == "__main__":
+    main(mapped)
