@@ -45,8 +45,6 @@ def test_a_claim_that_a_script_makes_no_more_loses_its_row(table):
 def a_run(monkeypatch):
     monkeypatch.setattr(claims, "_HOLDS", {})
     monkeypatch.setattr(claims, "_ROWS", {})
-    monkeypatch.setattr(claims, "machine", lambda: "2 cores")
-    monkeypatch.setattr(claims, "commit", lambda: "abc")
     return claims
 
 
@@ -59,8 +57,8 @@ def test_a_sentence_is_claimed_once(a_run):
 def test_a_comparison_says_the_ratio_of_the_rounds_and_both_medians(a_run):
     a_run.compare("Fast.", [1.0, 3.0, 2.0], [2.0, 2.0, 2.0], 0.9, peer="peer")
     a_run.compare("Small.", [100.0, 300.0], [1000.0], 0.9, unit="MB")
-    assert a_run._ROWS["Fast."][:3] == ("1 times (2 s over 2 s of peer)", "0.9 times", "**no**")
-    assert a_run._ROWS["Small."][:3] == ("0.2 times (200 MB over 1,000 MB)", "0.9 times", "yes")
+    assert a_run._ROWS["Fast."] == ("1 times (2 s over 2 s of peer)", "0.9 times", "**no**")
+    assert a_run._ROWS["Small."] == ("0.2 times (200 MB over 1,000 MB)", "0.9 times", "yes")
 
 
 @pytest.mark.parametrize("ends_well", [True, False])
@@ -97,3 +95,16 @@ def test_the_table_has_sentences_of_scripts_that_are_there():
         assert text.endswith(".")
         assert holds in ("yes", "**no**")
         assert len(others) == 3
+
+
+def test_a_run_is_recorded_with_its_machine_commit_and_day(a_run, table, monkeypatch):
+    monkeypatch.setattr(claims, "RESULTS", table)
+    monkeypatch.setattr(claims, "commit", lambda: "abc")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", "a.py", raising=False)
+    monkeypatch.setattr(sys, "argv", ["a.py"])
+    monkeypatch.setenv("RECORD", "1")
+    with pytest.raises(SystemExit):
+        a_run.main(lambda: a_run.claim("Small.", 1, 2, "MB"))
+    *_, last = table.read_text(encoding="utf-8").splitlines()
+    assert last.startswith("| `a.py` | Small. | 1 MB | 2 MB | yes | ")
+    assert f" | {claims.machine()} | abc | 20" in last

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import functools
 import os
 import platform
 import statistics
@@ -46,7 +45,9 @@ def main(*parts: Callable[[], object], more: tuple[Callable[[], object], ...] = 
             traceback.print_exc()
         print(f"{part.__name__}: {time.perf_counter() - start:.0f} s", flush=True)
     if os.environ.get("RECORD"):
-        record(RESULTS, Path(str(script.__file__)).name, _ROWS, is_all=not chosen)
+        where = machine(), commit(), str(dt.datetime.now(tz=dt.timezone.utc).date())
+        rows = {text: (*row, *where) for text, row in _ROWS.items()}
+        record(RESULTS, Path(str(script.__file__)).name, rows, is_all=not chosen)
     sys.exit(0 if all(_HOLDS.values()) else 1)
 
 
@@ -84,8 +85,7 @@ def claim(text: str, value: float, limit: float, unit: str = "", *, detail: str 
     holds = _HOLDS[text] = value <= limit
     seen = with_unit(value, unit) + f" ({detail})" * bool(detail)
     print(f"{'holds' if holds else 'FAILS':>6}  {text} {seen}; limit {with_unit(limit, unit)}", flush=True)
-    today = str(dt.datetime.now(tz=dt.timezone.utc).date())
-    _ROWS[text] = seen, with_unit(limit, unit), "yes" if holds else "**no**", machine(), commit(), today
+    _ROWS[text] = seen, with_unit(limit, unit), "yes" if holds else "**no**"
 
 
 def with_unit(value: float, unit: str) -> str:
@@ -104,7 +104,6 @@ def record(path: Path, script: str, seen: dict[str, tuple[str, ...]], *, is_all:
     path.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
-@functools.cache
 def commit() -> str:
     """What is measured."""
     words = ["git", "rev-parse", "--short", "HEAD"]
