@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import os
 import platform
@@ -9,11 +10,45 @@ import statistics
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 COLUMNS = ("script", "claim", "seen", "limit", "holds", "machine", "commit", "date")
+
+_HOLDS: dict[str, bool] = {}
+"""of this run, by the sentence"""
+_ROWS: dict[str, tuple[str, ...]] = {}
+"""of this run, what the table says beside the sentence"""
+
+
+def main(*parts: Callable[[], object], more: tuple[Callable[[], object], ...] = ()) -> NoReturn:
+    """Measure all parts of a script, or those of the command line; exit with 1 if a claim fails or a part raises.
+
+    `more` are measured only when they are named. `RECORD=1` writes what was seen to the table of results.
+    """
+    script = sys.modules["__main__"]
+    parser = argparse.ArgumentParser(description=script.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = {part.__name__: part for part in (*parts, *more)}
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(names))
+    chosen = parser.parse_args().parts
+    if not names.keys() >= {*chosen}:
+        parser.error(f"parts are {', '.join(names)}")
+    for part in [names[name] for name in chosen] or parts:
+        start = time.perf_counter()
+        try:
+            part()
+        except Exception:  # noqa: BLE001 - the other parts are measured all the same
+            _HOLDS[part.__name__] = False
+            traceback.print_exc()
+        print(f"{part.__name__}: {time.perf_counter() - start:.0f} s", flush=True)
+    if os.environ.get("RECORD"):
+        where = machine(), commit(), str(dt.datetime.now(tz=dt.timezone.utc).date())
+        rows = {text: (*row, *where) for text, row in _ROWS.items()}
+        record(RESULTS, Path(str(script.__file__)).name, rows, is_all=not chosen)
+    sys.exit(0 if all(_HOLDS.values()) else 1)
 
 
 def interleaved(
@@ -30,32 +65,49 @@ def interleaved(
     return seconds
 
 
-def median_ratio(seconds: list[float], baseline: list[float]) -> float:
-    """Median over the rounds of a function's time over the baseline's."""
-    return statistics.median(own / other for own, other in zip(seconds, baseline, strict=True))
+def compare(text: str, own: list[float], other: list[float], limit: float, *, peer: str = "", unit: str = "s") -> None:
+    """Claim the median over the rounds of one cost over the other, which may have fewer rounds."""
+    medians = statistics.median(own), statistics.median(other)
+    same = len(own) == len(other)
+    ratio = statistics.median(a / b for a, b in zip(own, other, strict=True)) if same else medians[0] / medians[1]
+    both = " over ".join(with_unit(median, unit) for median in medians)
+    claim(text, ratio, limit, "times", detail=both + f" of {peer}" * bool(peer))
 
 
-def claim(text: str, value: float, limit: float) -> bool:
-    """Print a claim with the value seen, and say whether it holds; `RECORD=1` writes it to the table of results."""
-    holds = value <= limit
-    print(f"{'holds' if holds else 'FAILS':>6}  {text}: {value:.2f} (limit {limit:g})")
-    if os.environ.get("RECORD"):
-        words = ["git", "rev-parse", "--short", "HEAD"]
-        commit = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-        today = str(dt.datetime.now(tz=dt.timezone.utc).date())
-        seen = f"{value:.2f}", f"{limit:g}", "yes" if holds else "**no**"
-        record(RESULTS, Path(sys.argv[0]).name, text, *seen, machine(), commit, today)
-    return holds
+def claim(text: str, value: float, limit: float, unit: str = "", *, detail: str = "") -> None:
+    """Print a sentence with the value seen and whether it holds.
+
+    Raises:
+        ValueError: a sentence says the same as another of the script.
+    """
+    if text in _HOLDS:
+        raise ValueError(f"claimed twice: {text}")
+    holds = _HOLDS[text] = value <= limit
+    seen = with_unit(value, unit) + f" ({detail})" * bool(detail)
+    print(f"{'holds' if holds else 'FAILS':>6}  {text} {seen}; limit {with_unit(limit, unit)}", flush=True)
+    _ROWS[text] = seen, with_unit(limit, unit), "yes" if holds else "**no**"
 
 
-def record(path: Path, script: str, text: str, *seen: str) -> None:
-    """Write the row of a claim into a table, in the place of its row from before."""
+def with_unit(value: float, unit: str) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.0f} {unit}".strip() if abs(value) >= 100 else f"{value:.3g} {unit}".strip()
+
+
+def record(path: Path, script: str, seen: dict[str, tuple[str, ...]], *, is_all: bool) -> None:
+    """Write the rows of claims into a table, in the place of the script's rows from before: of these, or of all."""
     head, _, table = path.read_text(encoding="utf-8").partition(f"| {' | '.join(COLUMNS)} |\n")
     cells = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in table.splitlines()[1:]]
-    rows = {row[:2]: row[2:] for row in cells} | {(f"`{script}`", text): seen}
+    rows = {row[:2]: row[2:] for row in cells if not (is_all and row[0] == f"`{script}`")}
+    rows |= {(f"`{script}`", text): row for text, row in seen.items()}
     lines = ["| " + " | ".join(each) + " |" for each in (COLUMNS, ["---"] * len(COLUMNS))]
     lines += [f"| {' | '.join((*key, *rows[key]))} |" for key in sorted(rows)]
     path.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def commit() -> str:
+    """What is measured."""
+    words = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(words, capture_output=True, text=True, check=True, cwd=RESULTS.parent).stdout.strip()
 
 
 def machine() -> str:

@@ -61,8 +61,8 @@ class Arrays:
         """[n, 7], as `loadRes` takes it: image, box, score, class."""
         return np.column_stack((self.images, self.boxes, self.others["scores"], self.labels))
 
-    def annotations(self, **names: str) -> list[dict[str, object]]:
-        """A dictionary for each, as in COCO's files, with numbers of Python; `names` of the others in these files."""
+    def annotations(self) -> list[dict[str, object]]:
+        """A dictionary for each, as in COCO's files, with numbers of Python."""
         own = zip(self.images.tolist(), self.labels.tolist(), self.boxes.tolist(), strict=True)
         rows = [
             {"id": i, "image_id": image, "category_id": label, "bbox": box}
@@ -70,7 +70,7 @@ class Arrays:
         ]
         for name, column in self.others.items():
             for row, value in zip(rows, column.tolist(), strict=True):
-                row[names.get(name, name)] = value
+                row[name] = value
         return rows
 
 
@@ -84,14 +84,6 @@ def tables(num_images: int, *sides: Arrays) -> dict[str, list[dict[str, object]]
 def dataset(num_images: int, found: Arrays, truth: Arrays) -> dict[str, list[dict[str, object]]]:
     """The ground truths as COCO's file would have them."""
     return tables(num_images, found, truth) | {"annotations": truth.annotations()}
-
-
-def datasets(detections: Batch, target: Batch) -> list[dict[str, list[dict[str, object]]]]:
-    """Ground truths, and detections as `loadRes` would make a dataset of them, which takes it longer."""
-    found, truth = Arrays.of(detections), Arrays.of(target)
-    truths = dataset(len(target), found, truth)
-    found.others.update(area=found.boxes[:, 2] * found.boxes[:, 3], iscrowd=np.zeros(len(found.boxes), dtype=np.int64))
-    return [truths, truths | {"annotations": found.annotations(scores="score")}]
 
 
 def ours(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
@@ -139,26 +131,6 @@ def vernier(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> l
     )
     evaluation = Evaluator(Bbox(), parity_mode="strict", max_dets=limits)
     return [*evaluation.evaluate(truths, found.results(), num_threads=torch.get_num_threads()).stats]
-
-
-def faster_coco_eval(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
-    """Dictionaries for both, which it makes of arrays, too."""
-    from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415
-
-    return evaluated(COCOeval_faster(*map(COCO, datasets(detections, target)), "bbox"), limits)
-
-
-def pycocotools(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
-    """Dictionaries for both."""
-    from pycocotools.coco import COCO  # noqa: PLC0415
-    from pycocotools.cocoeval import COCOeval  # noqa: PLC0415
-
-    sides = []
-    for given in datasets(detections, target):
-        sides.append(COCO())
-        sides[-1].dataset = given
-        sides[-1].createIndex()
-    return evaluated(COCOeval(*sides, "bbox"), limits)
 
 
 def torchmetrics_default(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
@@ -214,10 +186,8 @@ CONTESTANTS: dict[str, tuple[Contestant, tuple[str, ...]]] = {
     "hotcoco": (hotcoco, ("hotcoco",)),
     "ultrafast-pycocotools": (ultrafast_pycocotools, ("ultrafast-pycocotools",)),
     "vernier": (vernier, ("vernier", "pyarrow")),
-    "faster-coco-eval": (faster_coco_eval, ("faster-coco-eval",)),
-    "pycocotools": (pycocotools, ("pycocotools",)),
-    "TorchMetrics, faster-coco-eval": (torchmetrics_faster, ("faster-coco-eval",)),
-    "TorchMetrics": (torchmetrics_default, ("pycocotools",)),
+    "TorchMetrics with faster-coco-eval": (torchmetrics_faster, ("faster-coco-eval",)),
+    "TorchMetrics with pycocotools": (torchmetrics_default, ("pycocotools",)),
 }
 """the functions, and the packages that they need"""
 
@@ -244,13 +214,6 @@ def is_installed(package: str) -> bool:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return bool(importlib.metadata.version(package))
     return False
-
-
-def versions() -> str:
-    """Of the packages that take part."""
-    packages = dict.fromkeys(package for _, needed in CONTESTANTS.values() for package in needed)
-    there = [package for package in ("torch", "torchmetrics", "numpy", *packages) if is_installed(package)]
-    return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in there)
 
 
 def evaluate(name: str, detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:

@@ -45,8 +45,6 @@ class Size:
 
 
 VAL2017 = Size(num_images=5_000, num_classes=80, num_ground_truths=36_781, num_detections=100)
-OBJECTS365 = Size(num_images=30_000, num_classes=365, num_ground_truths=474_000, num_detections=100)
-"""the validation split of its first version, with 15.8 boxes per image"""
 
 
 @dataclass(frozen=True)

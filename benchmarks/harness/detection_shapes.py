@@ -122,18 +122,29 @@ def batches(num_images: int, found: Boxes, scores: np.ndarray, truths: Boxes) ->
 LIKE_DETR = Size(num_images=2_000, num_classes=80, num_ground_truths=14_712, num_detections=300)
 """as full as COCO val2017, with the 300 best queries of a DETR for each image"""
 
+COCO = "COCO val2017"
+
 SHAPES: dict[str, Shape] = {
-    "2,000 images of COCO with 300 detections": Shape(lambda _: detection_problem(LIKE_DETR)),
-    "36,781 x 36,781 in 5,000 images of COCO, one for each": Shape(found_once),
-    "300 images of 150 x 400, at most 300 detections": Shape(lambda rng: crowded(rng, 300, 150, 400), (1, 10, 300)),
-    "400 images of 20 x 100, half of the ground truths crowds": Shape(lambda rng: with_crowds(rng, 400)),
-    "chains of 400 x 400 in 20 images": Shape(lambda _: chains(20, 400), (1, 10, 400)),
-    "5 images of 1,000 x 3,000, at most 100": Shape(lambda rng: crowded(rng, 5, 1_000, 3_000)),
-    "5 images of 1,000 x 3,000, at most 3,000": Shape(lambda rng: crowded(rng, 5, 1_000, 3_000), (1, 10, 3_000)),
+    COCO: Shape(lambda _: detection_problem(VAL2017)),
+    "2,000 images of COCO with 300 detections each": Shape(lambda _: detection_problem(LIKE_DETR)),
+    "COCO val2017 with one detection for each ground truth": Shape(found_once),
+    "300 images of 150 ground truths and 400 detections, of which 300 count": Shape(
+        lambda rng: crowded(rng, 300, 150, 400), (1, 10, 300)
+    ),
+    "400 images of 20 ground truths, half of them crowds, and 100 detections": Shape(lambda rng: with_crowds(rng, 400)),
+    "20 images with a chain of 400 overlapping boxes": Shape(lambda _: chains(20, 400), (1, 10, 400)),
+    "5 images of 1,000 ground truths and 3,000 detections, of which 100 count": Shape(
+        lambda rng: crowded(rng, 5, 1_000, 3_000)
+    ),
+    "5 images of 1,000 ground truths and 3,000 detections, of which all count": Shape(
+        lambda rng: crowded(rng, 5, 1_000, 3_000), (1, 10, 3_000)
+    ),
     "200 images of 100 equal boxes": Shape(lambda rng: copies(rng, 200, 100)),
-    "2,000 equal boxes": Shape(lambda rng: copies(rng, 1, 2_000), (1, 10, 2_000)),
-    "100 x 100,000 in one image, at most 100,000": Shape(lambda rng: crowded(rng, 1, 100, 100_000), (1, 10, 100_000)),
+    "one image of 2,000 equal boxes": Shape(lambda rng: copies(rng, 1, 2_000), (1, 10, 2_000)),
+    "one image of 100 ground truths and 100,000 detections": Shape(
+        lambda rng: crowded(rng, 1, 100, 100_000), (1, 10, 100_000)
+    ),
 }
-"""ground truths x detections of one class in an image"""
+"""all but COCO's own with one class in an image"""
 
 SINGLE = Shape(single)

@@ -1,7 +1,7 @@
 """Evaluators of masks, each from batches of masks to COCO's 12 numbers by the fastest way that it offers.
 
-Masks are bool [n, height, width] of every image, as a model gives them, or COCO's dicts of run lengths. All peers but
-TorchMetrics are told to encode all masks of an image in one call; what they keep is run lengths.
+Masks are bool [n, height, width] of every image, as a model gives them, or COCO's dicts of run lengths. Peers are told
+to encode all masks of an image in one call; what they keep is run lengths.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from harness.detection_peers import COCO_LIMITS, evaluated, numbers
 from harness.mask_problems import HEIGHT, NUM_CLASSES, WIDTH, Batch
-from harness.torchvision_stand_in import stand_in_for_torchvision
 from reid_torchmetrics import DetectionMAP
 
 
@@ -33,12 +31,12 @@ class Evaluation(ABC):
         """COCO's 12."""
 
 
-class OfMetric(Evaluation):
-    """A metric of TorchMetrics, or ours."""
+class Ours(Evaluation):
+    """`DetectionMAP`."""
 
-    def __init__(self, metric) -> None:
+    def __init__(self) -> None:
         """Hold it."""
-        self._metric = metric
+        self._metric = DetectionMAP(iou_type="segm")
 
     def update(self, preds: Batch, target: Batch) -> None:
         """See `Evaluation`."""
@@ -115,20 +113,6 @@ def encoded(item: dict[str, object], tools) -> list[dict[str, object]]:
     return tools.encode(np.asfortranarray(masks.numpy().transpose(1, 2, 0).view(np.uint8)))
 
 
-def torchmetrics(backend: str) -> Callable[[], Evaluation]:
-    """`MeanAveragePrecision`, but for thresholds that are not rounded to float32."""
-
-    def begin() -> Evaluation:
-        stand_in_for_torchvision()
-        from torchmetrics.detection.mean_ap import MeanAveragePrecision  # noqa: PLC0415
-
-        thresholds = {"iou_thresholds": np.linspace(0.5, 0.95, 10), "rec_thresholds": np.linspace(0, 1, 101)}
-        lists = {name: values.tolist() for name, values in thresholds.items()}
-        return OfMetric(MeanAveragePrecision(iou_type="segm", backend=backend, **lists))
-
-    return begin
-
-
 def pycocotools(truths: dict[str, list], results: list[dict[str, object]]) -> list[float]:
     """Dictionaries for both."""
     from pycocotools.coco import COCO  # noqa: PLC0415
@@ -138,14 +122,6 @@ def pycocotools(truths: dict[str, list], results: list[dict[str, object]]) -> li
     truth.dataset = truths
     truth.createIndex()
     return evaluated(COCOeval(truth, truth.loadRes(results), "segm"), COCO_LIMITS)
-
-
-def faster_coco_eval(truths: dict[str, list], results: list[dict[str, object]]) -> list[float]:
-    """Dictionaries for both."""
-    from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415
-
-    truth = COCO(truths)
-    return evaluated(COCOeval_faster(truth, truth.loadRes(results), "segm"), COCO_LIMITS)
 
 
 def hotcoco(truths: dict[str, list], results: list[dict[str, object]]) -> list[float]:
@@ -164,28 +140,14 @@ def ultrafast_pycocotools(truths: dict[str, list], results: list[dict[str, objec
     return evaluated(COCOeval(truth, truth.loadRes(results), "segm"), COCO_LIMITS)
 
 
-class Contestant(NamedTuple):
-    """An evaluator."""
-
-    begin: Callable[[], Evaluation]
-    packages: tuple[str, ...]
-    """that it needs"""
-    takes_run_lengths: bool = True
-
-
-CONTESTANTS: dict[str, Contestant] = {
-    "ours": Contestant(lambda: OfMetric(DetectionMAP(iou_type="segm")), ()),
-    "hotcoco": Contestant(lambda: OfRows("hotcoco.mask", hotcoco), ("hotcoco",)),
-    "ultrafast-pycocotools": Contestant(
-        lambda: OfRows("ultrafast_pycocotools.mask", ultrafast_pycocotools), ("ultrafast-pycocotools",)
+CONTESTANTS: dict[str, tuple[Callable[[], Evaluation], tuple[str, ...]]] = {
+    "ours": (Ours, ()),
+    "hotcoco": (lambda: OfRows("hotcoco.mask", hotcoco), ("hotcoco",)),
+    "ultrafast-pycocotools": (
+        lambda: OfRows("ultrafast_pycocotools.mask", ultrafast_pycocotools),
+        ("ultrafast-pycocotools",),
     ),
-    "vernier": Contestant(OfVernier, ("vernier", "pyarrow", "hotcoco")),
-    "faster-coco-eval": Contestant(
-        lambda: OfRows("faster_coco_eval.core.mask", faster_coco_eval), ("faster-coco-eval",)
-    ),
-    "pycocotools": Contestant(lambda: OfRows("pycocotools.mask", pycocotools), ("pycocotools",)),
-    "TorchMetrics, faster-coco-eval": Contestant(
-        torchmetrics("faster_coco_eval"), ("faster-coco-eval",), takes_run_lengths=False
-    ),
-    "TorchMetrics": Contestant(torchmetrics("pycocotools"), ("pycocotools",), takes_run_lengths=False),
+    "vernier": (OfVernier, ("vernier", "pyarrow", "hotcoco")),
+    "pycocotools": (lambda: OfRows("pycocotools.mask", pycocotools), ("pycocotools",)),
 }
+"""what begins an evaluation, and the packages that it needs"""

@@ -39,15 +39,12 @@ class Cost:
     """seconds"""
     received: float
     """MB, by `Traffic`"""
-    collectives: int
     peak: float
     """MB of resident memory at most, over what was there before"""
-    process: float
-    """MB of resident memory at most, altogether"""
 
 
 class Traffic:
-    """Counts the collectives of this process from now on, and the bytes that it receives by them.
+    """Counts the bytes that this process receives by collectives from now on.
 
     `all_gather` brings what the others have, `broadcast` all of it but for the sender, `all_reduce` what a ring brings,
     `all_to_all_single` what is not a process's own, a barrier nothing. Collectives of objects consist of these.
@@ -56,7 +53,6 @@ class Traffic:
     def __init__(self) -> None:
         """Replace the collectives, in the module that users see and where objects are sent from."""
         self.received = 0.0
-        self.collectives = 0
         counters: dict[str, Callable[..., float]] = {
             "all_gather": self._all_gather,
             "all_gather_into_tensor": self._all_gather_single,
@@ -64,7 +60,6 @@ class Traffic:
             "all_to_all_single": self._all_to_all,
             "all_reduce": self._all_reduce,
             "broadcast": self._broadcast,
-            "barrier": lambda *_, **__: 0.0,
         }
         for name, counter in counters.items():
             if not hasattr(distributed, name):
@@ -77,7 +72,6 @@ class Traffic:
         @functools.wraps(collective)
         def count(*args: Any, **kwargs: Any) -> Any:
             self.received += counter(*args, **kwargs)
-            self.collectives += 1
             return collective(*args, **kwargs)
 
         return count
@@ -119,8 +113,7 @@ def measured(work: Callable[[], Result], *, trim: bool = False) -> tuple[Result,
     wall, cpu = time.perf_counter(), time.process_time()
     result = work()
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    most = resident("VmHWM")
-    return result, Cost(cpu, wall, traffic.received / MIB, traffic.collectives, most - before, most)
+    return result, Cost(cpu, wall, traffic.received / MIB, resident("VmHWM") - before)
 
 
 def run(size: int, function: Callable[..., Result], *args: Any) -> list[Result]:

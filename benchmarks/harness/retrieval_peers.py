@@ -47,37 +47,6 @@ def sorted_and_compiled(problem: Problem) -> float:
     return _compiled_rule()(np.argsort(_distances(problem), axis=1), *(label.numpy() for label in problem[2:]))
 
 
-def fast_reid(problem: Problem) -> float:
-    """A distance matrix, and fast-reid's own Cython: CMC to rank 50, average precision and INP."""
-    from rank_cy import evaluate_cy  # noqa: PLC0415 - built from fastreid/evaluation/rank_cylib
-
-    _, precision, _ = evaluate_cy(_distances(problem), *(label.numpy() for label in problem[2:]), 50)
-    return float(precision.mean())
-
-
-def retrieval_map(problem: Problem) -> float:
-    """`RetrievalMAP` of TorchMetrics; junk is left out before, scores are shifted to be positive, as it wants them."""
-    from torchmetrics.retrieval import RetrievalMAP  # noqa: PLC0415
-
-    query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras = problem
-    scores = 2 + torch.nn.functional.normalize(query) @ torch.nn.functional.normalize(gallery).T
-    same = query_identities[:, None] == gallery_identities
-    kept = ~(same & (query_cameras[:, None] == gallery_cameras))
-    metric = RetrievalMAP(empty_target_action="skip")
-    metric.update(scores[kept], same[kept], torch.arange(len(query))[:, None].expand_as(kept)[kept])
-    return float(metric.compute())
-
-
-def metric_learning(problem: Problem) -> float:
-    """`AccuracyCalculator` of pytorch-metric-learning with faiss, lists as long as the largest class; no cameras."""
-    from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator  # noqa: PLC0415
-
-    query, gallery, query_identities, gallery_identities, *_ = problem
-    calculator = AccuracyCalculator(include=("mean_average_precision",), k="max_bin_count", device=torch.device("cpu"))
-    values = calculator.get_accuracy(query, query_identities, gallery, gallery_identities, ref_includes_query=False)
-    return values["mean_average_precision"]
-
-
 def faiss_lists(problem: Problem, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The first `k` of a flat index, which of them are right, and the first right one; junk stays in the lists."""
     import faiss  # noqa: PLC0415
