@@ -109,7 +109,7 @@ def test_positives_that_were_not_retrieved_count_the_penalty():
     assert exactly(retrieval_rank(cut), [Fraction(3 - Fraction(3, 2)) / (5 - Fraction(3, 2))])
 
 
-@examples(60)
+@examples(40)
 @given(problems(), st.sampled_from([1, 2, 5, 50]))
 def test_measures_of_the_first_candidates_are_those_of_the_slow_reference(problem, k):
     evaluation = problem.reference()

@@ -43,7 +43,7 @@ from tests.profiles import examples
 from tests.reference import measures as reference
 from tests.reference.ties import expectation, groups_of_scores, tied_positives
 
-CUTOFFS = (1, 3, 5, 30)
+CUTOFFS = (1, 3, 30)
 AREA_RULES = [rule for rule in AP_RULES if not rule.startswith("interpolated")]
 
 
@@ -120,7 +120,7 @@ def assert_close(values, expected):
     assert values.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True)
 
 
-@examples(15)
+@examples(12)
 @given(queries)
 def test_a_grouped_value_reads_each_group_at_once(problem):
     ranks = ranks_of(*problem, policy="grouped")
@@ -128,7 +128,7 @@ def test_a_grouped_value_reads_each_group_at_once(problem):
         assert_close(ours(ranks), expected_values(theirs, problem))
 
 
-@examples(15)
+@examples(12)
 @given(queries)
 def test_an_expected_value_is_the_mean_over_all_orders_of_the_tied(problem):
     ranks = ranks_of(*problem, policy="expected")
