@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import Interval, bootstrap_interval
 from tests.paths import taking
+from tests.profiles import examples
 from tests.reference import averages
 
 NAN = math.nan
@@ -27,6 +28,7 @@ def ends(interval: Interval) -> list[float]:
     return [float(interval.low), float(interval.high)]
 
 
+@examples(60)
 @given(
     st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.7, 1.0, NAN]), st.integers(0, 3)), max_size=12),
     st.booleans(),

@@ -25,7 +25,7 @@ ROWS = st.lists(
 )
 
 
-@examples(50)
+@examples(25)
 @given(ROWS, st.booleans(), st.sampled_from(["skip", "neg", "pos"]), st.sampled_from([0.5, 0.9]))
 def test_chance_is_what_the_slow_reference_says_of_the_same_draws(rows, per_identity, action, confidence):
     # An identity with a rank is in the gallery: queries without a rank have identities of their own.

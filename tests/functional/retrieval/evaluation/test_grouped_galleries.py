@@ -83,7 +83,7 @@ def test_groups_of_one_item_change_nothing(problem, max_bytes):
     assert_same_ranks(results_of(problem, gallery_groups=groups, max_bytes=max_bytes), results_of(problem))
 
 
-@examples(40)
+@examples(25)
 @given(grouped(), BYTES)
 def test_a_list_shows_the_best_member_of_each_group(given, max_bytes):
     problem, groups = given
@@ -142,7 +142,7 @@ def near_groups(scores, groups, is_near, ties):
     return found
 
 
-@examples(60)
+@examples(40)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), min_size=1, max_size=9),
     st.sampled_from(ALL_TIES),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from tests.profiles import examples
 
 pytestmark = pytest.mark.usefixtures("without_shapes")
 
@@ -75,6 +76,7 @@ def test_most_of_the_queries_must_be_there(number, times):
     assert len(said(query, embeddings, identities[PART], identities)) == times
 
 
+@examples(25)
 @given(st.integers(0, 10**6))
 @pytest.mark.slow
 def test_nothing_is_said_of_queries_of_their_own(seed):
