@@ -160,7 +160,7 @@ def test_junk_of_a_benchmark_holds_no_rank():
     truth = [{"easy": [4], "junk": np.array([1, 9]), "hard": torch.tensor([2])}]
     results = evaluate_lists([[1, 2, 1, 5, 4]], truth, protocol="roxford5k_easy", rule="rectangle")
     assert results["map"] == 1 / 2
-    assert results.nearest(2).index.tolist() == [[5, 4]]
+    assert results.nearest(5).index.tolist() == [[5, 4, -1, -1, -1]]
     assert results.num_candidates.tolist() == [2]
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval.evaluation.queries import find_copies
 from tests.profiles import examples
 
 pytestmark = pytest.mark.usefixtures("without_shapes")
@@ -74,6 +75,16 @@ def test_most_of_the_queries_must_be_there(number, times):
     query = torch.randn(20, 8)
     query[:number] = embeddings[PART[:number]]
     assert len(said(query, embeddings, identities[PART], identities)) == times
+
+
+def test_codes_that_are_equal_by_chance_are_no_copies():
+    one_hot, few = torch.eye(8).repeat(3, 1), torch.randn(7, 8)
+    for query, gallery in ((one_hot, one_hot[:12]), (torch.ones(24, 8), torch.ones(24, 8)), (few, few)):
+        assert [len(side) for side in find_copies(query, gallery)] == [0, 0]
+    query = torch.randn(40, 8, generator=torch.Generator().manual_seed(1))
+    numbers, places = find_copies(query, query.flip(0))  # every second of 40 is looked for
+    assert (numbers + places).tolist() == [39] * 20
+    assert sorted(numbers.tolist()) == [*range(0, 40, 2)]
 
 
 @examples(25)
