@@ -31,14 +31,14 @@ from tests.reference import draws as reference
 from tests.strategies import problems
 
 
-@examples(100)
+@examples(80)
 @given(problems(max_gallery=9), PLANS)
 def test_expectations_are_means_over_all_draws(problem, draw):
     draw = with_cameras(problem, draw)
     assert_same(table(expect(problem, draw)), as_table(enumerated(problem, draw)))
 
 
-@examples(60)
+@examples(30)
 @given(problems(max_gallery=9), st.sampled_from([1, 2]))
 def test_cameras_that_look_at_the_same_place_are_dropped_before_the_draw(problem, shots):
     draw = with_cameras(problem, GalleryDraw(shots, "identity_and_camera"))
@@ -47,7 +47,7 @@ def test_cameras_that_look_at_the_same_place_are_dropped_before_the_draw(problem
     assert_same(table(found), as_table(enumerated(problem, draw, camera_map)))
 
 
-@examples(30)
+@examples(20)
 @given(st.lists(st.integers(0, 2), min_size=2, max_size=6), st.sampled_from([1, 2]), st.sampled_from(TIES), st.data())
 def test_queries_are_weighted_by_their_chance_not_to_be_drawn(identities, shots, ties, data):
     if max(identities.count(identity) for identity in identities) <= shots:
@@ -120,7 +120,7 @@ def test_searching_for_the_positives_behind_an_item_changes_nothing(problem, dra
     assert torch.equal(table(found).nan_to_num(), table(expect(problem, draw)).nan_to_num())
 
 
-@examples(50)
+@examples(40)
 @given(
     problems(ties=("pessimistic", "optimistic")), PLANS, st.sampled_from([-1.0, 2.0]), st.sampled_from([16, 1 << 20])
 )
@@ -134,6 +134,7 @@ def test_however_the_items_ahead_are_counted_the_results_are_the_same(problem, d
     assert_same(cmc, expected.cmc, 1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shots", "ties"), [(1, "pessimistic"), (2, "optimistic"), (None, "pessimistic")])
 def test_strata_of_many_sizes_are_counted_alike_by_comparing_and_by_searching(shots, ties):
     generator = torch.Generator().manual_seed(0)

@@ -61,6 +61,7 @@ def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, co
     assert found.level == confidence
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution_where_queries_are_many():
     values = torch.arange(1001, dtype=torch.float64) / 1000  # mean 1/2, variance 1/12
     error = math.sqrt(1 / 12 / 1001)

@@ -77,6 +77,7 @@ def test_all_flips_are_scipy_s_paired_permutations(values):
     assert of_scipy.pvalue == pytest.approx(comparisons.share_of_flips(values))
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_scipy():
     values = torch.randn(200, generator=seeded(3)).double()
     means = bootstrap_means(values[:, None], torch.ones(200).double(), 10_000, seeded())[:, 0]

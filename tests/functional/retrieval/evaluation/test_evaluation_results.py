@@ -59,6 +59,7 @@ def test_results_break_down_by_identity_and_by_camera():
     ]
     assert results.mean_over_identities()["map"] == pytest.approx(mean(by_identity))
     table = results.by_camera("map")
+    torch.testing.assert_close(vars(results.by_camera()), vars(table), equal_nan=True)  # the first number by default
     for camera, found in zip(table.labels[:, 0], table.mean, strict=True):
         own = [value for value, label in zip(precision, QUERY_CAM, strict=True) if label == camera]
         assert float(found) == pytest.approx(mean(own))

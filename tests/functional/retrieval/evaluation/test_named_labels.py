@@ -233,6 +233,7 @@ TAKING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize("door", TAKING)

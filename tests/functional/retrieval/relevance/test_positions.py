@@ -45,7 +45,7 @@ def clouds(draw):
     return query, gallery, draw(st.sampled_from([0.0, 5.0, 25.0, 1e9]))
 
 
-@examples(60)
+@examples(40)
 @given(clouds(), st.sampled_from([1, 7, 1 << 20]), st.randoms())
 def test_positives_are_those_of_the_definition_in_blocks_and_in_any_order(cloud, pairs_at_a_time, random):
     query, gallery, radius = cloud

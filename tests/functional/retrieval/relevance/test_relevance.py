@@ -103,6 +103,7 @@ def ruled_problems(draw) -> Problem:
     return Problem(queries, gallery, rules, mask, torch.rand(shape, generator=seeded), num_axes)
 
 
+@examples(80)
 @given(ruled_problems(), st.sampled_from([1, 1 << 22]))
 def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time):
     with pytest.MonkeyPatch.context() as patched:
