@@ -117,12 +117,6 @@ def test_groups_and_an_empty_gallery_may_come_with_names():
     assert retrieval.evaluate(QUERY, GALLERY[:0], [*"abcde"], []).counts.not_in_gallery == 5
 
 
-def test_names_in_sequences_are_dropped_as_integers_are():
-    tracks = {"query_sequences": [1, 2, 3, 5, 7], "gallery_sequences": [9, 1, 3, 9, 9, 9, 9, 2, 9, 9, 9, 9]}
-    expected = retrieval.evaluate(QUERY, GALLERY, **IDENTITIES, **tracks)
-    assert ranks_of(retrieval.evaluate(QUERY, GALLERY, **IDENTITIES, **named(tracks, "array"))) == ranks_of(expected)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("door", DOORS)
 def test_whole_numbers_as_floats_give_the_ranks_of_integers(door, dtype):

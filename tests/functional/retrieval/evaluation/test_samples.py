@@ -5,7 +5,6 @@ import torch
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import UNDEFINED, Resampling, chances_of_draws
 from reid_torchmetrics.functional.retrieval.evaluation.ranking import NO_SAMPLE, no_query_reason
 from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
@@ -40,13 +39,6 @@ def test_samples_in_any_order_have_the_results_lists_and_camera_pairs_of_one_cal
         of_pairs, one = found.by_camera_pair("rank_1"), expected.by_camera_pair("rank_1")
         assert torch.equal(of_pairs.num_valid, one.num_valid)
         torch.testing.assert_close(of_pairs.mean, one.mean, equal_nan=True)
-
-
-def test_lists_of_some_queries_are_those_rows_of_all():
-    metric, chosen = fed(shuffled=True), torch.tensor([3, 0])
-    lists, some = metric.nearest(4), metric.nearest(4, chosen)
-    assert torch.equal(some.index, lists.index[chosen])
-    assert torch.equal(some.query, chosen)
 
 
 def test_samples_that_cannot_be_ranked_have_queries_without_a_number_and_no_lists():
@@ -92,29 +84,3 @@ def test_why_no_query_has_a_positive_is_said():
     options = RankingOptions(find_protocol("pitts30k"), "cosine", "pessimistic")
     near = f"{NOT_RANKED}1 gallery items, 2 have no other item within 25 of their position {rest}"
     assert no_query_reason(lost, 1, options) == near
-
-
-class Pairs:
-    """Images that model b does better by some amounts: a number is their sum, times how often each was drawn."""
-
-    def __init__(self, *amounts):
-        self.amounts, self.num_images = torch.tensor(amounts, dtype=torch.float64), len(amounts)
-
-    @property
-    def means(self):
-        return torch.stack([torch.zeros(2), torch.stack([self.amounts.sum(), torch.tensor(float("nan"))])])
-
-    def differences(self, times, swapped):
-        numbers = ((1 - 2 * swapped.double()) * times) @ self.amounts
-        return torch.stack([numbers, torch.full_like(numbers, float("nan"))], 1)
-
-
-def test_images_are_drawn_and_models_change_places_for_the_chance_of_a_difference():
-    resampling = Resampling(torch.Generator().manual_seed(0), 0.95, repeats=4000, permutations=8000)
-    found, undefined = chances_of_draws(Pairs(1.0, 1.0, 1.0, 1.0), resampling)
-    assert found[:3] == (4, 4, 4)
-    assert found[3] == pytest.approx(2 / 16, abs=0.015)  # four standard errors: all four signs are equal
-    assert undefined == pytest.approx(UNDEFINED, nan_ok=True)
-    # Of 0 and 4 the sum of two draws is 0, 4 or 8, with the chances 1/4, 1/2 and 1/4; any signs are as far from 0.
-    assert chances_of_draws(Pairs(0.0, 4.0), resampling)[0] == (4, 0, 8, 1)
-    assert chances_of_draws(Pairs(float("nan")), resampling) == [pytest.approx(UNDEFINED, nan_ok=True)] * 2

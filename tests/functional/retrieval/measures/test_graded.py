@@ -26,7 +26,7 @@ def values_of(retrieved, positives, **options):
     return evaluate_lists(retrieved, positives, **options).values
 
 
-@examples(40)
+@examples(25)
 @given(st.lists(QUERY, min_size=1, max_size=6), st.sampled_from([None, 1, 3]), st.sampled_from(sorted(GAINS)))
 def test_graded_lists_have_the_gain_and_the_preference_of_their_definition(queries, k, gain):
     ranks = evaluate_lists(*map(list, zip(*queries, strict=True))).ranks
