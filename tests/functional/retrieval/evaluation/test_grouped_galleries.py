@@ -65,7 +65,7 @@ def test_the_numbers_are_those_of_the_maxima_to_the_bit(given, max_bytes):
     assert results.num_candidates.tolist() == maxima.reference().num_candidates
 
 
-@examples(40)
+@examples(25)
 @given(grouped(), BYTES, st.randoms(use_true_random=False))
 def test_order_of_the_gallery_and_names_of_groups_change_nothing(given, max_bytes, random):
     problem, groups = given
@@ -75,7 +75,7 @@ def test_order_of_the_gallery_and_names_of_groups_change_nothing(given, max_byte
     assert_same_ranks(shuffled, results_of(problem, gallery_groups=groups))
 
 
-@examples(40)
+@examples(25)
 @given(problems(ties=ALL_TIES), BYTES)
 def test_groups_of_one_item_change_nothing(problem, max_bytes):
     problem = replace(problem, self_index=None)

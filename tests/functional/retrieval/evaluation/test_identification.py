@@ -92,7 +92,7 @@ def test_the_best_of_several_mates_counts():
     assert (round(float(found.mate_score), 4), int(found.mate_rank)) == (0.7, 2)
 
 
-@examples(40)
+@examples(30)
 @given(problems(ties=ALL_TIES), st.sampled_from([1, 2, 5]))
 def test_rates_are_those_of_the_slow_reference(problem, rank):
     searches, found = searches_of(problem), identified(problem)

@@ -30,7 +30,7 @@ def assert_equal(one, other):
         torch.testing.assert_close(values, other[name], rtol=0, atol=0, equal_nan=True)
 
 
-@examples(50)
+@examples(30)
 @given(st.sampled_from(sorted(reference.GAINS)), QUERIES)
 def test_graded_lists_have_the_numbers_of_their_definition(gain, queries):
     ours = values_of(*map(list, zip(*queries, strict=True)), gain=gain)

@@ -231,7 +231,7 @@ TAKING = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize("door", TAKING)
-@examples(20)
+@examples(10)
 @given(one=BAD, two=BAD)
 def test_bad_labels_are_refused_by_a_value_or_a_type_error(door, one, two):
     with suppress(ValueError, TypeError):

@@ -87,7 +87,7 @@ def test_codes_that_are_equal_by_chance_are_no_copies():
     assert sorted(numbers.tolist()) == [*range(0, 40, 2)]
 
 
-@examples(25)
+@examples(12)
 @given(st.integers(0, 10**6))
 @pytest.mark.slow
 def test_nothing_is_said_of_queries_of_their_own(seed):
