@@ -199,12 +199,8 @@ def test_results_that_could_not_be_loaded_are_not_saved(tmp_path):
     ("name", "place", "value"),
     [
         ("embeddings", "values.map", 7.0),
-        ("embeddings", "cmc", -0.5),
-        ("cut lists", "values.mean_rank", 0.5),
-        ("graded lists", "ranks.judged.grade", 0.0),
         ("graded lists", "ranks.judged.num_before", -1),
         ("drawn", "values.map", np.nan),
-        ("drawn", "weight", 1.5),
         ("coco", "averages.recall", 7.0),
         ("ultralytics", "averages.at_confidence.f1", 1.5),
         ("localization", "matches.overlaps", -0.5),

@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
 from tests.functional.retrieval.draws.drawn_problems import assert_same, large
+from tests.profiles import examples
 
 
 def convolved(chances: np.ndarray) -> np.ndarray:
@@ -52,6 +53,7 @@ def test_positives_that_are_left_out_add_nothing(draw):
     assert_same(found, everything, 1e-15)
 
 
+@examples(60)
 @given(st.lists(st.floats(0, 1), max_size=30), st.integers(0, 40), st.integers(1, 6))
 def test_integrals_and_tails_of_sums_of_events_are_exact(chances, repeats, size):
     chances = np.array(chances * repeats)
@@ -64,6 +66,7 @@ def test_integrals_and_tails_of_sums_of_events_are_exact(chances, repeats, size)
     assert abs(integral - (law / np.arange(1, len(law) + 1)).sum()) < 1e-13
 
 
+@examples(60)
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=30), st.integers(1, 40), st.floats(0, 1))
 def test_panels_that_are_left_out_add_nothing(chances, repeats, share):
     chances = np.array(chances * repeats)
@@ -83,6 +86,7 @@ def test_a_larger_mean_makes_a_small_sum_negligible(count):
     assert largest_mean(count) < largest_mean(count + 1)
 
 
+@examples(60)
 @given(st.integers(1, 80), st.data())
 def test_the_law_of_drawn_items_is_hypergeometric(available, data):
     marked, drawn = data.draw(st.integers(0, available)), data.draw(st.integers(0, available))

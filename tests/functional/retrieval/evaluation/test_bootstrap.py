@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import Interval, bootstrap_interval
 from tests.paths import taking
+from tests.profiles import examples
 from tests.reference import averages
 
 NAN = math.nan
@@ -27,6 +28,7 @@ def ends(interval: Interval) -> list[float]:
     return [float(interval.low), float(interval.high)]
 
 
+@examples(60)
 @given(
     st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.7, 1.0, NAN]), st.integers(0, 3)), max_size=12),
     st.booleans(),
@@ -59,6 +61,7 @@ def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, co
     assert found.level == confidence
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution_where_queries_are_many():
     values = torch.arange(1001, dtype=torch.float64) / 1000  # mean 1/2, variance 1/12
     error = math.sqrt(1 / 12 / 1001)

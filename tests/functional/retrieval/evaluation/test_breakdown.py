@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import mean_over_queries
 from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import mean_by, sums_of_groups
+from tests.profiles import examples
 from tests.reference import averages
 
 NAN = math.nan
@@ -18,6 +19,7 @@ def values_of(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
+@examples(60)
 @given(
     st.integers(1, 3).flatmap(
         lambda width: st.tuples(

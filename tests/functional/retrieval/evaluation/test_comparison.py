@@ -12,8 +12,10 @@ from torch import Tensor
 
 import reid_torchmetrics
 from reid_torchmetrics import KReciprocal, ReIDMeanAP
+from reid_torchmetrics.functional.detection import evaluate_boxes
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Difference, compare, evaluate_lists
 from reid_torchmetrics.functional.retrieval.evaluation import comparison
+from tests.found_classes import images_of
 from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, samples, seeded
 from tests.metrics.reid.samples import needs_more
 from tests.reference import comparisons
@@ -237,6 +239,7 @@ def test_the_dict_is_json_and_holds_everything():
     assert written["measures"]["map"]["difference"] == pytest.approx(1 / 4)
     assert written["measures"]["rank_1"]["convention"] == A.conventions["rank_1"]
     assert written["gained"] == {"positions": [1], "query_index": [1]}
+    assert (written["protocol"]["name"], written["setup_a"]["ties"]) == ("market1501", "pessimistic")
 
 
 def test_the_repr_is_a_table_with_conventions():
@@ -259,6 +262,28 @@ def test_the_repr_is_a_table_with_conventions():
         "  map     of all",
         "  rank_1  of one",
     ]
+
+    corrected = replace(found, differences={"map": replace(same, p_holm=0.125)})
+    assert repr(corrected).splitlines()[4:6] == [
+        "            a       b    b - a        95% interval       p  p Holm  better  worse  equal",
+        "  map  0.5000  0.7500  +0.2500  [-0.1250, +0.5000]  0.0625  0.1250      12      3      0",
+    ]
+
+
+def test_of_detections_images_are_drawn_and_classes_are_counted():
+    # One image, so every draw is the same, and models that change places differ as much.
+    right, wrong = ([(0.9, True)], 1), ([(0.9, False)], 1)
+    classes = (right, wrong, right, wrong), (right, right, wrong, right)
+    found = compared(*(evaluate_boxes(*images_of(*each)) for each in classes), repeats=3, permutations=4)
+    difference = found.differences["map"]
+    assert numbers_of(difference) == pytest.approx([0.5, 0.75, 0.25, 0.25, 0.25, 1, 2, 1, 1, False])
+    assert difference.title == "mAP"
+    assert (found.num_queries, found.num_valid, found.protocol) == (1, 1, None)
+    assert found.to_dict()["protocol"] is None
+    lines = repr(found).splitlines()
+    assert lines[0] == "Comparison: b - a, 1 images"
+    assert "  intervals: 3 bootstrap samples of images; p: 4 swaps of images" in lines
+    assert "  better, worse and equal: classes" in lines
 
 
 def test_models_go_by_their_names():

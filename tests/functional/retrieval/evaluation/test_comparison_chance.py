@@ -25,7 +25,7 @@ ROWS = st.lists(
 )
 
 
-@examples(50)
+@examples(25)
 @given(ROWS, st.booleans(), st.sampled_from(["skip", "neg", "pos"]), st.sampled_from([0.5, 0.9]))
 def test_chance_is_what_the_slow_reference_says_of_the_same_draws(rows, per_identity, action, confidence):
     # An identity with a rank is in the gallery: queries without a rank have identities of their own.
@@ -77,6 +77,7 @@ def test_all_flips_are_scipy_s_paired_permutations(values):
     assert of_scipy.pvalue == pytest.approx(comparisons.share_of_flips(values))
 
 
+@pytest.mark.slow
 def test_intervals_are_those_of_scipy():
     values = torch.randn(200, generator=seeded(3)).double()
     means = bootstrap_means(values[:, None], torch.ones(200).double(), 10_000, seeded())[:, 0]

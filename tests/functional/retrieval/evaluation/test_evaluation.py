@@ -209,13 +209,13 @@ def naive_leave_one_out(embeddings: Tensor, labels: Tensor, scores: Tensor) -> f
 
 @pytest.mark.slow
 def test_an_item_is_itself_once_when_it_is_re_ranked_among_the_others():
-    results = evaluate(GALLERY, query_identities=GALLERY_ID, junk_identities=(), rerank=KReciprocal(k1=6, k2=3))
-    distances = torch.zeros(80, 80)
-    for item in range(80):  # one query against the others is the same set of items
-        others = torch.arange(80) != item
-        found = rerank_k_reciprocal(GALLERY[[item]], GALLERY[others], k1=6, k2=3, normalize=True)
+    items, labels, distances = GALLERY[:40], GALLERY_ID[:40], torch.zeros(40, 40)
+    results = evaluate(items, query_identities=labels, junk_identities=(), rerank=KReciprocal(k1=6, k2=3))
+    for item in range(40):  # one query against the others is the same set of items
+        others = torch.arange(40) != item
+        found = rerank_k_reciprocal(items[[item]], items[others], k1=6, k2=3, normalize=True)
         distances[item, others] = found.distances()[0]
-    assert results.means["map"] == pytest.approx(naive_leave_one_out(GALLERY, GALLERY_ID, -distances), abs=1e-5)
+    assert results.means["map"] == pytest.approx(naive_leave_one_out(items, labels, -distances), abs=1e-5)
 
 
 def test_a_query_among_the_others_is_not_expanded_by_itself():

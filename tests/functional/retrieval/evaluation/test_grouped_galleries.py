@@ -64,7 +64,7 @@ def test_the_numbers_are_those_of_the_maxima_to_the_bit(given, max_bytes):
     assert results.num_candidates.tolist() == maxima.reference().num_candidates
 
 
-@examples(40)
+@examples(25)
 @given(grouped(), BYTES, st.randoms(use_true_random=False))
 def test_order_of_the_gallery_and_names_of_groups_change_nothing(given, max_bytes, random):
     problem, groups = given
@@ -74,7 +74,7 @@ def test_order_of_the_gallery_and_names_of_groups_change_nothing(given, max_byte
     assert_same_ranks(shuffled, results_of(problem, gallery_groups=groups))
 
 
-@examples(40)
+@examples(25)
 @given(problems(ties=ALL_TIES), BYTES)
 def test_groups_of_one_item_change_nothing(problem, max_bytes):
     problem = replace(problem, self_index=None)
@@ -82,7 +82,7 @@ def test_groups_of_one_item_change_nothing(problem, max_bytes):
     assert_same_ranks(results_of(problem, gallery_groups=groups, max_bytes=max_bytes), results_of(problem))
 
 
-@examples(40)
+@examples(25)
 @given(grouped(), BYTES)
 def test_a_list_shows_the_best_member_of_each_group(given, max_bytes):
     problem, groups = given
@@ -90,7 +90,7 @@ def test_a_list_shows_the_best_member_of_each_group(given, max_bytes):
     lists, maxima = results.nearest(5), by_hand(problem, groups)
     best = torch.tensor(best_members(problem.scores.numpy(), groups.tolist())).reshape(maxima.scores.shape)
     expected = results_of(maxima).nearest(5)
-    torch.testing.assert_close(lists.scores, expected.scores, equal_nan=True)
+    np.testing.assert_array_equal(lists.scores, expected.scores)
     assert torch.equal(lists.identities, expected.identities)
     for index, of_groups in (
         (lists.index, expected.index),
@@ -108,9 +108,9 @@ def test_a_list_shows_the_best_member_of_each_group(given, max_bytes):
 @pytest.mark.parametrize("max_bytes", [600, 1 << 28])
 def test_groups_of_embeddings_are_those_of_their_scores(similarity, max_bytes):
     generator = torch.Generator().manual_seed(3)
-    query, gallery = (torch.randint(0, 2, (size, 16), generator=generator) * 2.0 - 1 for size in (9, 70))
-    identities = torch.arange(70) // 4 % 6
-    labels, groups = (torch.arange(9) % 6, identities), torch.arange(70) // 4
+    query, gallery = (torch.randint(0, 2, (size, 16), generator=generator) * 2.0 - 1 for size in (5, 40))
+    identities = torch.arange(40) // 4 % 6
+    labels, groups = (torch.arange(5) % 6, identities), torch.arange(40) // 4
     results = evaluate(query, gallery, *labels, gallery_groups=groups, similarity=similarity, max_bytes=max_bytes)
     expected = evaluate_scores(query @ gallery.T, *labels, gallery_groups=groups)
     assert_same_ranks(results, expected)
@@ -141,7 +141,7 @@ def near_groups(scores, groups, is_near, ties):
     return found
 
 
-@examples(60)
+@examples(40)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), min_size=1, max_size=9),
     st.sampled_from(ALL_TIES),

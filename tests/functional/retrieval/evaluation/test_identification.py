@@ -92,7 +92,7 @@ def test_the_best_of_several_mates_counts():
     assert (round(float(found.mate_score), 4), int(found.mate_rank)) == (0.7, 2)
 
 
-@examples(80)
+@examples(30)
 @given(problems(ties=ALL_TIES), st.sampled_from([1, 2, 5]))
 def test_rates_are_those_of_the_slow_reference(problem, rank):
     searches, found = searches_of(problem), identified(problem)
@@ -112,7 +112,7 @@ def test_rates_are_those_of_the_slow_reference(problem, rank):
         assert found.tpir_at_fpir(RATES, rank, rule).tolist() == expected, rule
 
 
-@examples(30)
+@examples(12)
 @given(problems(ties=("pessimistic", "optimistic")), st.data())
 def test_order_of_the_gallery_and_size_of_tiles_change_nothing(problem, data):
     order = torch.tensor(data.draw(st.permutations(range(len(problem.gallery_identities)))), dtype=torch.int64)

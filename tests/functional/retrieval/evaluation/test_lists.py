@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import write_report
-from reid_torchmetrics.functional.retrieval import (
-    GAINS,
-    PositiveRanks,
-    RetrievalResults,
-    binary_preference,
-    compare,
-    evaluate,
-    evaluate_lists,
-    normalized_dcg,
-)
+from reid_torchmetrics.functional.retrieval import RetrievalResults, compare, evaluate, evaluate_lists, normalized_dcg
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from tests.profiles import examples
 from tests.reference import lists as reference
@@ -27,7 +18,6 @@ REPORTS = ("map", "ndcg_3", "bpref", "mrr", "precision_3", "recall_3")
 ITEMS = st.integers(0, 9)
 QUERY = st.tuples(st.lists(ITEMS, max_size=8), st.dictionaries(ITEMS, st.integers(-2, 3), max_size=7))
 QUERIES = st.lists(QUERY, min_size=1, max_size=6)
-GRADED = [([1, 2, 1, 3], {1: 1, 3: 3, 5: 2, 2: 0}), ([4, 4], {4: 2}), ([], {7: 1}), ([1], {1: 0})]
 
 
 def values_of(retrieved, positives, **options):
@@ -37,12 +27,11 @@ def values_of(retrieved, positives, **options):
 def assert_equal(one, other):
     assert one.keys() == other.keys()
     for name, values in one.items():
-        torch.testing.assert_close(values, other[name], rtol=0, atol=0, equal_nan=True)
+        np.testing.assert_array_equal(values, other[name])
 
 
-@pytest.mark.parametrize("gain", reference.GAINS)
-@examples(50)
-@given(queries=QUERIES)
+@examples(30)
+@given(st.sampled_from(sorted(reference.GAINS)), QUERIES)
 def test_graded_lists_have_the_numbers_of_their_definition(gain, queries):
     ours = values_of(*map(list, zip(*queries, strict=True)), gain=gain)
     for row, (items, grades) in enumerate(queries):
@@ -63,7 +52,7 @@ def test_graded_lists_have_the_numbers_of_their_definition(gain, queries):
         )
 
 
-@examples(30)
+@examples(15)
 @given(queries=QUERIES, order=st.randoms(use_true_random=False))
 def test_every_form_and_order_of_the_same_lists_has_the_same_numbers(queries, order):
     retrieved, graded = map(list, zip(*queries, strict=True))
@@ -91,46 +80,6 @@ def test_every_form_and_order_of_the_same_lists_has_the_same_numbers(queries, or
     as_mapping = [{item: grade for item, grade in grades.items() if grade > 0} for grades in graded]
     if any(as_mapping):
         assert_equal(values_of(retrieved, as_mapping, reports=("ndcg_3",)), listed)
-
-
-# Positives at 1, 2 and 5; the list lacks one with the largest grade. By hand as 2^(grade - 5000).
-HUGE = [1, 2, 9, 8, 3], {1: 4999, 2: 5000, 3: 4990, 4: 5000}
-DISCOUNTS = [1 / math.log2(place + 1) for place in range(1, 6)]
-
-
-def test_huge_grades_have_the_ratios_of_their_gains():
-    gained = 1 / 2 * DISCOUNTS[0] + 1 * DISCOUNTS[1] + 2**-10 * DISCOUNTS[4]
-    ideal = 1 * DISCOUNTS[0] + 1 * DISCOUNTS[1] + 1 / 2 * DISCOUNTS[2] + 2**-10 * DISCOUNTS[3]
-    exponential = {"gain": "exponential", "reports": ["ndcg_5"]}
-    # Beside a query with ordinary grades, and one whose gains are too far apart for a float.
-    queries = [HUGE, ([4, 5, 6], {6: 3, 5: 1}), ([7, 8], {8: 1e300, 7: 1})]
-    values = values_of(*map(list, zip(*queries, strict=True)), **exponential)["ndcg_5"].tolist()
-    ordinary = (1 * DISCOUNTS[1] + 7 * DISCOUNTS[2]) / (7 * DISCOUNTS[0] + 1 * DISCOUNTS[1])
-    assert values == pytest.approx([gained / ideal, ordinary, DISCOUNTS[1]], abs=1e-15)
-    for grade in (900, 1023, 1024, 5000, 1e17, 1.7e308):
-        perfect = [[1, 2, 3]], [{1: grade, 2: grade, 3: grade}]
-        for gain in reference.GAINS:
-            assert values_of(*perfect, gain=gain, reports=["ndcg_5"])["ndcg_5"].item() == 1, (grade, gain)
-    linear = values_of([[1, 9, 2]], [{1: 0.75e308, 2: 1.5e308, 3: 1.5e308}], reports=["ndcg_5"])["ndcg_5"].item()
-    ideal = DISCOUNTS[0] + DISCOUNTS[1] + 1 / 2 * DISCOUNTS[2]
-    assert linear == pytest.approx((1 / 2 * DISCOUNTS[0] + DISCOUNTS[2]) / ideal, abs=1e-15)
-
-
-def test_tiny_grades_have_gains_too():
-    for grade in (5e-324, 1e-20, 1e-9, 1e-4):
-        perfect = [[1, 2]], [{1: grade, 2: grade}]
-        assert values_of(*perfect, gain="exponential", reports=["ndcg_5"])["ndcg_5"].item() == 1
-        # Of such grades 2^grade - 1 is grade log 2 but for a share of grade / 3.
-        missed = values_of([[2]], [{1: 1, 2: grade}], gain="exponential", reports=["ndcg_5"])["ndcg_5"].item()
-        assert missed == pytest.approx(grade * math.log(2) / (1 + grade * DISCOUNTS[1]), rel=grade)
-
-
-def test_ordinary_grades_have_gains_to_the_bit():
-    grade = torch.cat([torch.arange(1, 901), torch.rand(500, generator=torch.Generator().manual_seed(0)) * 50 + 1e-3])
-    grade = grade.double()
-    for largest in (grade, torch.full_like(grade, 900)):
-        assert torch.equal(GAINS["linear"](grade, largest), grade)
-        assert torch.equal(GAINS["exponential"](grade, largest), 2**grade - 1)
 
 
 def test_a_repeated_item_keeps_its_places_and_scores_once():
@@ -211,7 +160,7 @@ def test_junk_of_a_benchmark_holds_no_rank():
     truth = [{"easy": [4], "junk": np.array([1, 9]), "hard": torch.tensor([2])}]
     results = evaluate_lists([[1, 2, 1, 5, 4]], truth, protocol="roxford5k_easy", rule="rectangle")
     assert results["map"] == 1 / 2
-    assert results.nearest(2).index.tolist() == [[5, 4]]
+    assert results.nearest(5).index.tolist() == [[5, 4, -1, -1, -1]]
     assert results.num_candidates.tolist() == [2]
 
 
@@ -291,13 +240,3 @@ def test_a_hole_in_a_list_holds_its_place():
 def test_no_query_and_no_item_give_results_without_numbers():
     assert np.isnan(evaluate_lists([], [])["map"])
     assert evaluate_lists(torch.empty(2, 0, dtype=torch.int64), [[1], [2]])["map"] == 0
-
-
-def test_without_grades_every_other_candidate_is_judged():
-    # Positives at 2 and 3 of 4: one judged negative before each, of two.
-    assert binary_preference(PositiveRanks.from_hits([[0, 1, 1, 0]])).tolist() == [1 - 1 / 2]
-    blocks = [evaluate_lists([items], [grades]).ranks for items, grades in GRADED]
-    both = PositiveRanks.concatenate(blocks)
-    assert binary_preference(both).nan_to_num().tolist() == [1 / 3 * (1 + 0), 1, 0, 0]
-    with pytest.raises(ValueError, match="must all have the same kind of judgments"):
-        PositiveRanks.concatenate([both, PositiveRanks.from_hits([[1]])])

@@ -117,12 +117,6 @@ def test_groups_and_an_empty_gallery_may_come_with_names():
     assert retrieval.evaluate(QUERY, GALLERY[:0], [*"abcde"], []).counts.not_in_gallery == 5
 
 
-def test_names_in_sequences_are_dropped_as_integers_are():
-    tracks = {"query_sequences": [1, 2, 3, 5, 7], "gallery_sequences": [9, 1, 3, 9, 9, 9, 9, 2, 9, 9, 9, 9]}
-    expected = retrieval.evaluate(QUERY, GALLERY, **IDENTITIES, **tracks)
-    assert ranks_of(retrieval.evaluate(QUERY, GALLERY, **IDENTITIES, **named(tracks, "array"))) == ranks_of(expected)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("door", DOORS)
 def test_whole_numbers_as_floats_give_the_ranks_of_integers(door, dtype):
@@ -170,7 +164,7 @@ def test_data_numbers_names_as_the_functions_do():
 ITEMS = st.one_of(st.sampled_from(["a", "b", "", "-1", None]), st.integers(-1, 3), st.floats(), st.booleans())
 SOUND = st.sampled_from([[0, 1, 1, 2], ["a", "b", "b", "c"], [0.0, 1.0, 1.0, 2.0]])
 LISTS = st.one_of(
-    SOUND, *(st.lists(each, min_size=0, max_size=5) for each in (ITEMS, st.just(None), st.text(max_size=2)))
+    SOUND, *(st.lists(each, min_size=0, max_size=5) for each in (ITEMS, st.just(None), st.text("aé1-", max_size=2)))
 )
 BAD = st.one_of(
     LISTS,
@@ -233,10 +227,11 @@ TAKING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize("door", TAKING)
-@examples(25)
+@examples(10)
 @given(one=BAD, two=BAD)
 def test_bad_labels_are_refused_by_a_value_or_a_type_error(door, one, two):
     with suppress(ValueError, TypeError):

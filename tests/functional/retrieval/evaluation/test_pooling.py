@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.evaluation.queries import pool_queries
 from tests.paths import path
+from tests.profiles import examples
 from tests.reference import averages
 
 
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 1)), max_size=12),
     st.booleans(),

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval.evaluation.queries import find_copies
+from tests.profiles import examples
 
 
 def gallery(number: int = 60, dimension: int = 8, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -73,6 +75,17 @@ def test_most_of_the_queries_must_be_there(number, times):
     assert len(said(query, embeddings, identities[PART], identities)) == times
 
 
+def test_codes_that_are_equal_by_chance_are_no_copies():
+    one_hot, few = torch.eye(8).repeat(3, 1), torch.randn(7, 8)
+    for query, gallery in ((one_hot, one_hot[:12]), (torch.ones(24, 8), torch.ones(24, 8)), (few, few)):
+        assert [len(side) for side in find_copies(query, gallery)] == [0, 0]
+    query = torch.randn(40, 8, generator=torch.Generator().manual_seed(1))
+    numbers, places = find_copies(query, query.flip(0))  # every second of 40 is looked for
+    assert (numbers + places).tolist() == [39] * 20
+    assert sorted(numbers.tolist()) == [*range(0, 40, 2)]
+
+
+@examples(12)
 @given(st.integers(0, 10**6))
 @pytest.mark.slow
 def test_nothing_is_said_of_queries_of_their_own(seed):

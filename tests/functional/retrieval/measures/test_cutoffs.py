@@ -109,7 +109,7 @@ def test_positives_that_were_not_retrieved_count_the_penalty():
     assert exactly(retrieval_rank(cut), [Fraction(3 - Fraction(3, 2)) / (5 - Fraction(3, 2))])
 
 
-@examples(60)
+@examples(30)
 @given(problems(), st.sampled_from([1, 2, 5, 50]))
 def test_measures_of_the_first_candidates_are_those_of_the_slow_reference(problem, k):
     evaluation = problem.reference()
@@ -126,7 +126,7 @@ def test_measures_of_the_first_candidates_are_those_of_the_slow_reference(proble
         assert exactly(retrieval_rank(ranks, variant=variant), expected)
 
 
-@examples(40)
+@examples(20)
 @given(problems(), st.sampled_from([1, 2, 5, 50]))
 def test_the_hit_rate_is_the_first_match_curve(problem, k):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)

@@ -63,7 +63,7 @@ def test_the_mean_curve_reads_the_largest_precision_at_a_recall_or_above():
     assert exactly(mean_precision_recall_curve(ranks, 3, empty_target_action="neg"), with_empty)
 
 
-@examples(50)
+@examples(30)
 @given(problems(), st.sampled_from([2, 5, 101]))
 def test_curves_are_those_of_the_slow_reference(problem, num_points):
     evaluation = problem.reference()
@@ -78,7 +78,7 @@ def test_curves_are_those_of_the_slow_reference(problem, num_points):
         assert exactly(recall, [Fraction(j, len(places)) for j in range(1, len(places) + 1)])
 
 
-@examples(50)
+@examples(25)
 @given(problems(), st.sampled_from(["skip", "neg", "pos"]))
 def test_the_mean_of_the_curve_is_interpolated_average_precision(problem, action):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)

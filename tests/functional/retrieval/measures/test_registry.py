@@ -11,9 +11,11 @@ from reid_torchmetrics.functional.retrieval.measures import (
     MEASURES,
     DrawnResults,
     Measure,
+    means_among,
     measure,
     measure_drawn,
     parse_report,
+    title_of,
 )
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
@@ -97,6 +99,53 @@ def test_a_measure_without_an_expectation_says_which_have_one():
     message = "^`name` must be of a measure with an expectation, map, minp, rank_<k>; got 'mrr'.$"
     with pytest.raises(ValueError, match=message):
         measure_drawn("mrr", DRAWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("precision", ", which needs its k, as in 'precision_10'"),
+        ("rank1", ", which may be 'rank_1'"),
+        ("precision@5", ", which may be 'precision_5'"),
+        ("mAP", ", which may be 'map'"),
+        ("r_precison", ", which may be 'r_precision'"),
+        ("map_5", ""),
+        ("rank_0", ""),
+        ("@", ""),
+        (7, ""),
+    ],
+)
+@pytest.mark.usefixtures("unannotated")
+def test_a_name_that_is_unknown_is_said_with_the_likely_one(name, meant):
+    with pytest.raises(ValueError, match=r"^`reports` must be of 'map', .*'anmrr_shrec22'; got ") as caught:
+        parse_report(name)
+    assert str(caught.value).endswith(f"; got {name!r}{meant}.")
+
+
+def test_a_k_fits_int64():
+    row, k = parse_report(f"rank_{2**63 - 1}")
+    assert (row.name, k) == ("rank", 2**63 - 1)
+    with pytest.raises(ValueError, match=f"^`name` must have a k that fits int64; got 'rank_{2**63}'.$"):
+        parse_report(f"rank_{2**63}", argument="name")
+
+
+def test_tables_and_legends_write_a_measure_by_its_title():
+    names = ["map", "rank_5", "ndcg_10", "precision_10", "mean_rank", "anmrr"]
+    assert [*map(title_of, names)] == ["mAP", "Rank-5", "nDCG@10", "Precision@10", "Mean rank", "ANMRR"]
+
+
+def test_medians_are_no_means_over_queries():
+    assert means_among(["map", "median_rank", "rank_1"]) == ["map", "rank_1"]
+    with pytest.raises(
+        ValueError, match=r"^`reports` must hold a mean over queries here; got median_rank, .*_floor\.$"
+    ):
+        means_among(["median_rank", "median_rank_floor"])
+
+
+def test_rules_of_a_cmc_are_for_ranks_and_of_ranks_and_losses_the_lower_is_better():
+    assert [name for name, row in MEASURES.items() if row.is_cmc] == ["rank"]
+    lower = {name for name, row in MEASURES.items() if row.lower_is_better}
+    assert lower == {name for name in MEASURES if "anmrr" in name or name.startswith(("mean_", "median_"))}
 
 
 def test_a_row_that_is_added_is_reported_by_protocols_and_taken_by_the_metric(monkeypatch):

@@ -43,7 +43,7 @@ from tests.profiles import examples
 from tests.reference import measures as reference
 from tests.reference.ties import expectation, groups_of_scores, tied_positives
 
-CUTOFFS = (1, 3, 5, 30)
+CUTOFFS = (1, 3, 30)
 AREA_RULES = [rule for rule in AP_RULES if not rule.startswith("interpolated")]
 
 
@@ -120,7 +120,7 @@ def assert_close(values, expected):
     assert values.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True)
 
 
-@examples(15)
+@examples(9)
 @given(queries)
 def test_a_grouped_value_reads_each_group_at_once(problem):
     ranks = ranks_of(*problem, policy="grouped")
@@ -128,7 +128,7 @@ def test_a_grouped_value_reads_each_group_at_once(problem):
         assert_close(ours(ranks), expected_values(theirs, problem))
 
 
-@examples(15)
+@examples(9)
 @given(queries)
 def test_an_expected_value_is_the_mean_over_all_orders_of_the_tied(problem):
     ranks = ranks_of(*problem, policy="expected")
@@ -237,9 +237,9 @@ def test_an_interpolated_rule_has_no_expectation(rule):
 def test_sums_over_a_range_are_exact_wherever_it_lies(before, size):
     positions = torch.arange(1, before + size + 1, dtype=torch.float64)
     sums = RangeSums(torch.stack([1 / positions, positions]))
-    expected = sum(Fraction(float(value)) for value in 1 / positions[before:])
+    expected = math.fsum((1 / positions[before:]).tolist())
     found = sums(torch.tensor([before]), torch.tensor([before + size]))
-    assert float(found[0]) == pytest.approx(float(expected), rel=1e-15)
+    assert float(found[0]) == pytest.approx(expected, rel=1e-15)
     assert float(found[1]) == size * before + size * (size + 1) // 2
 
 

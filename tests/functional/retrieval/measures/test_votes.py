@@ -16,8 +16,9 @@ lists = st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.1, 0.5, 0.9])),
 
 
 @pytest.mark.parametrize(("vote", "expected"), [("weighted", [1, 0]), ("majority", [0, 1])])
-def test_a_near_item_outweighs_two_that_are_farther_away(vote, expected):
-    twice = LABELS.repeat(2, 1), SCORES.repeat(2, 1)
+@pytest.mark.parametrize("shift", [0, 1000, -1000])  # no exponential of a score fits a float then
+def test_a_near_item_outweighs_two_that_are_farther_away(vote, expected, shift):
+    twice = LABELS.repeat(2, 1), SCORES.repeat(2, 1) + shift
     assert knn_accuracy(*twice, torch.tensor([1, 2]), vote=vote).tolist() == expected
 
 

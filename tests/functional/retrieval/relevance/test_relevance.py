@@ -10,8 +10,9 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
-from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_listed_relevance
 from tests.paths import path
+from tests.profiles import examples
 from tests.reference.relevance import sort_gallery
 from tests.reference.retrieval import Candidates, positive_ranks
 
@@ -102,6 +103,7 @@ def ruled_problems(draw) -> Problem:
     return Problem(queries, gallery, rules, mask, torch.rand(shape, generator=seeded), num_axes)
 
 
+@examples(80)
 @given(ruled_problems(), st.sampled_from([1, 1 << 22]))
 def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time):
     with pytest.MonkeyPatch.context() as patched:
@@ -120,6 +122,7 @@ def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time):
         assert int(tile.num_candidates[row]) == len(candidates.positive) + len(candidates.negative)
 
 
+@examples(60)
 @given(ruled_problems(), st.sampled_from([1, 200, 10**6]))
 def test_ranks_under_every_rule_are_those_of_the_slow_reference(problem, max_bytes):
     found = problem.relevance()
@@ -140,6 +143,7 @@ def lists(draw) -> tuple[list[list[int]], list[list[int]], int]:
     return *([draw(st.permutations(row)) for row in kind] for kind in listed), num_gallery
 
 
+@examples(60)
 @given(lists(), st.integers(0, 9))
 def test_ranks_from_lists_are_those_of_the_slow_reference(problem, seed):
     positives, junk, num_gallery = problem
@@ -170,6 +174,39 @@ def test_camera_3_of_sysu_does_not_search_camera_2():
     positive, negative = found.pairs(slice(0, 2), slice(0, 3), found.tile(slice(0, 2)))
     assert positive.tolist() == [[True, False, False], [True, True, False]]
     assert negative.tolist() == [[False, False, False], [False, False, True]]
+    assert (query.tolist(), gallery.tolist()) == ([[3, 6]], [[1, 2, 2]])  # what was given is not written to
+
+
+def test_a_query_in_the_gallery_is_junk_of_its_lists_listed_or_not():
+    lists = as_tensors([[0, 2], [1], [3]]), as_tensors([[3], [0, 2], []])
+    found = find_listed_relevance(*lists, num_gallery=4, self_index=torch.tensor([0, 2, -1]))
+    positive, negative = found.pairs(slice(0, 3), slice(0, 4), found.tile(slice(0, 3)))
+    assert [row.nonzero()[:, 0].tolist() for row in positive] == [[2], [1], [3]]
+    assert [row.nonzero()[:, 0].tolist() for row in negative] == [[1], [3], [0, 1, 2]]
+    alone = find_listed_relevance(as_tensors([[0], [1]]), num_gallery=2, self_index=torch.tensor([1, 0]))
+    assert alone.tile(slice(0, 2)).num_candidates.tolist() == [1, 1]
+    assert alone.num_others.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("first", [-2, 4])
+def test_a_query_of_lists_lies_in_the_gallery_or_is_minus_one(first):
+    with pytest.raises(ValueError, match=r"^`self_index` must lie in \[-1, 4\); got values from "):
+        find_listed_relevance(as_tensors([[0], [1]]), num_gallery=4, self_index=torch.tensor([first, 0]))
+
+
+def test_queries_are_counted_by_the_reason_that_they_lack_a_positive():
+    # Junk, of no item, of the item of its own camera, with itself alone, and with a positive; items of 9 are negatives.
+    identities, gallery = torch.tensor([-1, 5, 6, 7, 8, 8]), torch.tensor([-1, 6, 7, 8, 8, 9])
+    cameras, own = torch.tensor([0, 0, 1, 0, 0, 0]), torch.tensor([-1, -1, -1, 2, 3, -1])
+    found = find_relevance(identities, gallery, cameras, torch.tensor([1, 1, 0, 0, 1, 1]), self_index=own)
+    num_positives = found.tile(slice(0, 6)).positive.sum(1)
+    assert (found.num_others.tolist(), num_positives.tolist()) == ([0, 0, 1, 0, 1, 2], [0, 0, 0, 0, 1, 1])
+    assert found.counts(num_positives) == QueryCounts(6, valid=2, junk=1, not_in_gallery=2, same_camera_only=1)
+    assert found.counts(num_positives).not_ranked == 0
+    # Of a part of the gallery: where all others are is what is counted.
+    elsewhere = found.counts(num_positives, num_others=torch.tensor([3, 1, 1, 0, 1, 2]))
+    assert elsewhere == QueryCounts(6, valid=2, junk=1, not_in_gallery=1, same_camera_only=2)
+    assert (found.longest_run, found.drops_others, found.num_queries) == (2, False, 6)
 
 
 LABELS = (torch.tensor([7]), torch.tensor([7, 8]))

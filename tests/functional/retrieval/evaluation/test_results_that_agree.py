@@ -1,0 +1,111 @@
+# ruff: noqa: E501 - a message stays on one line, to be searched for
+"""Results and comparisons whose parts do not agree with each other are not saved, and the error names the part."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import evaluate_lists, evaluate_scores
+from tests.functional.retrieval.evaluation.two_models import compared, ranked
+
+NAN = math.nan
+SCORES = torch.tensor([[0.9, 0.8, 0.7], [0.6, 0.5, 0.4], [0.3, 0.2, 0.1]])
+OF_LABELS = evaluate_scores(
+    SCORES, [1, 2, 7], [1, 1, 2], [0, 0, 0], [1, 2, 2], reports=("map", "mean_rank")
+)  # 7 is nowhere
+OF_LISTS = evaluate_lists(
+    {"q": ["a", "b"], "r": ["b"]}, {"q": {"b": 2, "c": 0}, "r": {"a": 1}}, reports=("map", "bpref")
+)
+DRAWN = evaluate_scores(
+    torch.eye(4) + SCORES[0, 0], [1, 1, 2, 2], [1, 1, 2, 2], self_index=torch.arange(4), protocol="vehicleid"
+)
+WITH_PAIRS = replace(OF_LABELS, camera_pairs={"map": OF_LABELS.by_camera_pair()})
+COMPARED = compared(ranked(1, 2, 4, None), ranked(2, 1, 2, None))
+
+
+def changed(results, **values):
+    """With other values at some places: fields of fields, by names that `__` joins."""
+    for place, value in values.items():
+        name, _, rest = place.partition("__")
+        before = results[name] if isinstance(results, Mapping) else getattr(results, name)
+        if rest:
+            value = changed(before, **{rest: value})  # noqa: PLW2901
+        elif isinstance(before, torch.Tensor):
+            value = torch.tensor(value, dtype=before.dtype)  # noqa: PLW2901
+        results = {**results, name: value} if isinstance(results, Mapping) else replace(results, **{name: value})
+    return results
+
+
+@pytest.mark.parametrize("results", [OF_LABELS, OF_LISTS, DRAWN, COMPARED])
+def test_what_is_evaluated_agrees(results, tmp_path):
+    loaded = type(results).load(results.save(tmp_path / "results.npz"))
+    assert loaded.to_dict() == results.to_dict()
+
+
+REFUSED = [
+    (changed(OF_LABELS, counts__junk=1), "`counts` must be those of the ranks; got "),
+    (changed(OF_LABELS, counts__junk=2, counts__not_in_gallery=-1), "`counts` must be those of the ranks; got "),
+    (changed(OF_LABELS, counts__valid=3, counts__not_in_gallery=0), "`counts` must be those of the ranks; got "),
+    (changed(OF_LABELS, values__map=[1.0 + 1e-8, 1 / 3, NAN]), "`values.map` must lie in [0, 1] where it is defined; got other values."),
+    (changed(OF_LABELS, values__map=[-1e-8, 1 / 3, NAN]), "`values.map` must lie in [0, 1] where it is defined; got other values."),
+    (changed(OF_LABELS, values__mean_rank=[0.9, 3, NAN]), "`values.mean_rank` must lie in [1, inf] where it is defined; got other values."),
+    (changed(OF_LABELS, values__map=[0.5, 1 / 3, NAN]), "`values.map` must be what matches or ranks give; got other values."),
+    (changed(OF_LISTS, values__bpref=[1.5, 0.0]), "`values.bpref` must lie in [-inf, 1] where it is defined; got other values."),
+    (changed(OF_LABELS, first_rank=[0, 3, NAN]), "`first_rank` must lie in [1, inf] where it is defined; got other values."),
+    (changed(OF_LABELS, average_precision=[2, 1, NAN]), "`average_precision` must lie in [0, 1] where it is defined; got other values."),
+    (changed(OF_LABELS, inverse_negative_penalty=[2, 1, NAN]), "`inverse_negative_penalty` must lie in [0, 1] where it is defined; got other values."),
+    (changed(OF_LABELS, num_candidates=[3, 3, 2]), "`num_candidates` must be what matches or ranks give; got other values."),
+    (replace(OF_LABELS, cmc=OF_LABELS.cmc + 1), "`cmc` must lie in [0, 1] where it is defined; got other values."),
+    (changed(DRAWN, values__map=[NAN, 1, 1, 1]), "`values.map` must lie in [0, 1] where it is defined; got other values."),
+    (changed(DRAWN, weight=[0.5, 0.5, NAN, 0.5]), "`weight` must lie in [0, 1] where it is defined; got other values."),
+    (replace(OF_LISTS, query_names=("q",)), "`query_names` must have one row for each label; got 1 rows for 2 labels."),
+    (changed(OF_LISTS, ranks__judged__grade=[0.0, 1.0]), "`judged.grade` must be finite and above 0; got other values."),
+    (changed(OF_LISTS, ranks__judged__grade=[math.inf, 1.0]), "`judged.grade` must be finite and above 0; got other values."),
+    (changed(OF_LISTS, ranks__judged__num_before=[-1, 0]), "`judged.num_before` must lie in [0, "),
+    (changed(OF_LISTS, ranks__judged__num_negatives=[-1, 0]), "`judged.num_negatives` must lie in [0, "),
+    (changed(OF_LISTS, rank_lists__query=[1, 0]), "`rank_lists.query` must fit the results; got other values."),
+    (changed(OF_LISTS, rank_lists__scores=[[-1, NAN], [-1, NAN]]), "`rank_lists.scores` must fit the results; got other values."),
+    (changed(OF_LISTS, rank_lists__is_positive=[[False, True], [False, True]]), "`rank_lists.is_positive` must fit the results; got other values."),
+    (changed(OF_LISTS, rank_lists__first_positive_rank=[2, 1]), "`rank_lists.first_positive_rank` must fit the results; got other values."),
+    (changed(OF_LISTS, rank_lists__first_positive_index=[-1, -1]), "`rank_lists.first_positive_index` must fit the results; got other values."),
+    (changed(OF_LISTS, rank_lists__first_positive_score=[-2, -1]), "`rank_lists.first_positive_score` must fit the results; got other values."),
+    (changed(OF_LISTS, rank_lists__index=[[3, 0], [0, -1]]), "`rank_lists.index` must lie in [-1, 3); got values from -1 to 3."),
+    (changed(OF_LISTS, rank_lists__index=[[-2, 0], [0, -1]]), "`rank_lists.index` must lie in [-1, 3); got values from -2 to 0."),
+    (changed(OF_LISTS, rank_lists__first_positive_index=[3, -1]), "`rank_lists.first_positive_index` must lie in [-1, 3); got values from -1 to 3."),
+    (changed(WITH_PAIRS, camera_pairs__map__num_valid=[[4, 0]]), "`num_valid` must lie in [0, 4); got values from 0 to 4."),
+    (changed(WITH_PAIRS, camera_pairs__map__num_valid=[[-1, 0]]), "`num_valid` must lie in [0, 4); got values from -1 to 0."),
+    (changed(WITH_PAIRS, camera_pairs__map__num_valid=[[0, 0]]), "`camera_pairs.map.mean` must lie in [0, 1] where it is defined; got other values."),
+    (replace(COMPARED, num_valid=5), "`num_valid` must lie in [0, 4]; got 5."),
+    (replace(COMPARED, num_valid=-1), "`num_valid` must lie in [0, 4]; got -1."),
+    (replace(COMPARED, conventions={"map": "of all"}), "`conventions` must be those of all differences; got map."),
+    (replace(COMPARED, level=1.5), "`level` must lie in [0, 1]; got 1.5."),
+    (changed(COMPARED, gained=[4]), "`gained` must lie in [0, 4); got values from 4 to 4."),
+    (changed(COMPARED, lost=[-1]), "`lost` must lie in [0, 4); got values from -1 to -1."),
+    (replace(COMPARED, gained=torch.tensor([1, 1]), gained_index=torch.tensor([1, 1])), "`gained` must ascend; got [1, 1]."),
+    *((changed(COMPARED, **{f"differences__map__{name}": value for name, value in changes.items()}), "`differences.map` must have p-values from 0 to 1, and ends in order; got ") for changes in ({"p_value": 1.1}, {"p_value": -0.1}, {"p_holm": -0.1}, {"low": 0.4, "high": 0.3}, {"num_worse": -1})),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(("results", "message"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
+def test_what_does_not_agree_is_not_saved(results, message, tmp_path):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        results.save(tmp_path / "results.npz")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"p_value": 1.0},
+        {"p_value": 0.0, "p_holm": 1.0},
+        {"low": 0.3, "high": 0.3},
+        {"p_value": NAN, "low": NAN, "high": NAN},
+    ],
+)
+def test_numbers_at_the_ends_of_their_range_are_saved(changes, tmp_path):
+    found = changed(COMPARED, **{f"differences__map__{name}": value for name, value in changes.items()})
+    assert type(found).load(found.save(tmp_path / "results.npz")).to_dict() == found.to_dict()

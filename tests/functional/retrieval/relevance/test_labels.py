@@ -1,0 +1,117 @@
+# ruff: noqa: E501 - a message stays on one line, to be searched for
+"""The table of labels: names in the place of numbers, what is missing or does not fit, side by side and back."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import find_relevance
+from reid_torchmetrics.functional.retrieval.relevance import (
+    DECIDING,
+    LABELS,
+    NO_GROUP,
+    deciding,
+    in_one_spelling,
+    packed,
+    unpacked,
+)
+
+IDENTITIES = {"query_identities": [5, 0, -1], "gallery_identities": [0, 5, 9, -1, 5]}
+TEXTS = {5: "zoe", 0: "bo", -1: "-1", 9: "anna"}
+NAMES = {name: [TEXTS[number] for number in numbers] for name, numbers in IDENTITIES.items()}
+CPU = torch.device("cpu")
+
+
+def listed(**labels):
+    """The items that are listed for each query, the items that are kept, and which queries are junk."""
+    found = find_relevance(**labels)
+    kept = range(found.num_gallery) if found.kept is None else found.kept.tolist()
+    parts = zip(found.run_start.tolist(), found.run_length.tolist(), strict=True)
+    return [[kept[place] for place in found.order[start : start + length]] for start, length in parts], found.is_junk
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, lambda names: np.array(names, dtype=object)])
+def test_names_on_both_sides_are_numbers_and_minus_one_is_junk(kind):
+    items, is_junk = listed(**{name: kind(names) for name, names in NAMES.items()})
+    assert items == listed(**IDENTITIES)[0] == [[1, 4], [0], []]
+    assert is_junk.tolist() == [False, False, True]
+
+
+def test_an_empty_side_may_come_with_names():
+    for nothing in ([], (), np.empty(0), torch.empty(0)):
+        assert listed(query_identities=["a", "b"], gallery_identities=nothing)[0] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"query_identities": ["a", 1, "b"]}, TypeError, "`query_identities` must hold integers only, or names only; got 1 beside names."),
+        ({"query_identities": ["a", "", ""]}, ValueError, "`query_identities` must hold no empty name; got one for sample 1."),
+        ({"query_identities": np.array(["a", "b", ""])}, ValueError, "`query_identities` must hold no empty name; got one for sample 2."),
+        (NAMES | {"junk_identities": (-1, 3)}, ValueError, "`junk_identities` must list nothing but -1 where identities are names; got (-1, 3)."),
+        ({"query_cameras": ["a"] * 3, "gallery_cameras": ["b"] * 5, "camera_map": {3: -1}}, ValueError, "`camera_map` must list nothing but -1 where cameras are names; got {3: -1}."),
+        ({"query_cameras": ["a"] * 3, "gallery_cameras": ["b"] * 5, "search_cameras": [1]}, ValueError, "`search_cameras` must list nothing but -1 where cameras are names; got [1]."),
+        ({"query_identities": None}, ValueError, "`query_identities` and `gallery_identities` must be given unless relevance is by `radius` or by lists; got only `gallery_identities`."),
+        ({"clothes": "drop_same"}, ValueError, "`query_clothes` and `gallery_clothes` must be given for `clothes` 'drop_same'; got none."),
+        ({"query_clothes": [1] * 3, "gallery_clothes": [1] * 5, "clothes": "same"}, ValueError, "`clothes` must be one of 'keep', 'drop_same', 'drop_other'; got 'same'."),
+        ({"gallery_sequences": [1] * 5}, ValueError, "`query_sequences` and `gallery_sequences` must be given together; got `gallery_sequences` without `query_sequences`."),
+        ({"query_cameras": [1] * 4, "gallery_cameras": [1] * 5}, ValueError, "`query_cameras` must have shape [3]; got [4]."),
+        ({"self_index": [1, 0, 5]}, ValueError, "`self_index` must lie in [-1, 5); got values from 0 to 5."),
+        ({"self_index": [-2, 0, 3]}, ValueError, "`self_index` must lie in [-1, 5); got values from -2 to 3."),
+        ({"self_index": [-1, 0, 0]}, ValueError, "`self_index` must point at gallery items with the labels of the query; got item 0 for query 2, of another identity."),
+        ({"query_positions": [[0.0, 1.0]] * 3, "gallery_positions": [[0.0, 2.0]] * 5, "self_index": [1, 0, 3]}, ValueError, "`self_index` must point at gallery items with the labels of the query; got item 1 for query 0, of another position."),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("unannotated")
+def test_labels_that_do_not_fit_are_named(options, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        find_relevance(**(IDENTITIES | options))
+
+
+def test_labels_are_packed_to_the_bit_and_unpacked():
+    labels = {
+        "identities": torch.tensor([3, -1, 2**62]),
+        "positions": torch.tensor([[0.1, -0.0], [5e6, 1e-300], [1.0, 2.0]], dtype=torch.float64),
+        "cameras": torch.tensor([7, 8, 9]),
+    }
+    columns = packed(labels, torch.tensor([2, 0]))
+    assert (columns.shape, columns.dtype) == ((2, 4), torch.int64)
+    for name, values in unpacked(columns, labels).items():
+        assert torch.equal(values, labels[name][[2, 0]])
+        assert values.dtype == labels[name].dtype
+
+
+def test_samples_that_lack_a_label_have_an_empty_one_or_no_group():
+    assert LABELS["positions"].empty(2, device=CPU).shape == (0, 2)
+    assert LABELS["positions"].empty(device=CPU).shape == (0, 1)
+    assert LABELS["cameras"].empty(2, device=CPU).shape == (0,)
+    assert LABELS["groups"].empty(length=3, device=CPU).tolist() == [NO_GROUP] * 3
+
+
+def test_some_labels_decide_on_both_sides_and_groups_on_one():
+    assert DECIDING == ("identities", "cameras", "sequences", "clothes", "positions", "groups")
+    labels = {"index": torch.arange(2), "groups": torch.arange(2), "cameras": torch.arange(2)}
+    assert [*deciding(labels, "query", "gallery")] == [*deciding(labels, "query")] == ["cameras"]
+    assert [*deciding(labels, "gallery")] == [*deciding(labels)] == ["cameras", "groups"]
+
+
+def test_equal_rules_have_one_spelling():
+    plain = in_one_spelling({})
+    assert (plain["camera_map"], plain["search_cameras"], plain["junk_identities"], plain["radius"]) == (
+        None,
+        None,
+        (-1,),
+        None,
+    )
+    assert in_one_spelling({"camera_map": {1: 1}, "junk_identities": [-1, -1]}) == plain
+    written = {"camera_map": {3: 2, 1: 0}, "search_cameras": [2, 1, 2], "junk_identities": {0, -1}, "radius": 25}
+    same = {"camera_map": {4: 4, 1: 0, 3: 2}, "search_cameras": (1, 2), "junk_identities": (-1, 0, 0), "radius": 25.0}
+    assert (
+        in_one_spelling(written)
+        == in_one_spelling(same)
+        == plain | same | {"camera_map": {1: 0, 3: 2}, "junk_identities": (-1, 0)}
+    )
+    assert [*in_one_spelling(written)["camera_map"]] == [1, 3]
+    assert type(in_one_spelling(written)["radius"]) is float
