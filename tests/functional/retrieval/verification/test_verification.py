@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.retrieval import find_listed_relevance, find_r
 from reid_torchmetrics.functional.retrieval.verification.verify import PAIR_TIES, Verification, fnmr_at_fmr, verify
 from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
 from tests.paths import taking
+from tests.profiles import examples
 from tests.reference import verification as reference
 from tests.strategies import Problem, problems
 
@@ -78,6 +79,7 @@ def test_non_match_rates_of_the_example_are_taken_at_quantiles_of_the_impostors(
     assert rates.tolist() == [2 / 3, 1 / 3, 1 / 3, 0]
 
 
+@examples(100)
 @given(problems())
 def test_counts_and_measures_are_those_of_the_slow_reference(problem):
     genuine, impostors = pairs_of(problem)
@@ -94,6 +96,7 @@ def test_counts_and_measures_are_those_of_the_slow_reference(problem):
         assert float(found.average_precision(ties=ties)) == pytest.approx(expected, abs=1e-12)
 
 
+@examples(50)
 @given(problems())
 def test_the_curve_is_that_of_the_slow_reference(problem):
     genuine, impostors = pairs_of(problem)
@@ -109,6 +112,7 @@ def test_the_curve_is_that_of_the_slow_reference(problem):
     assert points == [reference.rates(genuine, impostors, threshold) for threshold in thresholds]
 
 
+@examples(50)
 @given(problems())
 def test_the_threshold_at_a_far_keeps_to_it(problem):
     genuine, impostors = pairs_of(problem)
@@ -121,6 +125,7 @@ def test_the_threshold_at_a_far_keeps_to_it(problem):
         assert float(tar_there) == float(tar)
 
 
+@examples(50)
 @given(problems())
 def test_non_match_rates_are_those_of_the_slow_reference(problem):
     genuine, impostors = pairs_of(problem)
@@ -134,17 +139,20 @@ def test_non_match_rates_are_those_of_the_slow_reference(problem):
     assert list(zip(found.rates.tolist(), found.thresholds.tolist(), strict=True)) == expected
 
 
+@examples(40)
 @given(problems(), st.sampled_from([64, 200, 1000]))
 def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert contents(verified(problem, max_bytes=max_bytes)) == contents(verified(problem))
 
 
+@examples(30)
 @given(problems(), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
 def test_the_dtype_of_scores_changes_nothing_where_it_holds_them(problem, dtype):
     scores = problem.scores.clamp(max=256)
     assert contents(verified(problem, scores.to(dtype))) == contents(verified(problem, scores))
 
 
+@examples(20)
 @given(problems(), st.randoms(use_true_random=False))
 def test_the_order_of_queries_and_gallery_changes_nothing(problem, random):
     queries, gallery = (torch.tensor(random.sample(range(n), n), dtype=torch.int64) for n in problem.scores.shape)
