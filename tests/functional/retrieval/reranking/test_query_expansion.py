@@ -65,6 +65,12 @@ def test_a_negative_cosine_counts_as_zero():
         assert expand_queries(query, opposite, k=1, alpha=alpha).tolist() == [[0.5, 0.0]]
 
 
+def test_five_neighbors_are_averaged_by_the_cube_of_their_cosine_unless_options_are_given():
+    query, gallery = torch.randn(4, 6), torch.randn(9, 6)
+    assert QueryExpansion() == QueryExpansion(k=5, alpha=3.0, expanded="queries")
+    assert torch.equal(expand_queries(query, gallery), expand_queries(query, gallery, k=5, alpha=3.0))
+
+
 def test_more_neighbors_than_there_are_are_all_of_them():
     query, gallery = torch.randn(4, 6), torch.randn(5, 6)
     assert torch.equal(expand_queries(query, gallery, k=99), expand_queries(query, gallery, k=5))

@@ -161,6 +161,14 @@ def test_memory_changes_nothing():
         assert_close(found.distances(), expected.distances(), atol=1e-6)
 
 
+def test_options_are_those_of_the_authors_unless_they_are_given():
+    query, gallery = clustered()
+    authors = {"k1": 20, "k2": 6, "weight": 0.3, "distance": "squared_euclidean", "normalize": False}
+    assert KReciprocal() == KReciprocal(**authors)
+    found, expected = (rerank_k_reciprocal(query, gallery, **options).distances() for options in ({}, authors))
+    assert torch.equal(found, expected)
+
+
 def test_a_tile_is_a_part_of_the_whole():
     query, gallery = clustered()
     scores = rerank_k_reciprocal(query, gallery)
