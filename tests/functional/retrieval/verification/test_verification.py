@@ -1,6 +1,7 @@
 """Verification over all pairs: equal to the slow reference, in tiles of any size, exact to the last count."""
 
 import math
+import threading
 from fractions import Fraction
 
 import pytest
@@ -194,6 +195,25 @@ def test_no_queries_or_no_gallery_give_no_pairs(shape):
     scores = given_scores(torch.empty(shape), relevance)
     assert contents(verify(scores, relevance)) == ([], [], [], [], 0, 0)
     assert fnmr_at_fmr(scores, relevance, [0.5]).rates.tolist() == [NAN]
+
+
+def test_no_rates_give_no_numbers():
+    found = verify(*EXAMPLE)
+    numbers = found.tar_at_far([]), found.threshold_at_far([]), *fnmr_at_fmr(*EXAMPLE, [])
+    assert [each.tolist() for each in numbers] == [[]] * 4
+
+
+def test_pairs_that_a_rule_of_the_users_drops_are_neither_and_the_calling_thread_asks_it():
+    threads = set()
+
+    def is_junk(queries, items):
+        threads.add(threading.get_ident())
+        return queries[:, None] == items
+
+    relevance = find_relevance(torch.arange(40) % 2, torch.arange(40) % 2, junk_pairs=is_junk)
+    found = verify(given_scores(torch.eye(40), relevance, max_bytes=2000), relevance)
+    assert contents(found) == ([0.0], [40 * 19], [40 * 20], [0], 40 * 19, 40 * 20)
+    assert threads == {threading.get_ident()}
 
 
 def test_nan_is_refused_except_in_junk():
