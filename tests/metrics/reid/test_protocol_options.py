@@ -39,7 +39,7 @@ def evaluated(given, **options):
 
 FROM_LABELS = [name for name, protocol in PROTOCOLS.items() if not protocol.needs_lists]
 KINDS = {
-    (kind.draw, kind.leave_one_out, kind.needs_groups, kind.radius is None, kind.ties): name
+    (kind.draw, kind.leave_one_out, kind.needs_groups, kind.radius is None): name
     for name, kind in PROTOCOLS.items()
     if name in FROM_LABELS
 }
