@@ -140,7 +140,7 @@ def test_a_candidate_that_scores_minus_infinity_is_listed_and_junk_is_not(max_by
     assert [int(nearest(scores, relevance, k).first_rank) for k in (1, 4)] == [2, 2]  # behind the negative 1 alone
 
 
-@pytest.mark.parametrize("k", [1, 7, 499, 500])
+@pytest.mark.parametrize("k", [1, 7, 500])
 def test_a_collapsed_model_lists_the_gallery_in_its_order(k):
     embeddings = torch.full((500, 8), 0.1)
     relevance = find_relevance(torch.arange(9), torch.arange(500) % 50)

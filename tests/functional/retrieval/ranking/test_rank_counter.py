@@ -281,6 +281,7 @@ def test_a_positive_whose_score_is_nan_is_an_error(max_bytes):
             count()
 
 
+@pytest.mark.slow
 def test_queries_of_many_tiles_are_put_together():
     random = torch.Generator().manual_seed(0)
     query, positives, block = (torch.randint(0, 9, (size, 2), generator=random).float() for size in (2500, 2500, 30))

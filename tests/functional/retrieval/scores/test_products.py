@@ -81,6 +81,7 @@ def test_a_score_has_the_same_bits_however_many_queries_there_are():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.slow
 def test_equal_items_have_equal_scores_around_every_edge_of_a_block(width, dtype):
     generator = torch.Generator().manual_seed(width)
     query, item = (torch.randn(rows, width, dtype=dtype, generator=generator) for rows in (9, 1))
