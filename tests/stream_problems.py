@@ -42,9 +42,9 @@ def stored(query, positives, blocks, **options) -> PositiveRanks:
 
 def assert_equal(ranks: PositiveRanks, expected: PositiveRanks) -> None:
     for name in ("rank", "num_positives", "num_candidates"):
-        torch.testing.assert_close(getattr(ranks, name), getattr(expected, name), rtol=0, atol=0)
+        assert torch.equal(getattr(ranks, name), getattr(expected, name))
     assert (ranks.tied is None) == (expected.tied is None)
     if ranks.tied is not None:
         assert ranks.tied.policy == expected.tied.policy
         for name in ("better", "num_positives", "num_negatives"):
-            torch.testing.assert_close(getattr(ranks.tied, name), getattr(expected.tied, name), rtol=0, atol=0)
+            assert torch.equal(getattr(ranks.tied, name), getattr(expected.tied, name))

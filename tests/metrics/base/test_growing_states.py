@@ -1,11 +1,11 @@
 """States that only grow: what a step costs, and that nothing is lost in forward, merging, moving and processes."""
 
+import pickle
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
-from torch import distributed
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
@@ -113,6 +113,11 @@ def test_samples_that_do_not_fit_together_are_refused_when_they_were_merged(chan
         other.compute()
 
 
+def test_a_metric_that_is_pickled_has_its_samples():
+    metric = fed(ReIDMeanAP(), batches())
+    assert pickle.loads(pickle.dumps(metric)).compute() == metric.compute()
+
+
 def test_merged_samples_come_behind_those_that_were_there():
     first, second = fed(ReIDMeanAP(), batches()[:2]), fed(ReIDMeanAP(), batches()[2:])
     held = [*first.identities, *second.identities]
@@ -128,14 +133,6 @@ class Unusual(Exception):  # noqa: N818
 def test_an_error_that_cannot_be_copied_refuses_a_batch_as_it_is():
     with pytest.raises(Unusual, match="not today"), fed(ReIDMeanAP(), batches())._deferring_errors():
         raise Unusual("not", "today")
-
-
-@pytest.fixture
-def process_group(tmp_path):
-    """A process group of this process alone."""
-    distributed.init_process_group("gloo", init_method=(tmp_path / "store").as_uri(), rank=0, world_size=1)
-    yield
-    distributed.destroy_process_group()
 
 
 def test_a_synchronization_without_a_process_group_is_refused():

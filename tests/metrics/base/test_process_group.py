@@ -1,12 +1,18 @@
 """Messages and payload go over devices that the group's backends have, the same on all processes."""
 
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
 from torch import distributed
 
+from reid_torchmetrics import DistributedMetricError
+from reid_torchmetrics.metrics.base import DistributedWorld, process_group
 from reid_torchmetrics.metrics.base.process_group import devices_of
+from tests.distributed.test_world import answers, wanted
+
+CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(
@@ -35,3 +41,38 @@ def test_devices_are_told_from_what_the_backends_serve(monkeypatch, config, samp
         monkeypatch.setattr(torch, kind, SimpleNamespace(current_device=lambda: 3))
     monkeypatch.setitem(distributed.Backend.backend_capability, "fabric", ["meta"])
     assert devices_of(config, torch.device(samples)) == (torch.device(messages), torch.device(payload))
+
+
+@pytest.mark.usefixtures("process_group")
+def test_a_group_of_one_process_is_a_world():
+    world = DistributedWorld(None, CPU)
+    assert answers(world) == wanted(1)
+    for text in ("", "of 7", "\u00e4" * 95, "long " * 99):
+        assert world.texts(text) == [text]
+    assert world.device == CPU
+
+
+@pytest.mark.usefixtures("process_group")
+def test_an_error_of_all_processes_is_raised_as_it_is_and_is_over():
+    error = ValueError("no " + 60 * "luck ")
+
+    def fail(*_):
+        raise error
+
+    for call in (lambda world: world.guarded(fail), lambda world: world.all_reduce_sum(torch.empty(3), fail)):
+        world = DistributedWorld(None, CPU)
+        with pytest.raises(ValueError, match="no luck") as caught:
+            call(world)
+        assert caught.value is error
+        world.conclude(error)  # all know of it
+    with pytest.raises(ValueError, match="no luck"):
+        DistributedWorld(None, CPU).conclude(error)
+    DistributedWorld(None, CPU).conclude(None)
+
+
+@pytest.mark.usefixtures("process_group")
+def test_a_lack_of_memory_for_messages_is_an_error_of_all_and_may_pass():
+    with mock.patch.object(process_group, "Messages", side_effect=MemoryError):
+        with pytest.raises(DistributedMetricError, match=r"^process 0: no memory for messages to the others$"):
+            DistributedWorld(None, CPU).texts("")
+    assert DistributedWorld(None, CPU).texts("now") == ["now"]

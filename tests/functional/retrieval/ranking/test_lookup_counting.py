@@ -13,6 +13,7 @@ from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking.counting import count_by_lookup
 from tests.functional.retrieval.ranking.test_ranks import as_lists, ranks_of
 from tests.paths import path, taking
+from tests.profiles import examples
 from tests.strategies import ALL_TIES, Problem, problems
 
 WAYS = {
@@ -38,6 +39,7 @@ def test_a_row_is_counted_by_hand(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
+@examples(50)
 @given(problem=problems(ties=ALL_TIES), max_bytes=st.sampled_from([64, 10**6]))
 def test_ranks_are_those_of_the_slow_reference(way, problem, max_bytes):
     expected = problem.reference()
@@ -46,6 +48,7 @@ def test_ranks_are_those_of_the_slow_reference(way, problem, max_bytes):
 
 
 @pytest.mark.parametrize("way", WAYS)
+@examples(30)
 @given(problem=problems(ties=ALL_TIES), infinite=st.sampled_from([-math.inf, math.inf]))
 def test_infinite_scores_are_ranked_as_after_a_sort(way, problem, infinite):
     problem = replace(problem, scores=problem.scores.masked_fill(problem.scores == 1, infinite))

@@ -11,12 +11,11 @@ from reid_torchmetrics.functional.retrieval import (
     Relevance,
     find_listed_relevance,
     find_relevance,
-    first_rank,
     given_scores,
     score_embeddings,
 )
-from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.ranking.nearest import Nearest, nearest
+from tests.profiles import examples
 from tests.reference import nearest as reference
 from tests.reference.retrieval import candidates
 from tests.strategies import ALL_TIES, Problem, problems
@@ -75,6 +74,7 @@ def infinite_problems(draw) -> Problem:
     return problem
 
 
+@examples(100)
 @given(
     problems(ties=ALL_TIES) | infinite_problems(),
     st.sampled_from([1, 2, 5, 30]),
@@ -94,14 +94,7 @@ def test_lists_are_those_of_the_slow_reference_in_tiles_of_any_size(problem, k, 
     assert found.first_score[found.first_rank == 0].isnan().all()
 
 
-@given(problems(), st.sampled_from([1, 3]))
-def test_first_positives_are_at_the_ranks_that_are_counted(problem, k):
-    relevance = relevance_of(problem)
-    scores = given_scores(problem.scores, relevance)
-    counted = first_rank(count_ranks(scores, relevance, ties=problem.ties))
-    assert nearest(scores, relevance, k, ties=problem.ties).first_rank.tolist() == counted.nan_to_num(0).tolist()
-
-
+@examples(40)
 @given(problems(), st.data(), st.sampled_from([1, 1000, 10**7]))
 def test_chosen_queries_have_the_lists_that_they_have_among_all(problem, data, max_bytes):
     queries = st.integers(0, max(0, len(problem.scores) - 1))
@@ -110,15 +103,6 @@ def test_chosen_queries_have_the_lists_that_they_have_among_all(problem, data, m
     every = expected(problem, 3)
     assert as_lists(found) == [every[row].listed for row in rows]
     assert found.first_rank.tolist() == [every[row].first_rank for row in rows]
-
-
-@given(problems())
-def test_positives_are_listed_at_their_stable_ranks(problem):
-    relevance = relevance_of(problem)
-    scores = given_scores(problem.scores, relevance)
-    ranks = count_ranks(scores, relevance, ties="stable")
-    found = nearest(scores, relevance, 24)
-    assert (found.positive.nonzero()[:, 1] + 1).tolist() == ranks.rank.tolist()
 
 
 def test_far_apart_queries_are_found_without_scoring_those_between(monkeypatch):
@@ -156,7 +140,7 @@ def test_a_candidate_that_scores_minus_infinity_is_listed_and_junk_is_not(max_by
     assert [int(nearest(scores, relevance, k).first_rank) for k in (1, 4)] == [2, 2]  # behind the negative 1 alone
 
 
-@pytest.mark.parametrize("k", [1, 7, 499, 500])
+@pytest.mark.parametrize("k", [1, 7, 500])
 def test_a_collapsed_model_lists_the_gallery_in_its_order(k):
     embeddings = torch.full((500, 8), 0.1)
     relevance = find_relevance(torch.arange(9), torch.arange(500) % 50)

@@ -33,6 +33,7 @@ from reid_torchmetrics.functional.retrieval import (
     reciprocal_rank,
 )
 from reid_torchmetrics.functional.retrieval.ranking import TiedGroups, positive_ranks
+from tests.profiles import examples
 from tests.strategies import ALL_TIES, problems
 
 FRUIT = [1, 0, 1, 0, 0, 1]
@@ -68,6 +69,7 @@ def test_lists_may_be_of_unequal_lengths_and_hold_no_hit_or_nothing():
     assert (nobody.num_queries, len(nobody.rank)) == (0, 0)
 
 
+@examples(40)
 @given(problems(ties=("stable",)))
 def test_hits_in_the_order_of_scores_have_the_ranks_of_the_engine(problem):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
@@ -87,6 +89,7 @@ def vars_of(ranks: PositiveRanks) -> list[Tensor]:
 lists_of_hits = st.lists(st.lists(st.booleans(), min_size=6, max_size=9), min_size=1, max_size=4)
 
 
+@examples(25)
 @given(lists_of_hits, st.integers(1, 5))
 def test_a_list_that_is_cut_off_has_the_numbers_of_the_whole_up_to_there(hits, length):
     whole = PositiveRanks.from_hits(hits)
@@ -154,6 +157,7 @@ def test_cut_lists_split_and_append_like_others():
     assert average_precision(again).tolist() == average_precision(ranks).tolist() == [1 / 2, 1 / 2, 0]
 
 
+@examples(40)
 @given(problems(ties=ALL_TIES))
 def test_what_the_engine_counts_passes_the_checks_of_what_users_make(problem):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)

@@ -24,7 +24,7 @@ from tests.stream_problems import QUERIES, assert_equal, counter_of, drawn, join
 STREAMED = ("pessimistic", "optimistic", "grouped", "expected")
 
 
-@examples(25)
+@examples(12)
 @given(st.integers(0, 10**6), st.sampled_from(STREAMED), st.sampled_from(["same_identity", "all", "keep"]))
 def test_ranks_are_those_of_the_slow_reference(seed, ties, same_camera):
     query, positives, blocks = drawn(seed)
@@ -40,7 +40,7 @@ def test_ranks_are_those_of_the_slow_reference(seed, ties, same_camera):
     assert ranks.num_candidates.tolist() == expected.num_candidates
 
 
-@examples(40)
+@examples(25)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(STREAMED),
@@ -281,6 +281,7 @@ def test_a_positive_whose_score_is_nan_is_an_error(max_bytes):
             count()
 
 
+@pytest.mark.slow
 def test_queries_of_many_tiles_are_put_together():
     random = torch.Generator().manual_seed(0)
     query, positives, block = (torch.randint(0, 9, (size, 2), generator=random).float() for size in (2500, 2500, 30))

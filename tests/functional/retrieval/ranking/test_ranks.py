@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import counting
 from tests.paths import taking
+from tests.profiles import examples
 from tests.strategies import ALL_TIES, Problem, problems
 
 TINY = 64  # bytes: a few scores at a time
@@ -43,11 +44,13 @@ def test_ranks_are_those_of_the_slow_reference(problem):
     assert as_lists(ranks_of(problem)) == (expected.ranks, expected.num_candidates, expected.tied)
 
 
+@examples(50)
 @given(problems(ties=ALL_TIES), st.sampled_from([1, TINY, 3 * TINY, 1000]))
 def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert as_lists(ranks_of(problem, max_bytes=max_bytes)) == as_lists(ranks_of(problem))
 
 
+@examples(50)
 @given(problems(ties=ALL_TIES), st.sampled_from([TINY, 10**6]))
 def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_bytes):
     with taking(wide_rows=1, few_values=2, serial_sort=1):
@@ -65,6 +68,7 @@ def test_a_wide_gallery_is_ranked_by_a_good_model_and_by_a_bad_one(noise):
         assert block.rank.tolist() == ((identities[order] == q).nonzero()[:, 0] + 1).tolist()
 
 
+@examples(20)
 @given(problems(), st.randoms(use_true_random=False))
 def test_the_order_of_queries_changes_nothing_but_their_order(problem, random):
     order = random.sample(range(len(problem.scores)), len(problem.scores))
@@ -74,12 +78,14 @@ def test_the_order_of_queries_changes_nothing_but_their_order(problem, random):
     assert as_lists(ranks_of(problem.with_queries(chosen))) == expected
 
 
+@examples(20)
 @given(problems(ties=("pessimistic", "optimistic")), st.randoms(use_true_random=False))
 def test_the_order_of_the_gallery_changes_nothing(problem, random):
     order = torch.tensor(random.sample(range(problem.scores.shape[1]), problem.scores.shape[1]), dtype=torch.int64)
     assert as_lists(ranks_of(problem.with_gallery_order(order))) == as_lists(ranks_of(problem))
 
 
+@examples(20)
 @given(problems())
 def test_a_monotone_rescaling_of_scores_changes_nothing(problem):
     assert as_lists(ranks_of(problem)) == as_lists(
@@ -87,6 +93,7 @@ def test_a_monotone_rescaling_of_scores_changes_nothing(problem):
     )
 
 
+@examples(20)
 @given(problems(), st.integers(0, 7))
 def test_blocks_of_queries_append(problem, cut):
     queries = torch.arange(len(problem.scores))
@@ -94,6 +101,7 @@ def test_blocks_of_queries_append(problem, cut):
     assert as_lists(PositiveRanks.concatenate(blocks)) == as_lists(ranks_of(problem))
 
 
+@examples(50)
 @given(problems(), st.integers(1, 9))
 def test_splitting_ranks_into_blocks_and_appending_them_changes_nothing(problem, size):
     ranks = ranks_of(problem)
@@ -102,6 +110,7 @@ def test_splitting_ranks_into_blocks_and_appending_them_changes_nothing(problem,
     assert not blocks or as_lists(PositiveRanks.concatenate(blocks)) == as_lists(ranks)
 
 
+@examples(30)
 @given(problems(ties=ALL_TIES), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
 def test_scores_of_any_floating_dtype_are_ranked(problem, dtype):
     exact = problem.scores.clamp(max=100)  # exact in every dtype

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
 from tests.paths import path
 
-SCORES = st.sampled_from([-math.inf, 0.0, 1.0, 2.0])
-
 
 def test_of_equal_scores_the_first_columns_are_taken():
     best, columns = stable_top_k(torch.tensor([[3.0, 5.0, 3.0, 3.0]]), 2)
@@ -49,19 +47,24 @@ def test_the_highest_score_of_a_wide_row_without_ties_is_found_in_every_left_ove
     assert best[0, 0] == 1e6
 
 
-@pytest.mark.parametrize("scores_at_a_time", [1, 1 << 20])
-@given(st.data())
-def test_rows_are_those_of_a_sort_by_score_and_column(scores_at_a_time, data):
-    num_rows, width = data.draw(st.integers(0, 4)), data.draw(st.integers(1, 9))
-    k = data.draw(st.integers(1, width))
-    flags = data.draw(
-        st.lists(st.lists(st.booleans(), min_size=width, max_size=width), min_size=num_rows, max_size=num_rows)
-    )
+@pytest.mark.parametrize("on_cpu", [True, False])
+@given(
+    st.integers(0, 4),
+    st.integers(1, 9),
+    st.sampled_from([1, 1 << 20]),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.randoms(use_true_random=True),
+)
+def test_rows_are_those_of_a_sort_by_score_and_column(on_cpu, num_rows, width, scores_at_a_time, dtype, random):
+    k = random.randint(1, width)
+    flags = [random.choices([True, False], k=width) for _ in range(num_rows)]
     candidate = torch.tensor(flags, dtype=torch.bool).view(num_rows, width)
-    drawn = [[data.draw(SCORES) for _ in range(width)] for _ in range(num_rows)]
-    scores = torch.tensor(drawn).view(num_rows, width).where(candidate, -math.inf)
+    drawn = [random.choices([-math.inf, 0.0, 1.0, 2.0], k=width) for _ in range(num_rows)]
+    scores = torch.tensor(drawn, dtype=dtype).view(num_rows, width).where(candidate, -math.inf)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(*path("listed_scores"), scores_at_a_time)
+        if not on_cpu:
+            patched.setattr(*path("top_columns_on_cpu"), getattr(*path("top_columns_elsewhere")))
         plain, masked = stable_top_k(scores, k), stable_top_k(scores, k, candidate)
     for row, values in enumerate(scores.tolist()):
         order = sorted(range(width), key=lambda column: (-values[column], column))[:k]

@@ -54,6 +54,7 @@ def test_rows_of_one_of_the_blocks_are_copied_unless_there_is_room_for_a_copy():
     assert copy.data_ptr() != BLOCKS[1][4:].data_ptr()
 
 
+@pytest.mark.slow
 def test_embeddings_are_read_once_before_they_are_scored():
     query, gallery = (torch.randn(rows, 64) for rows in (2, 5000))
     labels = torch.arange(2), torch.arange(5000) % 7

@@ -11,7 +11,7 @@ from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Given
 from tests.profiles import examples
 
 
-@examples(60)
+@examples(40)
 @given(
     st.integers(0, 10**6),
     st.sampled_from(["cosine", "euclidean", "dot"]),

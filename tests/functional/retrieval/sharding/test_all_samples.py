@@ -54,13 +54,14 @@ def values_of(metrics):
         return {key: float(value) for key, value in metrics.compute().items()}
 
 
-@pytest.mark.parametrize(("size", "roles"), [(1, "mixed"), (2, "two_loaders"), (3, "leave_one_out"), (3, "mixed")])
+@pytest.mark.parametrize(("size", "roles"), [(2, "two_loaders"), (2, "leave_one_out"), (3, "mixed")])
 def test_every_process_computes_what_one_process_computes(processes, size, roles):
+    outcomes = processes.run(size, compute_all, roles)
     alone = {
         name: values_of(fed_by(ReIDMetrics(**options), roles, "contiguous", 1, 0, index=False))
         for name, options in OPTIONS.items()
     }
-    for outcome in processes.run(size, compute_all, roles):
+    for outcome in outcomes:
         for case, (values, means) in outcome.items():
             assert values == pytest.approx(alone[case[0]], abs=1e-6), case
             assert means == pytest.approx(alone[case[0]], abs=1e-6), case

@@ -1,5 +1,7 @@
 """A batch without samples says nothing of cameras or `index`, whether it was given them or not."""
 
+import functools
+
 import pytest
 import torch
 
@@ -27,6 +29,7 @@ def without_samples(batch: dict) -> dict:
     return {name: values[:0] if isinstance(values, torch.Tensor) else values for name, values in batch.items()}
 
 
+@functools.cache
 def mean_ap(*labels: str) -> float:
     """What the slow reference says."""
     cameras = {} if "cameras" in labels else {"same_camera": "keep"}
@@ -49,10 +52,11 @@ def computes(process: int, size: int, empty: tuple[int, ...]) -> list[tuple[floa
     return found
 
 
-@pytest.mark.parametrize(("size", "empty"), [(2, (0,)), (2, (1,)), (3, (0, 2))])
+@pytest.mark.parametrize(("size", "empty"), [(2, (1,)), (3, (0, 2))])
 def test_an_empty_batch_on_a_process_does_not_count_as_a_use_of_a_label(processes, size, empty):
+    found = processes.run(size, computes, empty)
     expected = [mean_ap(*labels) for labels in COMBINATIONS for _ in COMBINATIONS]
-    for outcomes in processes.run(size, computes, empty):
+    for outcomes in found:
         assert [value for value, _ in outcomes] == pytest.approx(expected, abs=1e-6)
         assert [cameras for _, cameras in outcomes] == [
             "cameras" in each for each in COMBINATIONS for _ in COMBINATIONS

@@ -8,6 +8,7 @@ import torch
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval.evaluation import list_samples
 from reid_torchmetrics.functional.world import ALONE, DistributedMetricError
+from tests.closeness import assert_close
 from tests.distributed import threads
 from tests.distributed.problems import Outcome, problem
 from tests.distributed.test_laws import differing
@@ -26,7 +27,7 @@ def grouped(seed, size):
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.slow
 def test_ranks_of_groups_are_those_of_one_process_and_of_the_reference(size):
-    problems = [grouped(9000 * size + seed, size) for seed in range(40)]
+    problems = [grouped(9000 * size + seed, size) for seed in range(20)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
     assert not differing(size, problems, wanted)
 
@@ -40,7 +41,7 @@ def test_metrics_on_processes_of_their_own_rank_groups_like_the_reference(proces
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.slow
 def test_lists_show_the_best_members_on_any_number_of_processes(size):
-    for seed in range(15):
+    for seed in range(8):
         given = grouped(700 * size + seed, size)
 
         def lists(world, given=given):
@@ -51,7 +52,7 @@ def test_lists_show_the_best_members_on_any_number_of_processes(size):
         alone = lists(ALONE)
         for found in threads.run(size, lists):
             for name in ("index", "identities", "scores", "first_positive_rank", "first_positive_index"):
-                torch.testing.assert_close(getattr(found, name), getattr(alone, name), equal_nan=True)
+                assert_close(getattr(found, name), getattr(alone, name), rtol=1e-6, atol=1e-6, equal_nan=True)
 
 
 def refused(process, size, batches):

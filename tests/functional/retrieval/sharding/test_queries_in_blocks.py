@@ -18,7 +18,7 @@ from tests.distributed.test_nearest import as_lists
 from tests.metrics.reid.samples import batches, fed
 from tests.paths import path
 
-DIMENSION = 24
+DIMENSION = 96
 ROW = 4 * DIMENSION  # bytes
 WHOLE = DEFAULT_MAX_BYTES
 
@@ -83,8 +83,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("max_bytes", [15 * ROW, (WHOLE, 22 * ROW)], ids=["less memory", "less on one"])
-@pytest.mark.parametrize("case", CASES)
+LESS_ON_ONE = ("leave one out", "mixed dtypes")
+
+
+@pytest.mark.parametrize(
+    ("case", "max_bytes"), [*((case, 15 * ROW) for case in CASES), *((case, (WHOLE, 22 * ROW)) for case in LESS_ON_ONE)]
+)
 @pytest.mark.slow
 def test_blocks_change_no_rank_and_no_list(case, max_bytes, blocks):
     make = CASES[case]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import Verification, accuracy_over_folds, verify, verify_pairs
 from tests.functional.retrieval.verification.pairs import row
+from tests.profiles import examples
 from tests.reference import verification as reference
 
 RATES = [0.0, 0.1, 1 / 3, 0.5, 1.0]
@@ -33,6 +34,7 @@ def verified(genuine: list[float], impostors: list[float]) -> Verification:
     return verify_pairs(torch.tensor([*genuine, *impostors], dtype=torch.float64)[order], same[order])
 
 
+@examples(60)
 @given(pairs(tied=True))
 def test_counts_are_those_of_one_query_that_holds_all_pairs(given_pairs):
     ours, theirs = verified(*given_pairs), verify(*row(*given_pairs))
@@ -41,12 +43,14 @@ def test_counts_are_those_of_one_query_that_holds_all_pairs(given_pairs):
         assert one == other if isinstance(one, int) else torch.equal(one, other), field.name
 
 
+@examples(60)
 @given(pairs(tied=True), st.sampled_from([(0.05, 1.0, 1.0), (0.01, 10.0, 1.0), (0.9, 1.0, 2.0)]))
 def test_costs_are_those_of_the_slow_reference(given_pairs, costs):
     expected = reference.min_dcf(*given_pairs, *costs)
     assert float(verified(*given_pairs).min_dcf(*costs)) == pytest.approx(expected, abs=1e-12)
 
 
+@examples(80)
 @given(pairs(tied=False))
 def test_rates_at_points_of_scikit_learn_are_those_of_the_slow_reference(given_pairs):
     found = verified(*given_pairs)
@@ -66,6 +70,7 @@ def test_the_example_has_its_numbers():
     assert float(EXAMPLE.equal_error_rate("voxceleb").rate) == pytest.approx(1 / 3)
 
 
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.booleans()), min_size=5, max_size=23),
     st.sampled_from([(2, 0.5), (5, 0.1)]),

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.verification.given_pairs import PREDICTION_TIES, global_average_precision
+from tests.profiles import examples
 from tests.reference import verification as reference
 
 CONFIDENCE = torch.tensor([0.9, 0.8, 0.7, 0.6])
@@ -32,6 +33,7 @@ predictions = st.lists(
 )
 
 
+@examples(80)
 @given(predictions, st.sampled_from(sorted(PREDICTION_TIES)), st.booleans())
 def test_it_is_that_of_the_slow_reference(predictions, ties, ignored):
     confidence = torch.tensor([value for value, _ in predictions], dtype=torch.float32)

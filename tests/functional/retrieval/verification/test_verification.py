@@ -1,6 +1,7 @@
 """Verification over all pairs: equal to the slow reference, in tiles of any size, exact to the last count."""
 
 import math
+import threading
 from fractions import Fraction
 
 import pytest
@@ -12,6 +13,7 @@ from reid_torchmetrics.functional.retrieval import find_listed_relevance, find_r
 from reid_torchmetrics.functional.retrieval.verification.verify import PAIR_TIES, Verification, fnmr_at_fmr, verify
 from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
 from tests.paths import taking
+from tests.profiles import examples
 from tests.reference import verification as reference
 from tests.strategies import Problem, problems
 
@@ -78,6 +80,7 @@ def test_non_match_rates_of_the_example_are_taken_at_quantiles_of_the_impostors(
     assert rates.tolist() == [2 / 3, 1 / 3, 1 / 3, 0]
 
 
+@examples(100)
 @given(problems())
 def test_counts_and_measures_are_those_of_the_slow_reference(problem):
     genuine, impostors = pairs_of(problem)
@@ -94,6 +97,7 @@ def test_counts_and_measures_are_those_of_the_slow_reference(problem):
         assert float(found.average_precision(ties=ties)) == pytest.approx(expected, abs=1e-12)
 
 
+@examples(50)
 @given(problems())
 def test_the_curve_is_that_of_the_slow_reference(problem):
     genuine, impostors = pairs_of(problem)
@@ -109,6 +113,7 @@ def test_the_curve_is_that_of_the_slow_reference(problem):
     assert points == [reference.rates(genuine, impostors, threshold) for threshold in thresholds]
 
 
+@examples(50)
 @given(problems())
 def test_the_threshold_at_a_far_keeps_to_it(problem):
     genuine, impostors = pairs_of(problem)
@@ -121,6 +126,7 @@ def test_the_threshold_at_a_far_keeps_to_it(problem):
         assert float(tar_there) == float(tar)
 
 
+@examples(50)
 @given(problems())
 def test_non_match_rates_are_those_of_the_slow_reference(problem):
     genuine, impostors = pairs_of(problem)
@@ -134,17 +140,20 @@ def test_non_match_rates_are_those_of_the_slow_reference(problem):
     assert list(zip(found.rates.tolist(), found.thresholds.tolist(), strict=True)) == expected
 
 
+@examples(40)
 @given(problems(), st.sampled_from([64, 200, 1000]))
 def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert contents(verified(problem, max_bytes=max_bytes)) == contents(verified(problem))
 
 
+@examples(30)
 @given(problems(), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
 def test_the_dtype_of_scores_changes_nothing_where_it_holds_them(problem, dtype):
     scores = problem.scores.clamp(max=256)
     assert contents(verified(problem, scores.to(dtype))) == contents(verified(problem, scores))
 
 
+@examples(20)
 @given(problems(), st.randoms(use_true_random=False))
 def test_the_order_of_queries_and_gallery_changes_nothing(problem, random):
     queries, gallery = (torch.tensor(random.sample(range(n), n), dtype=torch.int64) for n in problem.scores.shape)
@@ -186,6 +195,25 @@ def test_no_queries_or_no_gallery_give_no_pairs(shape):
     scores = given_scores(torch.empty(shape), relevance)
     assert contents(verify(scores, relevance)) == ([], [], [], [], 0, 0)
     assert fnmr_at_fmr(scores, relevance, [0.5]).rates.tolist() == [NAN]
+
+
+def test_no_rates_give_no_numbers():
+    found = verify(*EXAMPLE)
+    numbers = found.tar_at_far([]), found.threshold_at_far([]), *fnmr_at_fmr(*EXAMPLE, [])
+    assert [each.tolist() for each in numbers] == [[]] * 4
+
+
+def test_pairs_that_a_rule_of_the_users_drops_are_neither_and_the_calling_thread_asks_it():
+    threads = set()
+
+    def is_junk(queries, items):
+        threads.add(threading.get_ident())
+        return queries[:, None] == items
+
+    relevance = find_relevance(torch.arange(40) % 2, torch.arange(40) % 2, junk_pairs=is_junk)
+    found = verify(given_scores(torch.eye(40), relevance, max_bytes=2000), relevance)
+    assert contents(found) == ([0.0], [40 * 19], [40 * 20], [0], 40 * 19, 40 * 20)
+    assert threads == {threading.get_ident()}
 
 
 def test_nan_is_refused_except_in_junk():
