@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
+import beartype  # noqa: F401 - here, not when a check is compiled, which may be within a callback of a weak reference
 import jaxtyping
 
 _checked: Counter[Callable[..., Any]] = Counter()
