@@ -242,7 +242,7 @@ def box_model(kind, seed):
 @pytest.mark.parametrize("kind", ["zero", "pixel", "constant", "image", "tiny", "now and then", "nothing"])
 @pytest.mark.slow
 def test_a_model_that_learned_nothing_gets_no_warning(kind):
-    for seed in range(1, 7):
+    for seed in range(1, 4):
         for metric in (DetectionMAP(), DetectionMetrics(("map", "map_50")), VocMAP(), YoloMAP()):
             metric.warn_on_many_detections = False
             fed(metric, *box_model(kind, seed)).compute()
@@ -273,7 +273,7 @@ def test_a_single_small_image_gets_no_warning():
     fed(DetectionMAP(), [found], [found]).compute()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(0, 10, 3))
 def test_random_problems_get_no_warning(seed):
     preds, target = images(seed, 1 + seed)
     for metric in (DetectionMAP(), DetectionMetrics(), VocMAP(), YoloMAP()):

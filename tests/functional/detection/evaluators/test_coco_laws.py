@@ -14,7 +14,7 @@ from tests.detection_strategies import problems
 from tests.paths import taking
 from tests.profiles import examples
 
-few = examples(40)
+few = examples(20)
 pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
 
 ARRAYS = ("precision", "recall", "scores")

@@ -51,6 +51,7 @@ def test_the_reference_returns_the_recorded_arrays_of_other_thresholds():
     assert_recorded(found, problem.expected, "coco_custom")
 
 
+@examples(50)
 @given(problems())
 def test_the_reference_agrees_with_pycocotools(problem):
     ours, theirs = problem.reference(), problem.pycocotools()
