@@ -70,6 +70,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.slow
 def test_other_images_match_again(num_matchings, change):
     fed(DetectionMAP(), *GIVEN).compute()
     changed = copy.deepcopy(GIVEN)

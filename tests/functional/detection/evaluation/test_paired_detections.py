@@ -159,6 +159,7 @@ def test_all_labels_together_are_one_class():
     assert found == pytest.approx(of_draw(both, target, TIMES[1], SWAPPED[1]), abs=1e-12, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_equal_models_differ_by_nothing():
     both, target = models()
     found = compared(*[evaluated(both[0], target)] * 2)
@@ -179,6 +180,7 @@ def test_swapped_models_mirror_everything():
         assert one[5:9] == pytest.approx([other[5], other[7], other[6], other[8]], nan_ok=True)
 
 
+@pytest.mark.slow
 def test_images_with_ids_may_come_in_any_order():
     both, target = models(9, with_ids=True)
     a, b = (evaluated(preds, target) for preds in both)
@@ -188,6 +190,7 @@ def test_images_with_ids_may_come_in_any_order():
         assert one == pytest.approx(other, abs=1e-12, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_classes_are_counted_that_one_model_does_better():
     # Of class 0 model b misses the box that a finds, of class 1 it is the other way round, and class 2 nobody finds.
     box, none = torch.tensor([[0.0, 0.0, 50.0, 50.0]]), torch.zeros(0)
@@ -211,6 +214,7 @@ def test_without_ground_truths_everything_is_undefined(num_images):
     assert found.to_dict()["measures"]["map"]["p_value"] is None
 
 
+@pytest.mark.slow
 def test_a_number_that_a_draw_leaves_undefined_has_an_interval_of_the_other_draws():
     # One of two images has ground truths: a draw in four is without, and the others differ by 1.
     box, none = torch.tensor([[0.0, 0.0, 50.0, 50.0]]), torch.zeros(0)

@@ -45,6 +45,7 @@ def test_the_reference_returns_the_recorded_arrays(name):
     assert_recorded(found, GOLDEN[name].expected, "coco")
 
 
+@pytest.mark.slow
 def test_the_reference_returns_the_recorded_arrays_of_other_thresholds():
     problem = GOLDEN["dense_overlaps"]
     found = evaluate(*rows_of(problem), Setting(problem.classes, **coco_cases.options("coco_custom")))

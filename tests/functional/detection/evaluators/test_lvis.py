@@ -107,6 +107,7 @@ def test_files_of_masks_have_the_numbers_of_lvis(tmp_path, boxes):
         np.testing.assert_allclose(found, of_boxes, atol=EXACT)
 
 
+@pytest.mark.slow
 def test_a_result_without_a_mask_has_its_box_as_a_polygon(tmp_path):
     for case in WITH_MASKS:
         results, data_set = case.write(tmp_path, masks=True)
