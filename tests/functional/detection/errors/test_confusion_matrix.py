@@ -145,6 +145,7 @@ def test_of_many_classes_those_of_the_pairs_that_are_confused_most_may_be_asked_
     assert few.most_confused(9).tolist() == [[0, 3, 3]]
     assert confusion_matrix(objects, 0.5, num_classes=4).classes.tolist() == [0, 1, 2, 3]
     assert confusion_matrix(objects, 0.5, num_classes=4).among(3).num_left_out == 2
+    assert confusion_matrix(objects, 0.5).num_confused == 3 + 2 + 1
     with pytest.raises(ValueError, match=r"`num_classes` must be at least 1; got 0\."):
         confusion_matrix(objects, 0.5, num_classes=0)
 
