@@ -9,6 +9,7 @@ import torch
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.functional.detection.detection_samples import batch, box, fed, images
+from tests.paths import path
 
 EMPTY = torch.tensor([])
 
@@ -134,7 +135,40 @@ def test_the_dtype_of_a_tensor_without_entries_changes_nothing():
 def test_an_area_that_is_too_large_for_the_dtype_of_the_boxes_is_accepted_at_once():
     preds, target = batch({"target.area": torch.tensor([70_000])})
     for item in (*preds, *target):
-        item["boxes"] = item["boxes"].half()
+        item |= {key: item[key].half() for key in ("boxes", "scores") if key in item}
     with mock.patch("reid_torchmetrics.functional.detection.batches.checks.check_each_image") as look:
         DetectionMAP().update(preds, target)
     assert not look.called
+
+
+@pytest.mark.parametrize(("area", "size"), [(None, "medium"), (0, "medium"), (-1, "medium"), (500, "small")])
+def test_a_mask_without_an_area_has_that_of_its_pixels(area, size):
+    mask, label = torch.ones(1, 40, 40, dtype=torch.bool), torch.tensor([2])
+    target = {"masks": mask, "labels": label} | ({} if area is None else {"area": torch.tensor([area])})
+    metric = DetectionMAP(iou_type="segm")
+    values = fed(metric, [{"masks": mask, "scores": torch.ones(1), "labels": label}], [target]).compute()
+    assert {each for each in ("small", "medium", "large") if values[f"map_{each}"] == 1} == {size}
+
+
+BOXES = {"xyxy": [3, 2, 7, 5], "xywh": [3, 2, 4, 3], "cxcywh": [5, 3.5, 4, 3]}
+
+
+@pytest.mark.parametrize("box_format", BOXES)
+def test_boxes_around_masks_have_the_format_of_other_boxes(box_format):
+    mask = torch.zeros(1, 6, 9, dtype=torch.bool)
+    mask[0, 2:5, 3:7] = True
+    image = {"masks": mask, "scores": torch.ones(1), "labels": torch.tensor([2])}
+    metric = fed(DetectionMAP(box_format, "segm"), [image], [image])
+    assert metric.detection_boxes[0].tolist() == metric.ground_truth_boxes[0].tolist() == [BOXES[box_format]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "dtype"),
+    [([-(2**31), 2**31 - 1], torch.int32), ([0, 2**31], torch.int64), ([-(2**31) - 1, 0], torch.int64)],
+)
+def test_many_labels_take_half_the_memory_if_they_fit(labels, dtype, monkeypatch):
+    monkeypatch.setattr(*path("many_labels"), 2)
+    boxes, labels = torch.zeros(2, 4), torch.tensor(labels)
+    metric = fed(DetectionMAP(), [{"boxes": boxes, "scores": torch.ones(2), "labels": labels}], [batch({})[1][0]])
+    assert metric.detection_labels[0].dtype == dtype
+    assert metric.detection_labels[0].tolist() == labels.tolist()

@@ -5,6 +5,7 @@
 import gc
 import re
 import weakref
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +65,10 @@ BAD_IMAGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("method", ["update", "forward"])
-@pytest.mark.parametrize(("change", "error", "message"), BAD_IMAGES)
+@pytest.mark.parametrize(
+    ("method", "change", "error", "message"),
+    [(method, *row) for method, row in zip(cycle(("update", "forward")), BAD_IMAGES, strict=False)],
+)
 @pytest.mark.slow
 def test_bad_images_are_named_and_nothing_of_their_batch_is_stored(method, change, error, message):
     metric = fed(DetectionMAP(invalid="raise"), *batch({}))
@@ -103,6 +106,7 @@ def test_bad_images_are_named_and_nothing_of_their_batch_is_stored(method, chang
         (Path("a"), TypeError, "`target[2]['image_id']` must be an int like `target[0]['image_id']`; got 'a'."),
         (None, ValueError, "`target[2]['image_id']` must be given because `target` gives it elsewhere; got nothing."),
         (2**63, ValueError, "`target[2]['image_id']` must fit int64; got 9223372036854775808."),
+        (-(2**63) - 1, ValueError, "`target[2]['image_id']` must fit int64; got -9223372036854775809."),
         (torch.tensor([1, 2]), ValueError, "`target[2]['image_id']` must be one int; got [2]."),
         (torch.tensor(1.0), TypeError, "`target[2]['image_id']` must have an integer dtype; got torch.float32."),
     ],

@@ -8,18 +8,9 @@ from pathlib import Path, PureWindowsPath
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection.inputs.image_names import (
-    as_words,
-    num_words,
-    number_names,
-    pack_names,
-    unpack_names,
-)
 from tests.functional.detection.detection_samples import box, fed, images, is_same, named
 
 NAMES = (
@@ -44,19 +35,6 @@ def without_names(value: dict) -> dict:
 
 
 VALUE = metric().compute()
-
-
-@given(st.lists(st.text(st.characters(codec=None, exclude_categories=()), max_size=5)))
-def test_packed_names_are_unpacked_and_numbered_in_the_order_of_strings(names):
-    packed, lengths = pack_names(names)
-    assert (packed.dtype, lengths.dtype, len(lengths)) == (torch.uint8, torch.int64, len(names))
-    words = as_words(packed)
-    assert len(words) == num_words(len(packed)) == (len(packed) + 7) // 8
-    for data in (packed, words.view(torch.uint8)):
-        assert unpack_names(data, lengths) == names
-    distinct, places = number_names(names)
-    assert [*distinct] == sorted(set(names))
-    assert [distinct[place] for place in places.tolist()] == names
 
 
 def test_values_are_those_of_ids_in_the_order_of_the_names():

@@ -172,3 +172,5 @@ def test_fingerprints_of_small_whole_numbers_all_differ():
     found = fingerprints({name: getattr(metric, name) for name in metric._defaults}, torch.device("cpu"))
     assert len(found.unique()) == 5**5
     assert not bool((found == 0).any())
+    nothing = {name: [] for name in metric._defaults}
+    assert fingerprints(nothing, torch.device("cpu")).shape == (0,)

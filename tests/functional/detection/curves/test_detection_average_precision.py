@@ -77,6 +77,7 @@ def test_rules_are_those_of_the_example():
     assert set(AP_RULES) == set(reference.RULES) == {"coco", "voc07", "voc", "yolo", "ultralytics", "yolov5"}
 
 
+@examples(75)
 @given(drawn_curves)
 def test_areas_are_those_of_all_detections(rows):
     rows = with_missed(rows)
@@ -97,6 +98,7 @@ def test_recalls_that_are_read_are_reached_as_float64_says(rule):
     assert values_of(rows, rule) == pytest.approx(expected, abs=1e-12)
 
 
+@examples(75)
 @given(verdicts, missed, st.lists(st.sampled_from([0.0, 0.1, 1 / 3, 0.5, 2 / 3, 1.0]), min_size=1, unique=True))
 def test_other_recalls_are_read_as_well(row, more, recalls):
     ((row, num_positives),) = with_missed([(row, more)])
@@ -125,7 +127,7 @@ def test_recalls_next_to_those_of_true_positives_are_told_apart(rule, num_positi
     assert value_of(row, num_positives, rule, recalls=recalls) == pytest.approx(expected, abs=1e-12)
 
 
-@examples(50)
+@examples(25)
 @given(drawn_curves)
 def test_curves_in_blocks_have_the_same_areas(rows):
     rows = with_missed(rows)
@@ -136,7 +138,7 @@ def test_curves_in_blocks_have_the_same_areas(rows):
 
 
 @pytest.mark.parametrize("bound", ["few_positives_at_recall", "most_int32"])
-@examples(50)
+@examples(25)
 @given(rows=drawn_curves)
 def test_recalls_that_are_looked_up_otherwise_give_the_same_areas(bound, rows):
     rows = with_missed(rows)
@@ -147,7 +149,7 @@ def test_recalls_that_are_looked_up_otherwise_give_the_same_areas(bound, rows):
 
 
 @pytest.mark.parametrize("bound", ["most_curves", "most_counted"])
-@examples(50)
+@examples(25)
 @given(rows=drawn_curves)
 def test_more_curves_or_detections_than_fit_the_fast_way_have_the_same_areas(bound, rows):
     rows = with_missed(rows)
@@ -221,6 +223,7 @@ def test_coco_divides_by_a_little_more_than_the_number_of_detections():
     assert value_of([RIGHT], 1, "voc07", recalls=[0.5]) == 1
 
 
+@examples(75)
 @given(verdicts, missed, st.integers(0, 30))
 def test_a_wrong_detection_more_never_helps_and_an_ignored_one_changes_nothing(row, more, place):
     ((row, num_positives),) = with_missed([(row, more)])

@@ -107,7 +107,7 @@ def numbered(problem: Problem) -> tuple[Matches, torch.Tensor]:
 
 
 @given(problems())
-@examples(60)
+@examples(30)
 def test_summed_over_images_the_counts_are_those_of_operating_points(problem):
     matches, num_positives = numbered(problem)
     for points in (best_f1(matches), at_confidence(matches, 0.25)):
@@ -121,7 +121,7 @@ def test_summed_over_images_the_counts_are_those_of_operating_points(problem):
 
 
 @given(problems())
-@examples(60)
+@examples(30)
 def test_the_counts_of_an_image_are_those_of_its_boxes_alone(problem):
     matches, num_positives = numbered(problem)
     confidence = torch.full((len(matches.classes),), 0.25, dtype=torch.float64)

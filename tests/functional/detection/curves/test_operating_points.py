@@ -149,6 +149,7 @@ def check_points(points: OperatingPoints, place: tuple[int, int], counts: refere
     assert float(points.f1[t, k]) == pytest.approx(reference.f1(counts, num_positives), nan_ok=True)
 
 
+@examples(60)
 @given(problems(), st.integers(0, 2), st.sampled_from(CONFIDENCES))
 def test_counts_are_those_of_loops_over_detections(problem, limit, confidence):
     limit = min(limit, len(problem.setting.max_detections) - 1)
@@ -161,7 +162,7 @@ def test_counts_are_those_of_loops_over_detections(problem, limit, confidence):
         check_points(best[a], (t, k), reference.counts_at(found, value), num_positives)
 
 
-@examples(75)
+@examples(40)
 @given(problems(), st.integers(0, 2), st.data())
 def test_curves_are_those_of_loops_over_scores(problem, limit, data):
     limit = min(limit, len(problem.setting.max_detections) - 1)
@@ -175,7 +176,7 @@ def test_curves_are_those_of_loops_over_scores(problem, limit, data):
     assert curve.recall.tolist() == [right / num_positives if num_positives else NAN for right, _ in counts]
 
 
-@examples(75)
+@examples(40)
 @given(problems(default_setting=True))
 def test_the_best_f1_is_the_largest_along_the_curve_and_that_at_its_confidence(problem):
     matches = problem.matched()
@@ -190,7 +191,7 @@ def test_the_best_f1_is_the_largest_along_the_curve_and_that_at_its_confidence(p
         assert int(there.num_true_positives[3, k]) == int(best.num_true_positives[3, k])
 
 
-@examples(50)
+@examples(30)
 @given(problems(default_setting=True))
 def test_images_in_parts_have_the_same_numbers(problem):
     halves = [{*problem.images[0::2]}, {*problem.images[1::2]}]

@@ -115,7 +115,7 @@ def cells_of(found: ConfusionMatrix) -> Counter:
 
 @pytest.mark.parametrize("rule", CONFUSION_RULES)
 @given(problem=problems(), threshold=st.sampled_from([0.1, 0.25, 0.5, 2 / 3, 1.0]))
-@examples(25)
+@examples(15)
 def test_counts_are_those_of_the_loops(rule, problem, threshold):
     area_range = next(iter(problem.setting.areas.values()))
     objects = pair_objects(*problem.tensors, area_range=area_range)
@@ -144,12 +144,14 @@ def test_of_many_classes_those_of_the_pairs_that_are_confused_most_may_be_asked_
     assert few.normalized[0].tolist() == [0, 0, 1, 0]
     assert few.most_confused(9).tolist() == [[0, 3, 3]]
     assert confusion_matrix(objects, 0.5, num_classes=4).classes.tolist() == [0, 1, 2, 3]
+    assert confusion_matrix(objects, 0.5, num_classes=4).among(3).num_left_out == 2
+    assert confusion_matrix(objects, 0.5).num_confused == 3 + 2 + 1
     with pytest.raises(ValueError, match=r"`num_classes` must be at least 1; got 0\."):
         confusion_matrix(objects, 0.5, num_classes=0)
 
 
 @given(problem=problems(), num_classes=st.integers(1, 6))
-@examples(40)
+@examples(15)
 def test_fewer_classes_have_the_counts_and_shares_that_they_have_among_all(problem, num_classes):
     objects = pair_objects(*problem.tensors)
     whole, few = confusion_matrix(objects, 0.1), confusion_matrix(objects, 0.1, num_classes=num_classes)
@@ -166,7 +168,7 @@ def test_fewer_classes_have_the_counts_and_shares_that_they_have_among_all(probl
 
 
 @given(problem=problems(default_setting=True))
-@examples(25)
+@examples(12)
 def test_by_the_rule_of_coco_as_many_are_matched_as_with_one_class(problem):
     found, true = (rows for rows in problem.mapped(lambda row: row._replace(label=0)).tensors)
     matches = match_images(found, true, iou_thresholds=(0.5,), max_detections=(1000,))
@@ -181,7 +183,7 @@ def parts_of(problem: Problem) -> list[ObjectPairs]:
 
 
 @given(problem=problems())
-@examples(30)
+@examples(12)
 def test_parts_in_any_order_and_blocks_of_any_size_give_the_same_pairs(problem):
     whole = pair_objects(*problem.tensors)
     for other in (merge_object_pairs(parts_of(problem)), pair_objects(*problem.tensors, max_bytes=1)):

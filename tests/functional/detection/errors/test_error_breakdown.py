@@ -120,7 +120,7 @@ def test_without_ground_truths_nothing_is_defined():
 
 @pytest.mark.parametrize("rule", ["coco", "voc"])
 @given(problem=problems(), thresholds=st.sampled_from([(0.5, 0.1), (0.5, 0.1), (0.75, 0.25), (1.0, 1.0), (0.3, 0.3)]))
-@examples(30)
+@examples(20)
 def test_repairs_are_those_of_the_loops(rule, problem, thresholds):
     area_range = next(iter(problem.setting.areas.values()))
     found = error_breakdown(
@@ -149,7 +149,7 @@ def test_repairs_are_those_of_the_loops(rule, problem, thresholds):
 
 
 @given(problem=problems(default_setting=True))
-@examples(25)
+@examples(12)
 def test_average_precision_is_that_of_coco(problem):
     matches = match_images(*problem.tensors, iou_thresholds=(0.5,), max_detections=(1000,))
     grid = problem.grid.__class__((0.5,), max_detections=(1000,))
@@ -159,7 +159,7 @@ def test_average_precision_is_that_of_coco(problem):
 
 
 @given(problem=problems())
-@examples(20)
+@examples(10)
 def test_the_order_of_images_changes_nothing(problem):
     whole, parts = (
         error_breakdown(objects) for objects in (pair_objects(*problem.tensors), merge_object_pairs(parts_of(problem)))

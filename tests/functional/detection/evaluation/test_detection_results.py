@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import pairwise_iou
+from reid_torchmetrics.functional.detection import DetectionResults, pairwise_iou
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
 from reid_torchmetrics.functional.detection.curves import best_confidence
 from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches, merge_image_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.functional.detection.detection_samples import box, fed, images
+from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of
 
 
 def two_images() -> tuple[list[dict], list[dict]]:
@@ -243,3 +244,30 @@ def test_results_of_no_images_are_empty():
     assert results.summary()["map"] == -1
     assert len(results.image_errors()) == len(results.worst_images(3)) == 0
     assert results.best_confidences() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("precision_50", 1), ("recall_50", 1 / 2), ("f1_50", 2 / 3), ("recall_50/3", 1 / 2)),
+        *(("recall_50/5", -1), ("recall_75", 1 / 2), ("confidence_50", 0.65)),
+    ],
+)
+def test_a_number_at_a_confidence_is_asked_for_by_name(name, value):
+    metric = fed(DetectionMAP(metric=name, confidence=0.65), *two_images())
+    assert float(metric.compute()) == pytest.approx(value)
+
+
+def test_a_number_at_a_threshold_that_was_not_matched_is_not_defined():
+    assert fed(DetectionMAP(metric="f1_75", iou_thresholds=[0.5]), *two_images()).compute() == -1
+
+
+@pytest.mark.parametrize("boxes", [True, False])
+def test_results_that_are_saved_have_the_boxes_that_they_had(boxes, tmp_path):
+    results = fed(DetectionMAP(), *two_images()).results(boxes=boxes)
+    results.save(tmp_path / "results.npz")
+    again = DetectionResults.load(tmp_path / "results.npz")
+    assert again.means == results.means
+    assert (again.boxes is not None) == (results.boxes is not None) == boxes
+    if boxes:
+        assert numbers_of(again.boxes_of([9])) == numbers_of(results.boxes_of([9]))

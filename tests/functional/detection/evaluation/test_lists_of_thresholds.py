@@ -76,7 +76,7 @@ def test_thresholds_of_torchmetrics_by_name_give_its_numbers_to_the_bit(backend)
     """
     pytest.importorskip(backend)
     differing, options = 0, {"backend": backend, "class_metrics": True, "extended_summary": True}
-    for seed in range(12):
+    for seed in range(6):
         preds, target = images(seed, 6)
         # Some boxes are cut to overlap theirs by 3/5, 4/5, 19/20 or 3/4, thresholds that are others in float32.
         for found, true in zip((item["boxes"] for item in preds), (item["boxes"] for item in target), strict=True):
@@ -93,7 +93,7 @@ def test_thresholds_of_torchmetrics_by_name_give_its_numbers_to_the_bit(backend)
         assert all(is_same(ours[name], theirs[name]) for name in ours.keys() - {"ious"} - rounded)
         assert (ours["precision"] - theirs["precision"]).abs().max() <= 2**-52
         differing += not is_same(ours["map"], exact["map"])
-    assert differing >= 6
+    assert differing >= 3
 
 
 def test_thresholds_go_by_name_wherever_detections_are_evaluated():

@@ -2,13 +2,10 @@
 
 import copy
 import gc
-import warnings
 from unittest import mock
 
-import lightning
 import pytest
 import torch
-from lightning.pytorch.loggers import CSVLogger
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
 from reid_torchmetrics.functional.detection.evaluation import image_matches
@@ -73,6 +70,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.slow
 def test_other_images_match_again(num_matchings, change):
     fed(DetectionMAP(), *GIVEN).compute()
     changed = copy.deepcopy(GIVEN)
@@ -112,39 +110,3 @@ def test_results_and_overlaps_are_made_anew(num_matchings):
     assert bool(second.matches.scores.any())
     metric.compute()
     assert image_matches.matchings._results == []
-
-
-class Module(lightning.LightningModule):
-    """Logs a collection, and two metrics of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(1, 1)
-        self.metrics = DetectionMetrics(classes={2: "dog"}, prefix="val/")
-        self.own, self.strict = DetectionMAP(metric="map"), DetectionMAP(metric="map_75")
-
-    def validation_step(self, batch, batch_idx):
-        for metric in (self.metrics, self.own, self.strict):
-            metric.update(*batch)
-
-    def on_validation_epoch_end(self):
-        self.log_dict(self.metrics)
-        self.log_dict({"own": self.own, "strict": self.strict})
-
-
-def test_lightning_logs_them_after_one_matching(tmp_path, num_matchings):
-    batches = [(GIVEN[0][first : first + 4], GIVEN[1][first : first + 4]) for first in range(0, 10, 4)]
-    run = lightning.Trainer(
-        accelerator="cpu", logger=CSVLogger(tmp_path), enable_progress_bar=False, enable_model_summary=False
-    )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*does not have many workers")
-        warnings.filterwarnings("ignore", message=".*LeafSpec")
-        (values,) = run.validate(Module(), torch.utils.data.DataLoader(batches, batch_size=None), verbose=False)
-    assert num_matchings.call_count == 1
-    image_matches.matchings.clear()
-    expected = fed(DetectionMetrics(classes={2: "dog"}, prefix="val/"), *GIVEN).compute()
-    assert values == pytest.approx(
-        {name: float(value) for name, value in expected.items()}
-        | {"own": float(expected["val/map"]), "strict": float(expected["val/map_75"])}
-    )

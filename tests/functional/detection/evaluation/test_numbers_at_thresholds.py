@@ -4,45 +4,29 @@ import json
 
 import pytest
 
-from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP, write_report
+from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.retrieval import compare
-from reid_torchmetrics.plot import plot_comparison
 from tests.functional.detection.detection_samples import fed, images, with_lists
 
 METRICS = {
     "coco": lambda: DetectionMAP(iou_thresholds=[0.5, 0.6]),
-    "voc": VocMAP,
     "voc at 0.75": lambda: VocMAP(iou_thresholds=[0.75]),
     "yolo": lambda: YoloMAP(iou_thresholds=[0.5]),
     "lvis": lambda: LvisMAP(iou_thresholds=[0.5]),
-    "neither": lambda: DetectionMAP(iou_thresholds=[0.3]),
 }
-LACKING = {"voc at 0.75": {"map_50"}, "neither": {"map_50", "map_75"}}
+LACKING = {"voc at 0.75": {"map_50"}}
 
 
 @pytest.mark.parametrize("name", METRICS)
-@pytest.mark.slow
-def test_a_number_at_a_threshold_that_is_not_the_metrics_is_left_out(name, tmp_path):
+def test_a_number_at_a_threshold_that_is_not_the_metrics_is_left_out(name):
     preds, target = images(0)
     metric, lacking = fed(METRICS[name](), preds, with_lists(target)), LACKING.get(name, {"map_75"})
     results = metric.results()
     names = {"map", "map_50", "map_75"} - lacking
-    comparison = compare(results, results, repeats=3, permutations=3)
-    page = write_report(results, tmp_path / "page.html", comparison=comparison).read_text(encoding="utf-8")
-    figure, _ = plot_comparison(comparison)
-    labels = [text.get_text() for text in figure.findobj(match=lambda each: hasattr(each, "get_text"))]
     for each in ("map", "map_50", "map_75"):
-        title = each.replace("map", "mAP").replace("_", "")
         is_there = each in names
-        assert [each in of for of in (results, results.means, results.conventions, comparison.differences)] == (
-            [is_there] * 4
-        ), each
-        assert (each in results.to_dict()["numbers"]) == (each in comparison.to_dict()["measures"]) == is_there
-        assert (f"  {each}\n" in str(results)) == is_there
-        assert (f"\n  {each} " in str(comparison)) == is_there
-        assert (f">{title} (%)<" in page) == is_there
-        assert (title in labels) == is_there
+        assert [each in of for of in (results, results.means, results.conventions)] == [is_there] * 3, each
+        assert (each in results.to_dict()["numbers"]) == (f"  {each}\n" in str(results)) == is_there
         # TorchMetrics gives -1.
         assert each in metric.compute()
         if not is_there:

@@ -78,11 +78,10 @@ def test_a_draw_has_the_numbers_of_its_images_one_by_one(evaluator):
     options = {"evaluator": evaluator} | ({"iou_thresholds": (0.5, 0.75)} if evaluator != "coco" else {})
     pair = [evaluated(preds, target, **options) for preds in both]
     paired = pair[0].paired_with(pair[1], ("a", "b"))
-    for times in TIMES:
-        for swapped in SWAPPED:
-            found = paired.difference(torch.tensor(times), torch.tensor(swapped)).tolist()
-            expected = of_draw(both, target, times, swapped, **options)
-            assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    for times, swapped in zip((TIMES[0], TIMES[1], TIMES[1], TIMES[2]), (*SWAPPED[::-1], *SWAPPED[::-1]), strict=True):
+        found = paired.difference(torch.tensor(times), torch.tensor(swapped)).tolist()
+        expected = of_draw(both, target, times, swapped, **options)
+        assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize("options", [{"max_detections": (1, 100, 200)}, {"rule": "voc07"}, {"iou_thresholds": (0.5,)}])
@@ -160,6 +159,7 @@ def test_all_labels_together_are_one_class():
     assert found == pytest.approx(of_draw(both, target, TIMES[1], SWAPPED[1]), abs=1e-12, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_equal_models_differ_by_nothing():
     both, target = models()
     found = compared(*[evaluated(both[0], target)] * 2)
@@ -180,6 +180,7 @@ def test_swapped_models_mirror_everything():
         assert one[5:9] == pytest.approx([other[5], other[7], other[6], other[8]], nan_ok=True)
 
 
+@pytest.mark.slow
 def test_images_with_ids_may_come_in_any_order():
     both, target = models(9, with_ids=True)
     a, b = (evaluated(preds, target) for preds in both)
@@ -189,6 +190,7 @@ def test_images_with_ids_may_come_in_any_order():
         assert one == pytest.approx(other, abs=1e-12, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_classes_are_counted_that_one_model_does_better():
     # Of class 0 model b misses the box that a finds, of class 1 it is the other way round, and class 2 nobody finds.
     box, none = torch.tensor([[0.0, 0.0, 50.0, 50.0]]), torch.zeros(0)
@@ -212,6 +214,7 @@ def test_without_ground_truths_everything_is_undefined(num_images):
     assert found.to_dict()["measures"]["map"]["p_value"] is None
 
 
+@pytest.mark.slow
 def test_a_number_that_a_draw_leaves_undefined_has_an_interval_of_the_other_draws():
     # One of two images has ground truths: a draw in four is without, and the others differ by 1.
     box, none = torch.tensor([[0.0, 0.0, 50.0, 50.0]]), torch.zeros(0)

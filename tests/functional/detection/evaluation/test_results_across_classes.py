@@ -119,6 +119,7 @@ def test_detections_beyond_the_largest_limit_are_not_counted():
 
 
 @pytest.mark.parametrize("size", [1, 3, 20])
+@pytest.mark.slow
 def test_the_order_of_images_and_batches_changes_nothing(size):
     preds, target = images(42, 20, with_ids=True)
     expected = fed(DetectionMAP(), preds, target).results(across_classes=True)

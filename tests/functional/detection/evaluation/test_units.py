@@ -137,6 +137,7 @@ def test_angles_in_degrees_get_a_warning(of_found, of_true):
         fed(metric, *rotated(1, of_found=of_found, of_true=of_true)).compute()
 
 
+@pytest.mark.slow
 def test_angles_that_are_seldom_beyond_a_turn_are_meant():
     fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=3, of_true=1)).compute()
     almost = [changed(side, "rotated_boxes", lambda boxes: boxes.clamp(min=6.2)) for side in rotated(1)]
@@ -242,7 +243,7 @@ def box_model(kind, seed):
 @pytest.mark.parametrize("kind", ["zero", "pixel", "constant", "image", "tiny", "now and then", "nothing"])
 @pytest.mark.slow
 def test_a_model_that_learned_nothing_gets_no_warning(kind):
-    for seed in range(1, 7):
+    for seed in range(1, 4):
         for metric in (DetectionMAP(), DetectionMetrics(("map", "map_50")), VocMAP(), YoloMAP()):
             metric.warn_on_many_detections = False
             fed(metric, *box_model(kind, seed)).compute()
@@ -273,7 +274,8 @@ def test_a_single_small_image_gets_no_warning():
     fed(DetectionMAP(), [found], [found]).compute()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(0, 10, 3))
+@pytest.mark.slow
 def test_random_problems_get_no_warning(seed):
     preds, target = images(seed, 1 + seed)
     for metric in (DetectionMAP(), DetectionMetrics(), VocMAP(), YoloMAP()):

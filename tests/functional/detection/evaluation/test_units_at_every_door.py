@@ -1,6 +1,7 @@
 """Boxes and labels that can hardly be meant get one warning at every door, and bad detectors none."""
 
 import warnings
+from itertools import product
 
 import pytest
 import torch
@@ -102,8 +103,10 @@ WITHOUT_SIZES = ["VocMAP", "YoloMAP", "voc", "ultralytics", "scaled_yolov4", "yo
 WITHOUT_SIZES += ["voc of tensors", "ultralytics of tensors"]
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("shift", ["by one", "of three", "contiguous"])
+@pytest.mark.parametrize(
+    ("shift", "door"), [*product(["by one"], DOORS), ("of three", "DetectionMAP"), ("contiguous", "DetectionMAP")]
+)
+@pytest.mark.slow
 def test_shifted_labels_get_a_warning_at_every_door(door, shift):
     preds, target = given = detector(3 if shift == "of three" else 80)
     if shift == "contiguous":
@@ -120,6 +123,7 @@ def test_shifted_labels_get_a_warning_at_every_door(door, shift):
 
 
 @pytest.mark.parametrize("door", DOORS)
+@pytest.mark.slow
 def test_shares_but_for_one_box_get_a_warning_at_every_door(door):
     preds, target = detector()
     shares = changed(preds, "boxes", lambda boxes: boxes / 640)
@@ -138,6 +142,7 @@ def test_shares_but_for_one_box_get_a_warning_at_every_door(door):
 
 
 @pytest.mark.parametrize("door", DOORS)
+@pytest.mark.slow
 def test_corners_that_are_read_as_sizes_get_a_warning_at_every_door(door):
     preds, target = detector()
     with pytest.warns(

@@ -119,6 +119,7 @@ def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():
     assert merge_matches([part, part]).ground_truths is None
 
 
+@pytest.mark.slow
 def test_there_may_be_more_limits_than_an_int8_counts():
     """A limit of m keeps m of 200 detections; the ground truth is found by the one that scores least."""
     boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).repeat(200, 1)

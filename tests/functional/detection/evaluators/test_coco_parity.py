@@ -30,7 +30,7 @@ def assert_agreement(ours: DetectionResults, theirs: PeerEvaluation) -> None:
         assert max(abs(numbers[name] - value) for name, value in theirs.stats.items()) <= 1e-12
 
 
-@examples(550)
+@examples(200)
 @given(problems())
 @pytest.mark.slow
 def test_matches_arrays_and_numbers_are_those_of_pycocotools(problem):
@@ -42,7 +42,7 @@ def test_matches_arrays_and_numbers_are_those_of_pycocotools(problem):
         assert problem.taken() == theirs.taken
 
 
-@examples(100)
+@examples(50)
 @given(problems(default_setting=True))
 def test_the_12_numbers_are_those_of_pycocotools(problem):
     assert_agreement(problem.evaluated(), problem.pycocotools())

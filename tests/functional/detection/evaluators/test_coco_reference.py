@@ -45,12 +45,14 @@ def test_the_reference_returns_the_recorded_arrays(name):
     assert_recorded(found, GOLDEN[name].expected, "coco")
 
 
+@pytest.mark.slow
 def test_the_reference_returns_the_recorded_arrays_of_other_thresholds():
     problem = GOLDEN["dense_overlaps"]
     found = evaluate(*rows_of(problem), Setting(problem.classes, **coco_cases.options("coco_custom")))
     assert_recorded(found, problem.expected, "coco_custom")
 
 
+@examples(50)
 @given(problems())
 def test_the_reference_agrees_with_pycocotools(problem):
     ours, theirs = problem.reference(), problem.pycocotools()

@@ -71,6 +71,7 @@ def test_average_precision_is_scaled_by_the_share_of_people_that_were_detected()
     assert_equal(found, RECORDING.records["h01_person_search/person_search/AP_per_probe"])
 
 
+@pytest.mark.slow
 def test_the_top_k_is_a_first_match_over_all_detections() -> None:
     ranks = rank_detections()
     hits = torch.stack([cmc_at(ranks, k).nan_to_num(nan=0.0) for k in (1, 5, 10)], dim=1)

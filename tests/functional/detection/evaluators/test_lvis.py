@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, LvisMAP, compare
+from reid_torchmetrics import LvisMAP, compare
 from reid_torchmetrics.functional.detection import CocoGrid, DetectionResults, evaluate_images
 from tests.functional.detection.detection_samples import fed
 from tests.golden.federated_cases import DetectionCase, detection_cases
@@ -66,9 +66,13 @@ def evaluated(case: DetectionCase, given, **options) -> DetectionResults:
 def test_the_numbers_are_those_of_lvis(call):
     wrong = []
     for case in CASES:
-        found = numbers(evaluated(case, case.dicts(), **CALLS[call]))
-        if np.abs(np.array(found) - case.outputs[call]["results"]).max() > EXACT:
+        results = evaluated(case, case.dicts(), **CALLS[call])
+        if np.abs(np.array(numbers(results)) - case.outputs[call]["results"]).max() > EXACT:
             wrong.append((case.name, call))
+        if call == "lvis":  # of every class, bit for bit
+            precision, recall = of_categories(case, results)
+            np.testing.assert_array_equal(precision, case.outputs[call]["precision"])
+            np.testing.assert_array_equal(recall, case.outputs[call]["recall"])
     assert {*wrong} == {pair for pair in TIED_AT_THE_LIMIT if pair[1] == call}
     assert len(CASES) == 37
 
@@ -77,7 +81,7 @@ def test_the_numbers_are_those_of_lvis(call):
 @pytest.mark.slow
 def test_many_detections_have_the_same_numbers_in_less_memory(call, monkeypatch):
     """Their labels are narrower, their boxes keep their format, and a few classes are evaluated at a time."""
-    given = CASES[:12]
+    given = CASES[:6]
     expected = [evaluated(case, case.dicts(), **CALLS[call]) for case in given]
     for name in MANY:
         monkeypatch.setattr(*path(name), 1)
@@ -85,25 +89,6 @@ def test_many_detections_have_the_same_numbers_in_less_memory(call, monkeypatch)
         found = evaluated(case, case.dicts(), **CALLS[call])
         assert numbers(found) == numbers(results)
         assert found.detections().ground_truth.tolist() == results.detections().ground_truth.tolist()
-
-
-@pytest.mark.slow
-def test_precision_and_recall_of_every_class_are_those_of_lvis_bit_for_bit():
-    for case in CASES:
-        precision, recall = of_categories(case, evaluated(case, case.dicts()))
-        np.testing.assert_array_equal(precision, case.outputs["lvis"]["precision"])
-        np.testing.assert_array_equal(recall, case.outputs["lvis"]["recall"])
-
-
-@pytest.mark.slow
-def test_files_have_the_numbers_of_lvis(tmp_path):
-    for case in CASES:
-        if (case.given["gt_box"] < 0).any():
-            continue
-        files = case.write(tmp_path)
-        assert LvisMAP.frequencies_of(files[1]) == case.frequencies
-        found = numbers(evaluated(case, LvisMAP.coco_to_tm(*files)))
-        np.testing.assert_allclose(found, case.outputs["lvis"]["results"], atol=EXACT)
 
 
 @pytest.mark.parametrize("boxes", [False, True])
@@ -122,6 +107,7 @@ def test_files_of_masks_have_the_numbers_of_lvis(tmp_path, boxes):
         np.testing.assert_allclose(found, of_boxes, atol=EXACT)
 
 
+@pytest.mark.slow
 def test_a_result_without_a_mask_has_its_box_as_a_polygon(tmp_path):
     for case in WITH_MASKS:
         results, data_set = case.write(tmp_path, masks=True)
@@ -264,75 +250,3 @@ OWN_NAMES = "`class_groups` must have names that area ranges and thresholds lack
 def test_wrong_groups_are_refused(groups, kind, message):
     with pytest.raises(kind, match=f"^{re.escape(message)}"):
         CocoGrid(class_groups=groups)
-
-
-@pytest.mark.parametrize(
-    ("value", "kind", "message"),
-    [
-        ([1.5], TypeError, "`target[0]['neg_category_ids']` must hold ints; got [1.5]."),
-        (3, TypeError, "`target[0]['neg_category_ids']` must hold ints; got 3."),
-        ([True], TypeError, "`target[0]['neg_category_ids']` must hold ints; got [True]."),
-        ([2**63], ValueError, "`target[0]['neg_category_ids']` must fit int64; got [9223372036854775808]."),
-    ],
-)
-def test_wrong_lists_are_refused_and_nothing_is_stored(value, kind, message):
-    metric, (preds, target) = LvisMAP("xywh"), CASES[0].dicts()
-    target[0]["neg_category_ids"] = value
-    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
-        metric.update(preds, target)
-    assert metric.compute()["map"] == -1
-
-
-@pytest.mark.parametrize("key", ["neg_category_ids", "not_exhaustive_category_ids"])
-@pytest.mark.parametrize("as_metric", [True, False])
-def test_lists_in_preds_and_misspelt_lists_are_refused(key, as_metric):
-    def work(preds, target):
-        return LvisMAP("xywh").update(preds, target) if as_metric else evaluate_images(preds, target, evaluator="lvis")
-
-    preds, target = CASES[0].dicts()
-    with pytest.raises(ValueError, match=rf"^`preds\[1\]` must not have `{key}`, a key of `target`; got \[5\]\.$"):
-        work([preds[0], preds[1] | {key: [5]}, *preds[2:]], target)
-    for typo in (key[:-1], key.replace("_ids", "_id"), key.replace("category", "categroy"), key.replace("_", "-")):
-        message = rf"^`target\[0\]` must have keys that are known; got `{typo}`, which may be `{key}`\.$"
-        with pytest.raises(ValueError, match=message):
-            work(preds, [target[0] | {typo: [5]}, *target[1:]])
-    for free in ("category_ids", "ids", "file_name", "neg", 7):
-        LvisMAP("xywh").update(preds, [target[0] | {free: [5]}, *target[1:]])
-
-
-def test_lists_may_be_tensors_and_arrays():
-    preds, target = CASES[0].dicts()
-    for place, item in enumerate(target):
-        for key in ("neg_category_ids", "not_exhaustive_category_ids"):
-            item[key] = np.array(item[key], dtype=int) if place % 2 else torch.tensor(item[key], dtype=torch.int32)
-    assert numbers(evaluated(CASES[0], (preds, target))) == numbers(evaluated(CASES[0], CASES[0].dicts()))
-
-
-def test_repeated_images_keep_their_lists():
-    preds, target = CASES[5].dicts()
-    assert numbers(evaluated(CASES[5], (preds + preds[::-1], target + target[::-1]))) == numbers(
-        evaluated(CASES[5], (preds, target))
-    )
-
-
-def test_broken_files_are_named(tmp_path):
-    results, path = CASES[0].write(tmp_path)
-    data_set = json.loads(Path(path).read_text(encoding="utf-8"))
-
-    def refused(message: str, read, **changed) -> None:
-        Path(path).write_text(json.dumps(data_set | changed), encoding="utf-8")
-        with pytest.raises(ValueError, match=f"^`{re.escape(path)}` {re.escape(message)}"):
-            read()
-
-    first = data_set["images"][0]
-    image = first["id"]
-    lacking = [{key: each for key, each in first.items() if key != "neg_category_ids"}]
-    wrong = [first | {"not_exhaustive_category_ids": ["a"]}]
-    rule = "must have `{}`, a list of ids, in every image; got {} in image {}."
-    read = lambda: LvisMAP.coco_to_tm(results, path)  # noqa: E731
-    refused(rule.format("neg_category_ids", "null", image), read, images=lacking)
-    refused(rule.format("not_exhaustive_category_ids", '["a"]', image), read, images=wrong)
-    frequencies = lambda: LvisMAP.frequencies_of(path)  # noqa: E731
-    refused("must hold `categories`, a list of objects; got ", frequencies, categories=None)
-    refused("must have an `id` and a `frequency` of 'r', 'c', 'f'; got ", frequencies, categories=[{"id": 3}])
-    refused("must be annotated in full, as COCO is and LVIS is not", lambda: DetectionMAP.coco_to_tm(results, path))

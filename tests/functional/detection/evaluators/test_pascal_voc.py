@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.detection import VOC_RULES, evaluate_boxes
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from tests.detection_strategies import problems
 from tests.golden import coco_cases
+from tests.profiles import examples
 from tests.reference import detection_curves as reference
 from tests.reference.detection import iou
 
@@ -169,6 +170,7 @@ def test_the_order_of_images_changes_nothing(name):
     assert contents(found) == contents(shuffled)
 
 
+@examples(50)
 @given(problems(), st.sampled_from([(0.5,), (0.3, 0.75), (0.5, 1 / 3, 1.0), (0.6, 0.0)]), st.booleans(), st.randoms())
 def test_verdicts_are_those_of_loops_over_boxes(problem, thresholds, whole_pixels, random):
     is_difficult = [random.random() < 0.3 for _ in problem.ground_truths]

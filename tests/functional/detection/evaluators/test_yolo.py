@@ -17,6 +17,7 @@ from reid_torchmetrics.functional.detection.inputs.images import Detections, Gro
 from tests.detection_strategies import problems
 from tests.found_classes import true_positives
 from tests.golden import coco_cases
+from tests.profiles import examples
 from tests.reference import detection_curves as reference
 
 RECORDED = {name: problem for name, problem in coco_cases.problems().items() if problem.yolo}
@@ -133,6 +134,7 @@ judged = st.lists(
 )
 
 
+@examples(60)
 @given(judged, st.lists(st.sampled_from([0, 3, 5]), max_size=8), st.sampled_from([0.0, 0.1, 0.125, 0.6, 1.0]))
 def test_numbers_are_those_of_loops_over_detections(rows, extra, confidence):
     targets = sorted(extra + [label for *flags, _, label in rows if any(flags)])  # as many as may be found
@@ -169,6 +171,7 @@ def test_a_class_without_detections_has_zeros_and_one_without_ground_truths_is_l
     assert none.average_precision.shape == (1, 0)
 
 
+@examples(60)
 @given(problems(), st.sampled_from([(0.5,), (0.75, 0.3), (0.5, 1 / 3, 1.0)]))
 def test_detections_take_the_best_ground_truth_that_is_left(problem, thresholds):
     found = true_positives(match_greedily(*problem.tensors, iou_thresholds=thresholds))

@@ -11,6 +11,7 @@ from pycocotools import mask
 from reid_torchmetrics.functional.detection import BOX_FORMATS, pairwise_iou
 from reid_torchmetrics.functional.detection.inputs import box_areas, to_xywh
 from tests.detection_strategies import problems
+from tests.profiles import examples
 from tests.reference.detection import iou
 
 DTYPES = [torch.float16, torch.float32, torch.float64]
@@ -141,6 +142,7 @@ def test_whole_pixels_count_both_edges():
     assert found.tolist() == [[8 / (16 + 16 - 8), 4 / (16 + 16 - 4), 0, 1 / 16]]
 
 
+@examples(75)
 @given(problems())
 def test_overlaps_are_those_of_pycocotools_and_of_the_definition_to_the_last_bit(problem):
     detections, truths = (side.boxes for side in problem.tensors)
@@ -156,6 +158,7 @@ def test_overlaps_are_those_of_pycocotools_and_of_the_definition_to_the_last_bit
         assert found.tolist() == peer.tolist()
 
 
+@examples(50)
 @given(problems())
 def test_overlap_does_not_depend_on_which_box_comes_first(problem):
     detections, truths = (side.boxes for side in problem.tensors)

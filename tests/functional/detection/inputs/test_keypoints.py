@@ -49,6 +49,8 @@ def test_one_of_two_keypoints_that_is_far_off_halves_the_similarity():
     found[0, 1, 0] = 22.0  # d^2 = 4, and 8 sigma^2 area = 8
     value = object_keypoint_similarity(found, true, **options).item()
     assert value == pytest.approx((1 + math.exp(-0.5)) / 2, abs=1e-9)
+    options["areas"] = torch.tensor([0.0])  # only exact keypoints are alike
+    assert object_keypoint_similarity(found, true, **options).tolist() == [[0.5]]
 
 
 def test_boxes_hold_the_labeled_keypoints():

@@ -21,7 +21,7 @@ def both_sides(preds, target):
     return [preds[place] for place in kept], [target[place] for place in kept]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("iou_type", ["segm", ("bbox", "segm"), ("segm", "bbox")])
 def test_every_value_is_that_of_torchmetrics(iou_type, average, seed):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import non_maximum_suppression
 from tests.paths import path, taking
+from tests.profiles import examples
 from tests.reference.detection import keep_boxes
 
 A, B, FAR = (0.0, 0.0, 10.0, 10.0), (0.0, 0.0, 10.0, 5.0), (50.0, 50.0, 60.0, 60.0)
@@ -27,6 +28,7 @@ def drawn(seed: int, size: int, num_labels: int = 2, num_images: int = 1) -> tup
     return corners, integers(20, size) / 20, integers(num_labels, size), integers(num_images, size)
 
 
+@examples(75)
 @given(
     st.integers(0, 2**31),
     st.integers(0, 90),
@@ -49,6 +51,7 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch, at_a_time):
     assert torch.equal(non_maximum_suppression(*given[:3], iou_threshold=0.3, images=given[3]), expected)
 
 
+@examples(75)
 @given(
     st.integers(0, 2**31),
     st.integers(0, 90),

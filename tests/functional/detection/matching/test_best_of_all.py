@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import CLAIMS, match_best_of_all, merge_matches
 from tests.detection_strategies import problems
+from tests.profiles import examples
 from tests.reference.best_of_all import MATCHINGS
 
 THRESHOLDS = [(0.5,), (0.5, 1 / 3, 1.0), (0.75, 0.3), (0.25, 0.5, 0.75), (0.0, 0.6)]
@@ -23,6 +24,7 @@ def taken_of(matches, num_detections: int) -> list[list[int | None]]:
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
+@examples(60)
 @given(problem=problems(), thresholds=st.sampled_from(THRESHOLDS))
 def test_detections_take_what_loops_over_them_say(claim, problem, thresholds):
     found = match_best_of_all(*problem.tensors, iou_thresholds=thresholds, claim=claim, keep_ground_truths=True)
@@ -34,6 +36,7 @@ def test_detections_take_what_loops_over_them_say(claim, problem, thresholds):
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
+@examples(50)
 @given(problem=problems(), max_bytes=st.sampled_from([1, 100]))
 def test_memory_and_the_way_by_parts_change_nothing(claim, problem, max_bytes):
     options = {"iou_thresholds": (0.5, 0.75), "claim": claim}

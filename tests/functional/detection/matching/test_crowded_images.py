@@ -19,9 +19,6 @@ from tests.profiles import examples
 from tests.reference.detection import iou
 
 SQUARE = (0.0, 0.0, 10.0, 10.0)
-COORDINATES = st.sampled_from([0.0, 1.0, 1.5, 7.0, 33.25, 1e5, 1e-3, 1e-30, 3e7])
-SIDES = st.sampled_from([0.0, 1e-30, 1e-3, 1.0, 1.5, 2.0, 3.0, 10.0, 11.0, 4e4])
-boxes_of_one_class = st.lists(st.tuples(COORDINATES, COORDINATES, SIDES, SIDES), max_size=12)
 
 
 def taken(detections: list[tuple], ground_truths: list[tuple], crowds: list[bool] | None = None, **options) -> Tensor:
@@ -100,29 +97,6 @@ def test_ground_truths_that_come_several_times_are_matched_as_by_the_definition(
     assert problem.taken() == expected
     with as_many_proposals():
         assert problem.taken() == expected
-
-
-@examples(200)
-@given(boxes_of_one_class, boxes_of_one_class, st.sampled_from([1e-3, 0.05, 0.5, 0.75, 1.0]), st.booleans())
-def test_no_detection_out_of_reach_overlaps_so_much(found, true, at_least, is_crowd):
-    shapes, true_shapes = (BoxShapes(torch.tensor(each, dtype=torch.float64).reshape(-1, 4)) for each in (found, true))
-    crowds = torch.full((len(true),), is_crowd)
-    reach = true_shapes.reach(shapes, at_least=at_least, is_crowd=crowds)
-    if reach is None:
-        return
-    for place, other in enumerate(true):
-        for position, box in zip(reach.position.tolist(), found, strict=True):
-            if iou(box, other, is_crowd=is_crowd) >= at_least:
-                assert reach.low[place] <= position <= reach.high[place]
-
-
-def test_reach_is_unknown_where_rounding_may_decide():
-    boxes = BoxShapes(torch.tensor([[1e8, 0.0, 1e-7, 1.0]], dtype=torch.float64))
-    assert boxes.reach(boxes, at_least=0.5) is None
-    plain = BoxShapes(torch.tensor([[10.0, 0.0, 4.0, 2.0]], dtype=torch.float64))
-    low, high = plain.reach(plain, at_least=0.5)[1:]
-    # Boxes that overlap [10, 14] by a half begin 4 before it, if they are twice as wide, to 2 behind.
-    assert (float(low), float(high)) == pytest.approx((6, 12), abs=0.02)
 
 
 @pytest.mark.parametrize("axis", [0, 1])

@@ -131,7 +131,7 @@ def test_voc_and_yolo_take_any_shapes():
     assert true_positives(match_greedily(FOUND, TRUE, iou_thresholds=(0.5,))).tolist() == [[True], [True], [False]]
 
 
-@examples(60)
+@examples(30)
 @given(problems(), st.sampled_from([None, LABELS[:1], LABELS[1:3]]))
 @pytest.mark.parametrize("max_bytes", [1, 1 << 28])
 def test_the_overlaps_of_boxes_given_one_by_one_are_matched_as_the_boxes(max_bytes, problem, labels):
@@ -150,7 +150,7 @@ def test_the_overlaps_of_boxes_given_one_by_one_are_matched_as_the_boxes(max_byt
             assert torch.equal(getattr(matches, each.name), getattr(expected, each.name))
 
 
-@examples(80)
+@examples(60)
 @given(problems())
 def test_intervals_of_a_line_are_evaluated_as_by_the_definition(problem):
     found, true = (replace(each, boxes=Intervals(each.boxes[:, ::2])) for each in problem.tensors)

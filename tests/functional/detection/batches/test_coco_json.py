@@ -147,10 +147,12 @@ def test_results_of_masks_alone_have_the_boxes_of_their_masks(tmp_path, iou_type
     truth = {"image_id": 1, "category_id": 2, "id": 1, "bbox": [3, 2, 4, 3], "segmentation": polygon, "area": 12}
     data_set = {"images": [{"id": 1, "height": 6, "width": 9}], "annotations": [truth], "categories": []}
     paths = [str(tmp_path / "results.json"), str(tmp_path / "truth.json")]
-    for path, content in zip(paths, ([row | left_out for row in results], data_set), strict=True):
+    both = results[0] | {"bbox": [0, 0, 1, 1]}
+    for path, content in zip(paths, ([*(row | left_out for row in results), both], data_set), strict=True):
         Path(path).write_text(json.dumps(content), encoding="utf-8")
     preds, _ = DetectionMAP.coco_to_tm(*paths, iou_type=iou_type)
-    assert preds[0]["boxes"].tolist() == [[3, 2, 4, 3]] * 2 == [coco_masks.toBbox(mask).tolist()] * 2
+    assert preds[0]["boxes"].tolist() == [*[[3, 2, 4, 3]] * 2, [0, 0, 1, 1]]
+    assert coco_masks.toBbox(mask).tolist() == [3, 2, 4, 3]
     data_set["annotations"] = [{"image_id": 1, "category_id": 2, "segmentation": polygon}]
     Path(paths[1]).write_text(json.dumps(data_set), encoding="utf-8")
     with pytest.raises(ValueError, match="must have a `bbox` in every row; got a mask alone for image 1"):
@@ -166,10 +168,9 @@ def sorted_by_label(items):
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_micro_is_what_pycocotools_gives_without_categories(tmp_path, seed):
+def test_micro_is_what_pycocotools_gives_without_categories(tmp_path):
     """Among equal scores of an image it puts the boxes of lower categories first; here they are in that order."""
-    metric = fed(DetectionMAP(average="micro"), *map(sorted_by_label, images(seed, 20, with_ids=True)))
+    metric = fed(DetectionMAP(average="micro"), *map(sorted_by_label, images(0, 20, with_ids=True)))
     metric.tm_to_coco(str(tmp_path / "images"))
     found = metric.results().summary()
     expected = numbers_of_pycocotools(str(tmp_path / "images"), uses_categories=False)
