@@ -141,7 +141,7 @@ SIDES = {"preds": ("labels", "scores"), "target": ("labels", "iscrowd", "area", 
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-@pytest.mark.parametrize("invalid", ["count", "drop"])
+@pytest.mark.parametrize("invalid", ["count", "drop", "raise"])
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("iou_type", KEYS)
 def test_tensors_that_hold_no_block_of_values_are_named_wherever_they_are(iou_type, odd, invalid):

@@ -14,7 +14,6 @@ from tests.paths import taking
 from tests.profiles import examples
 
 few = examples(20)
-pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
 
 WITHOUT_ROWS = (
     "classes",
