@@ -5,6 +5,7 @@ import inspect
 from collections import Counter
 from collections.abc import Callable
 from functools import cache, wraps
+from types import FunctionType
 from typing import Any
 
 import beartype  # noqa: F401 - here, not when a check is compiled, which may be within a callback of a weak reference
@@ -52,14 +53,15 @@ def _first_calls(defined: Any, decorate: Callable[[Any], Any]) -> Any:
         return defined
     checked = cache(lambda: decorate(_without_options(defined)))  # to compile the checks takes half of the import
 
-    @wraps(defined)
     def either(*args: Any, **kwargs: Any) -> Any:
         if _checked[defined] >= _most["calls"]:
             return defined(*args, **kwargs)
         _checked[defined] += 1
         return checked()(*args, **kwargs)
 
-    return either
+    # Warnings are of the user's line: the package takes what jaxtyping puts between for no user.
+    named = globals() | {"__name__": "jaxtyping"}
+    return wraps(defined)(FunctionType(either.__code__, named, closure=either.__closure__))
 
 
 def _without_options(defined: Any) -> Any:

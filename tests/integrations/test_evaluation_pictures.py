@@ -229,6 +229,7 @@ def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypat
     logger = loggers.WandbLogger(save_dir=tmp_path, offline=True)
     trainer(EvaluationPictures(pictures=picture), logger).fit(PicturedModule(), loader(), loader())
     summary = dict(logger.experiment.summary)
+    wandb.finish()
     wandb.teardown()  # the log is complete when the client's service has ended
     (media,) = tmp_path.glob("wandb/offline-run-*/files/media/images/val")
     written = sorted(path.name.rpartition("_")[0].rpartition("_")[0] for path in media.iterdir())

@@ -86,6 +86,7 @@ def test_a_picture_is_in_an_offline_run_of_wandb(tmp_path, monkeypatch, picture)
     logger = loggers.WandbLogger(save_dir=tmp_path, offline=True)
     log_picture(logger, "val/nearest", picture, STEP)
     summary = dict(logger.experiment.summary["val/nearest"])
+    wandb.finish()
     wandb.teardown()  # the log is complete when the client's service has ended
     (path,) = tmp_path.glob("wandb/offline-run-*/files/media/images/val/nearest_*.png")
     written = pixels_in(path)
