@@ -1,8 +1,6 @@
 """The callback that logs pictures of each evaluation: which, when, once, and never at the cost of the run."""
 
 import json
-import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +23,7 @@ from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.integrations import EvaluationPictures, drawings, evaluation_pictures
 from reid_torchmetrics.integrations.drawings import numbers_are_others
+from tests.integrations.offline_runs import history, records
 from tests.integrations.pictured_module import (
     CURVES,
     HARDEST,
@@ -186,38 +185,6 @@ def test_where_ties_have_no_order_there_is_no_curve_of_precision():
 
     fit(EvaluationPictures("val_map"), module=Expected(), max_epochs=1)
     assert files() == named(["val/cmc", "val/first_ranks"], 1)
-
-
-def records(folder, kind: str) -> list:
-    """The records of a kind in the only offline run of W&B."""
-    internal = pytest.importorskip("wandb.proto.wandb_internal_pb2")
-    (path,) = folder.glob("wandb/offline-run-*/run-*.wandb")
-    every = [internal.Record.FromString(data) for data in stored(path.read_bytes())]
-    return [getattr(each, kind) for each in every if each.WhichOneof("record_type") == kind]
-
-
-def history(folder) -> list[dict]:
-    """The rows of the run."""
-    names = [
-        {each.key or "/".join(each.nested_key): each.value_json for each in row.item}
-        for row in records(folder, "history")
-    ]
-    return [{name: json.loads(value) for name, value in row.items()} for row in names]
-
-
-def stored(contents: bytes) -> Iterator[bytes]:
-    """The records of a log in LevelDB's format, behind 7 bytes of W&B: parts of blocks of 32 KiB, each with a head."""
-    head, place, record = struct.Struct("<IHB"), 7, b""  # checksum, length, and whether it is the last part
-    while place + head.size <= len(contents):
-        if (left := -place % 32768) < head.size and left:  # too few bytes for a head end a block
-            place += left
-            continue
-        _, length, kind = head.unpack_from(contents, place)
-        record += contents[place + head.size : place + head.size + length]
-        place += head.size + length
-        if kind in (1, 4):  # whole, or the last part
-            yield record
-            record = b""
 
 
 @pytest.mark.filterwarnings("ignore")  # of the client's dependencies
