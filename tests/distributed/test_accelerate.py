@@ -14,11 +14,11 @@ import pytest
 from tests import test_docs_pages
 
 PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "frameworks.md"
-UPDATE = "metrics.update(network(images), identities, is_query=is_query, index=index)"
-GATHERED = "accelerator.gather_for_metrics((network(images), identities, is_query, index))"
+UPDATE = "metrics.update(network(images), identities, is_query=index < 8, index=index)"
+GATHERED = "accelerator.gather_for_metrics((network(images), identities, index))"
 CALLS = {
     "as the page says": UPDATE,
-    "gathered": f"embeddings, identities, is_query, index = {GATHERED}\n        "
+    "gathered": f"embeddings, identities, index = {GATHERED}\n        "
     + UPDATE.replace("network(images)", "embeddings"),
 }
 
