@@ -98,11 +98,15 @@ def test_x_and_y_may_be_exchanged(problem):
 @few
 @given(problems(default_setting=True))
 def test_detections_that_are_the_ground_truths_are_perfect(problem):
-    """But for boxes without an area, which overlap nothing, and more than 100 of them, which there are not."""
-    truths = [row for row in problem.ground_truths if not row.is_crowd and row.box[2] * row.box[3] > 0]
+    """But for boxes without an area, which overlap nothing, and more than 100 of them, which there are not.
+
+    Of a range of sizes it does not hold: a detection whose own ground truth lies outside takes that of another.
+    """
+    truths = [row._replace(area=row.box[2] * row.box[3]) for row in problem.ground_truths if not row.is_crowd]
+    truths = [row for row in truths if row.area > 0]
     found = [Detection(row.image, row.label, row.box, 0.5) for row in truths]
     summary = replace(problem, detections=found, ground_truths=truths).evaluated().summary()
-    for name in ("map", "map_50", "map_small", "map_medium", "map_large", "mar_100", "mar_large"):
+    for name in ("map", "map_50", "mar_100"):
         assert float(summary[name]) in (-1, 1) or float(summary[name]) == pytest.approx(1, abs=1e-15)
 
 
