@@ -63,6 +63,16 @@ if profiles.PROFILE == "nightly":
             report.outcome = "failed"
         return report
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        collector: pytest.Collector,
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """So is a module that is skipped."""
+        report = yield
+        if report.skipped:
+            report.outcome = "failed"
+        return report
+
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:

@@ -172,6 +172,7 @@ def test_a_block_that_asks_for_other_scores_is_refused_unless_it_was_surveyed():
         surveyed.merge(counter)
 
 
+@pytest.mark.usefixtures("unannotated")
 def test_only_counters_merge():
     counter = counter_of(*drawn(3)[:2])
     with pytest.raises(TypeError, match="`other` must be"):
