@@ -41,6 +41,13 @@ class Mutant(NamedTuple):
     source: str
 
 
+def has_order(call: ast.Call) -> bool:
+    """Whether the first two arguments of a call may mean something else when they are swapped."""
+    function, first = ast.unparse(call.func).rpartition(".")[2], [ast.unparse(each) for each in call.args[:2]]
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    return len({*first}) == 2 and not starred and function not in ("min", "max", "minimum", "maximum")
+
+
 def changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
     """What may be changed in a node: where, the name of a field, and its other value."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OTHERS:
@@ -53,7 +60,7 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, object]]:
         yield node, "value", not node.value if isinstance(node.value, bool) else node.value + 1
     elif isinstance(node, ast.IfExp):
         yield node, "test", ast.UnaryOp(ast.Not(), node.test)
-    elif isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args):
+    elif isinstance(node, ast.Call) and has_order(node):
         yield node, "args", [node.args[1], node.args[0], *node.args[2:]]
 
 
