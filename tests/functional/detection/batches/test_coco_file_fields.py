@@ -10,6 +10,7 @@ import torch
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.functional.detection.detection_samples import fed
 from tests.functional.detection.keypoint_samples import SIGMAS, coco_rows, keypoint_images
+from tests.profiles import of_each
 from tests.pycocotools_shapes import largest_difference, run_coco
 
 IMAGE = [{"id": 1, "height": 300, "width": 300}]
@@ -85,7 +86,7 @@ OPTIONS = {"bbox": {}, "keypoints": {"sigmas": SIGMAS}}
 
 
 @pytest.mark.parametrize("iou_type", OPTIONS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", of_each(range(20), suite=8))
 @pytest.mark.slow
 def test_arrays_are_those_of_pycocotools_whatever_the_fields_say(tmp_path, seed, iou_type):
     """An ignored object that is no crowd takes one detection, by the overlap of its labeled keypoints."""

@@ -53,7 +53,7 @@ def spoiled(seed: int, kinds: dict[str, Callable[..., Box]], **sizes: int) -> tu
     return replace(problem, detections=changed), counts
 
 
-@pytest.mark.parametrize(("num_problems", "sizes"), [(120, {}), (10, {"num_truths": 60, "num_detections": 220})])
+@pytest.mark.parametrize(("num_problems", "sizes"), [(240, {}), (20, {"num_truths": 60, "num_detections": 220})])
 @pytest.mark.slow
 def test_boxes_that_are_inverted_empty_or_infinite_count_as_in_pycocotools_to_the_bit(num_problems, sizes):
     counts, num_matched = Counter(), 0
@@ -68,15 +68,15 @@ def test_boxes_that_are_inverted_empty_or_infinite_count_as_in_pycocotools_to_th
         for name in ARRAYS:
             np.testing.assert_array_equal(getattr(ours, name).numpy(), getattr(theirs, name), str(seed))
         num_matched += sum(map(len, theirs.taken.values()))
-    assert min(counts.values()) > 20
+    assert min(counts.values()) > 50
     assert counts.keys() == KINDS.keys()
-    assert num_matched > 500
+    assert num_matched > 1000
 
 
 @pytest.mark.slow
 def test_boxes_with_a_nan_are_false_positives_by_the_definition():
     counts = Counter()
-    for seed in range(75):
+    for seed in range(150):
         problem, of_kinds = spoiled(seed, KINDS | NANS)
         counts += of_kinds
         expected = problem.reference()
@@ -84,7 +84,7 @@ def test_boxes_with_a_nan_are_false_positives_by_the_definition():
         assert problem.taken() == expected.taken, seed
         for name in ARRAYS:
             np.testing.assert_allclose(getattr(ours, name).numpy(), getattr(expected, name), rtol=0, atol=1e-12)
-    assert min(counts[name] for name in NANS) > 5
+    assert min(counts[name] for name in NANS) > 20
 
 
 TRUE = GroundTruth(0, 1, (0.0, 0.0, 10.0, 10.0), False, 100.0)

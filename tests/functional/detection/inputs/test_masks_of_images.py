@@ -10,6 +10,7 @@ from pycocotools import mask as coco_masks
 from reid_torchmetrics import DetectionMAP
 from tests.functional.detection.detection_samples import FLOAT32_THRESHOLDS, fed, is_same, torchmetrics_peer
 from tests.functional.detection.mask_samples import HEIGHT, WIDTH, coco_rows, compressed, mask_images
+from tests.profiles import of_each
 from tests.pycocotools_shapes import largest_difference, run_coco
 
 PREDS, TARGET = mask_images(3, 8)
@@ -21,7 +22,7 @@ def both_sides(preds, target):
     return [preds[place] for place in kept], [target[place] for place in kept]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", of_each(range(6), suite=2))
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("iou_type", ["segm", ("bbox", "segm"), ("segm", "bbox")])
 def test_every_value_is_that_of_torchmetrics(iou_type, average, seed):

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
@@ -12,6 +11,7 @@ from reid_torchmetrics.functional.retrieval.draws.strata import DRAWN_PER, Galle
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
+from tests.closeness import assert_close
 from tests.reference import draws as reference
 from tests.strategies import Problem
 
@@ -76,7 +76,7 @@ def as_table(values: list[reference.Expected | None]) -> Tensor:
 
 
 def assert_same(found: Tensor, expected: Tensor, tolerance: float = 1e-12) -> None:
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+    assert_close(found, expected, atol=tolerance, equal_nan=True)
 
 
 def with_cameras(problem: Problem, draw: GalleryDraw) -> GalleryDraw:

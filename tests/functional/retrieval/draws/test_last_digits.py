@@ -1,11 +1,13 @@
 """A number of drawn galleries is a sum whose order depends on the path: of the same problem only last digits differ."""
 
-import numpy as np
+from functools import partial
+
 import pytest
 import torch
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate
+from tests import closeness
 from tests.paths import taking
 
 RELATIVE = 1e-13
@@ -40,8 +42,7 @@ def numbers(protocol, sides, **options):
     return torch.cat([torch.tensor([*results.means.values()], dtype=torch.float64), results.cmc.double()])
 
 
-def assert_close(one, other):
-    np.testing.assert_allclose(one, other, rtol=RELATIVE, atol=0)
+assert_close = partial(closeness.assert_close, rtol=RELATIVE)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -12,6 +12,7 @@ from tests.closeness import assert_close
 from tests.distributed import threads
 from tests.distributed.problems import Outcome, problem
 from tests.distributed.test_laws import differing
+from tests.profiles import of_each
 
 
 def grouped(seed, size):
@@ -27,7 +28,7 @@ def grouped(seed, size):
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.slow
 def test_ranks_of_groups_are_those_of_one_process_and_of_the_reference(size):
-    problems = [grouped(9000 * size + seed, size) for seed in range(20)]
+    problems = [grouped(9000 * size + seed, size) for seed in of_each(range(40), suite=20)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
     assert not differing(size, problems, wanted)
 
@@ -41,7 +42,7 @@ def test_metrics_on_processes_of_their_own_rank_groups_like_the_reference(proces
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.slow
 def test_lists_show_the_best_members_on_any_number_of_processes(size):
-    for seed in range(8):
+    for seed in of_each(range(15), suite=8):
         given = grouped(700 * size + seed, size)
 
         def lists(world, given=given):

@@ -13,6 +13,7 @@ from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional import world
 from reid_torchmetrics.functional.retrieval import sharding
 from tests.distributed import threads
+from tests.profiles import of_each
 
 PADDED, GATHERED = "the last of one are the first of another", "Several processes hold the same samples"
 Shards = list[list[int]]
@@ -141,7 +142,7 @@ def legitimate(seed: int) -> Iterator[tuple[str, Tensor, Tensor]]:
 @pytest.mark.slow
 def test_nothing_is_said_of_samples_that_are_dealt_out_once(deal):
     alarms = []
-    for seed in range(8):
+    for seed in of_each(range(30), suite=8):
         for kind, embeddings, identities in legitimate(seed):
             total, size = len(identities), 2 + seed % 3
             even = total - total % size if seed % 2 else total
@@ -153,7 +154,7 @@ def test_nothing_is_said_of_samples_that_are_dealt_out_once(deal):
 
 def test_copies_in_the_data_set_are_no_repetitions():
     """Every second image is there twice, on the same process or on two."""
-    for seed in range(8):
+    for seed in of_each(range(20), suite=8):
         embeddings, identities = drawn(300, seed)
         order = torch.randperm(300, generator=torch.Generator().manual_seed(seed))
         source = torch.arange(300)
