@@ -14,6 +14,7 @@ import torch
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.functional.detection.detection_samples import batch, box, fed, images
+from tests.profiles import of_each
 
 NAN, INF = float("nan"), float("inf")
 EMPTY = torch.tensor([])
@@ -67,7 +68,14 @@ BAD_IMAGES = [
 
 @pytest.mark.parametrize(
     ("method", "change", "error", "message"),
-    [(method, *row) for method, row in zip(cycle(("update", "forward")), BAD_IMAGES, strict=False)],
+    of_each(
+        [
+            (method, *row)
+            for methods in (("update", "forward"), ("forward", "update"))
+            for method, row in zip(cycle(methods), BAD_IMAGES, strict=False)
+        ],
+        suite=len(BAD_IMAGES),
+    ),
 )
 @pytest.mark.slow
 def test_bad_images_are_named_and_nothing_of_their_batch_is_stored(method, change, error, message):

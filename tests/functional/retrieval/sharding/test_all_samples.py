@@ -20,6 +20,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed.shards import SHARDINGS, loaders
 from tests.distributed.test_laws import differing, spread
+from tests.profiles import of_each
 
 OPTIONS = {
     "k-reciprocal": {"rerank": KReciprocal(k1=6, k2=3)},
@@ -54,7 +55,10 @@ def values_of(metrics):
         return {key: float(value) for key, value in metrics.compute().items()}
 
 
-@pytest.mark.parametrize(("size", "roles"), [(2, "two_loaders"), (2, "leave_one_out"), (3, "mixed")])
+@pytest.mark.parametrize(
+    ("size", "roles"),
+    of_each([(2, "two_loaders"), (2, "leave_one_out"), (3, "mixed"), (3, "leave_one_out"), (1, "mixed")], suite=3),
+)
 def test_every_process_computes_what_one_process_computes(processes, size, roles):
     outcomes = processes.run(size, compute_all, roles)
     alone = {

@@ -8,6 +8,7 @@ import torch
 from reid_torchmetrics import ReIDMeanAP
 from tests.distributed.failures import message_of
 from tests.metrics.reid.samples import batches, fed, reference_of
+from tests.profiles import of_each
 
 COMBINATIONS = [(), ("cameras",), ("index",), ("cameras", "index")]
 
@@ -52,7 +53,7 @@ def computes(process: int, size: int, empty: tuple[int, ...]) -> list[tuple[floa
     return found
 
 
-@pytest.mark.parametrize(("size", "empty"), [(2, (1,)), (3, (0, 2))])
+@pytest.mark.parametrize(("size", "empty"), of_each([(2, (1,)), (3, (0, 2)), (2, (0,))], suite=2))
 def test_an_empty_batch_on_a_process_does_not_count_as_a_use_of_a_label(processes, size, empty):
     found = processes.run(size, computes, empty)
     expected = [mean_ap(*labels) for labels in COMBINATIONS for _ in COMBINATIONS]

@@ -7,6 +7,7 @@ import torch
 from torch.utils.data import DistributedSampler
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, UnpaddedDistributedSampler
+from tests.profiles import of_each
 
 NUM_SAMPLES = 31  # no multiple of 2, 3 or 4
 
@@ -46,20 +47,31 @@ def dealt(process: int, size: int, sampler, numbered: bool, is_query, seeds=(0,)
 ROLES = {"leave-one-out": None, "mask": torch.arange(NUM_SAMPLES) % 3 == 0}
 
 
-@pytest.mark.parametrize(("size", "roles"), [(2, "leave-one-out"), (3, "mask")])
+SIZES_AND_ROLES = [*zip((2, 3, 2, 3, 4, 4), ("leave-one-out", "mask", "mask", "leave-one-out") * 2, strict=False)]
+    (2, "leave-one-out"),
+    (3, "mask"),
+    (2, "mask"),
+    (3, "leave-one-out"),
+    (4, "mask"),
+    (4, "leave-one-out"),
+]
+
+
+@pytest.mark.parametrize(("size", "roles"), of_each(SIZES_AND_ROLES, suite=2))
 def test_what_a_sampler_repeated_counts_once_by_index(processes, size, roles):
     for value, said in processes.run(size, dealt, DistributedSampler, True, ROLES[roles]):
         assert value == pytest.approx(whole(is_query=ROLES[roles]), abs=1e-6)
         assert said == []
 
 
-def test_an_unpadded_sampler_needs_no_index(processes):
-    for value, said in processes.run(3, dealt, UnpaddedDistributedSampler, False, None):
+@pytest.mark.parametrize("size", of_each([3, 2, 4]))
+def test_an_unpadded_sampler_needs_no_index(processes, size):
+    for value, said in processes.run(size, dealt, UnpaddedDistributedSampler, False, None):
         assert value == pytest.approx(whole(), abs=1e-6)
         assert said == []
 
 
-@pytest.mark.parametrize(("size", "roles"), [(2, "mask"), (3, "leave-one-out")])
+@pytest.mark.parametrize(("size", "roles"), of_each(SIZES_AND_ROLES, suite=2))
 def test_samples_that_look_repeated_are_said_to_be_once_for_each_collection(processes, size, roles):
     outcomes = processes.run(size, dealt, DistributedSampler, False, ROLES[roles], (0, 1))
     assert [len(said) for _, said in outcomes] == [2] + [0] * (size - 1)
