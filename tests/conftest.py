@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Generator, Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,16 +27,11 @@ if profiles.IS_QUICK:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out slow tests, and all but three parameters of the others."""
-        seen: Counter[str] = Counter()
-        kept: dict[bool, list[pytest.Item]] = {True: [], False: []}
-        for item in items:
-            function = item.nodeid.partition("[")[0]
-            seen[function] += 1
-            is_slow = item.get_closest_marker("slow") is not None
-            kept[seen[function] <= profiles.QUICK_PARAMETERS and not is_slow].append(item)
-        items[:] = kept[True]
-        config.hook.pytest_deselected(items=kept[False])
+        """Leave out slow tests, and all parameters of the others but the first."""
+        first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}
+        kept = [item for item in first.values() if item.get_closest_marker("slow") is None][::-1]
+        config.hook.pytest_deselected(items=[*{*items}.difference(kept)])
+        items[:] = kept
 
 
 @pytest.fixture(autouse=profiles.IS_QUICK)

@@ -1,6 +1,6 @@
 """How much a run draws and executes, by `TEST_PROFILE`.
 
-quick      a tenth of the examples, the same in each run, and three parameters of a test, without those that are marked
+quick      a tenth of the examples, the same in each run, and one parameter of a test, without those that are marked
            `slow`; no shapes are executed, and no process is started
 suite      all examples, the same in each run
 nightly    ten times the examples, and new ones in each run; `--hypothesis-seed` asks for those of another run
@@ -16,7 +16,6 @@ Value = TypeVar("Value")
 
 PROFILE = os.environ.get("TEST_PROFILE", "suite")
 IS_QUICK = PROFILE == "quick"
-QUICK_PARAMETERS = 3
 _TIMES = {"quick": 0.1, "suite": 1.0, "nightly": 10.0}[PROFILE]
 
 settings.register_profile(

@@ -49,6 +49,7 @@ def test_embeddings_in_two_files(command, files, problem, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_options_are_those_of_the_function(command, files, problem):
     words = [
         "--rule",

@@ -201,6 +201,7 @@ def test_roles_of_one_side_alone_are_refused(command, tmp_path):
     assert said.status == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", INPUTS)
 def test_names_that_no_file_has_are_refused(command, tmp_path, make):
     words = make(tmp_path, with_columns("cameras"))

@@ -166,6 +166,7 @@ def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path):
         assert "a file that is truncated, damaged or of another program: " in refused(contents[:length], tmp_path)
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_refused_or_gives_the_same_results(tmp_path):
     expected = problems.detection()
     contents = contents_of(expected, tmp_path)

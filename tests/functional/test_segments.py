@@ -1,5 +1,6 @@
 """Segments, checked by hand and against loops."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +40,7 @@ def test_a_segment_without_entries_sums_to_0():
     assert segments.reduce(values, "sum", LENGTHS).tolist() == [3, 0, 12]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 9)), st.integers(1, 20))
 def test_ranges_cover_all_segments_and_are_short_unless_one_segment_is_long(lengths, most):
     ranges = list(segments.ranges_within(torch.tensor(lengths, dtype=torch.int64), most))

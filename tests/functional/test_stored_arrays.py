@@ -78,6 +78,7 @@ def test_a_file_with_an_array_that_does_not_fit_is_refused(kind, tmp_path):
     assert len(seen) > {RetrievalResults: 100, DetectionResults: 120, Comparison: 12}[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["embeddings", "graded lists", "coco", "two models"])
 def test_a_file_with_an_array_more_or_less_is_refused(name, tmp_path):
     results = ALL[name]()

@@ -118,6 +118,7 @@ def test_classes_have_the_names_of_the_metric(monkeypatch):
     assert seen == [{1: "cat"}] * 2 + [{1: "dog"}] * 2  # shares and counts
 
 
+@pytest.mark.slow
 def test_below_an_overlap_of_a_tenth_there_is_no_confusion():
     module = DetectingModule()
     module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.05])

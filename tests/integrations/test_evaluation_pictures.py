@@ -158,6 +158,7 @@ def test_only_each_nth_epoch_of_training_has_pictures_but_every_other_evaluation
     assert files() == named(tags("val"), 3, 6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blank_figures")
 def test_a_metric_that_is_logged_before_the_last_loader_still_has_its_samples():
     run = trainer(EvaluationPictures("val_map"), False)
@@ -346,6 +347,7 @@ def test_a_normalization_is_undone(given, monkeypatch):
     assert np.abs(expected.astype(int) - found).max() <= 1
 
 
+@pytest.mark.slow
 def test_normalized_pictures_have_a_remedy_in_one_line():
     with pytest.warns(UserWarning, match="could not be drawn") as said:
         trainer(EvaluationPictures(pictures=normalized), False).validate(PicturedModule(), loader(), verbose=False)
@@ -357,6 +359,7 @@ def test_normalized_pictures_have_a_remedy_in_one_line():
 # As large as can be looked at
 
 
+@pytest.mark.slow
 def test_a_picture_has_no_more_places_than_are_asked_for_or_seen(monkeypatch):
     with pytest.warns(UserWarning, match=r"^`k` is 1,000,000; a picture shows 50 at most\.$"):
         callback = EvaluationPictures(pictures=picture, k=10**6)

@@ -64,6 +64,7 @@ def test_a_logger_that_fails_keeps_no_other_from_its_pictures(monkeypatch):
     assert files("whole") == named(tags("val"), 0)
 
 
+@pytest.mark.slow
 def test_without_a_logger_the_file_is_what_could_not_be_written():
     Path("pictures").write_text("in the way", encoding="utf-8")
     with pytest.warns(UserWarning, match="could not be written to files") as said:

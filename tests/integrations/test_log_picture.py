@@ -78,6 +78,7 @@ def test_a_process_other_than_the_first_logs_nothing(tmp_path, monkeypatch):
 # Weights & Biases and MLflow, where they are installed
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the client's dependencies
 @pytest.mark.parametrize("picture", [NEARLY_BLACK, new_figure()], ids=["image", "figure"])
 def test_a_picture_is_in_an_offline_run_of_wandb(tmp_path, monkeypatch, picture):

@@ -83,6 +83,7 @@ def test_what_is_no_share_is_refused():
         plot_camera_pairs(pairs_of([[0.5, 17.0]]))
 
 
+@pytest.mark.slow
 def test_no_cameras_are_undefined():
     _, axes = plot_camera_pairs(pairs_of([[]]))
     assert axes.images[0].get_array().mask.all()

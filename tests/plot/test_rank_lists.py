@@ -77,6 +77,7 @@ def test_the_query_is_apart_from_its_candidates_in_the_order_of_the_list():
     assert (image[:, -GAP:] == 255).all()
 
 
+@pytest.mark.slow
 def test_frames_say_what_is_right_and_marks_do_without_color():
     image = draw(lists())
     assert frame(image, QUERY) == {DARK}

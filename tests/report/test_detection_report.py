@@ -160,6 +160,7 @@ def test_boxes_have_the_names_of_the_metric_as_the_tables_have(tmp_path, monkeyp
     assert seen == [{3: "cat", 7: "dog"}, {3: "lion"}]
 
 
+@pytest.mark.slow
 def test_an_image_that_is_missing_has_the_reason_in_its_place(tmp_path):
     boxes = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
     with pytest.warns(UserWarning, match="A picture of the report is missing"):
@@ -168,6 +169,7 @@ def test_an_image_that_is_missing_has_the_reason_in_its_place(tmp_path):
     assert item.all("p")[1].text == "No picture: `pictures` must have a picture for each number; got none for 1."
 
 
+@pytest.mark.slow
 def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
     names = ["rooms/a.jpg", "rooms/<b>.jpg", "rooms/c.jpg"]
     metric = DetectionMAP()
@@ -189,6 +191,7 @@ def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
     assert item.one("img").attributes["alt"] == f"image {names[1]} with its boxes"
 
 
+@pytest.mark.slow
 def test_of_many_images_the_worst_are_seen_at_once(tmp_path):
     metric = DetectionMAP()
     truth = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([0])}
@@ -219,6 +222,7 @@ def test_the_page_has_the_numbers_for_programs(pages):
     assert json.loads(section(pages["metric"], "provenance").one("pre").text) == found
 
 
+@pytest.mark.slow
 def test_an_area_without_an_end_is_json(tmp_path):
     metric = DetectionMAP(area_ranges={"all": (0.0, float("inf"))})
     boxes = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([0])}
@@ -227,6 +231,7 @@ def test_an_area_without_an_end_is_json(tmp_path):
     assert found["area_ranges"] == {"all": [0.0, None]}
 
 
+@pytest.mark.slow
 def test_all_classes_together_are_called_so(tmp_path):
     metric = DetectionMAP(average="micro")
     boxes = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([3])}
@@ -237,6 +242,7 @@ def test_all_classes_together_are_called_so(tmp_path):
     assert row["class"] == "all classes together"
 
 
+@pytest.mark.slow
 def test_many_classes_are_folded_and_have_a_filter(tmp_path):
     metric = DetectionMAP()
     labels = torch.arange(21)

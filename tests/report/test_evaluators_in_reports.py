@@ -88,6 +88,7 @@ def test_images_are_judged_as_the_evaluator_matches_with_boxes_of_the_results(ev
     assert [each["evaluator"] for each in options] == [EVALUATORS[evaluator]]
 
 
+@pytest.mark.slow
 def test_results_of_a_function_have_a_page_too(tmp_path):
     boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]])
     number = torch.zeros(1, dtype=torch.int64)

@@ -20,7 +20,10 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 WIDTHS = (1280, 400)
 LONG = "a name that is long, " * 8 + "andwithoutanyplacewhereitcouldbebroken" * 3
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium"),
+]
 
 # Runs in the page: opens all that is folded, tells what is wrong, asks the filter for what begins with 1.
 PROBE = """

@@ -181,6 +181,7 @@ def test_of_many_cameras_those_with_the_most_queries_are_in_tables(report):
     assert shown.one("summary").text == "As tables, of 40 cameras at most, those with the most queries"
 
 
+@pytest.mark.slow
 def test_of_many_identities_the_worst_are_listed(report):
     scores, identities = torch.eye(1100), torch.arange(1100)
     scores[1050, 7] = 2.0

@@ -245,6 +245,7 @@ def one_option(name: str) -> dict[str, object]:
     return {name: OTHER_OPTIONS[name]} | needed
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("options", [{}, OPTIONS, *map(one_option, OTHER_OPTIONS)])
 def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(options):

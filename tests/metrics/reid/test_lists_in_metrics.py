@@ -40,6 +40,7 @@ def feed(metric, query: torch.Tensor, gallery: torch.Tensor, order: list[int], p
     return metric
 
 
+@pytest.mark.slow
 @examples(10)
 @given(st.integers(0, 9), st.permutations(range(NUM_QUERIES + NUM_GALLERY)))
 def test_values_are_those_of_one_call_in_any_order_of_samples(seed, order):

@@ -178,6 +178,7 @@ def test_what_was_written_to_before_update_or_lies_in_a_copy_is_no_error():
     assert expected.compute() > 0
 
 
+@pytest.mark.slow
 def test_the_ranking_is_forgotten_with_the_samples():
     metric = fed(ReIDMeanAP(), batches())
     metric.compute()

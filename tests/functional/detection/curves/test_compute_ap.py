@@ -13,6 +13,7 @@ from reid_torchmetrics.functional.detection import AP_RULES, compute_ap
 from tests.reference import detection_curves as reference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", AP_RULES)
 @given(verdicts=st.lists(st.booleans(), max_size=30), missed=st.integers(0, 12))
 def test_the_area_is_that_of_loops_over_detections(rule, verdicts, missed):

@@ -54,6 +54,7 @@ def assert_as_recorded(case: DetectionCase, results: DetectionResults, evaluator
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_every_class_has_the_values_of_the_authors(call):
     count = 0
@@ -64,6 +65,7 @@ def test_every_class_has_the_values_of_the_authors(call):
     assert count > 1000
 
 
+@pytest.mark.slow
 def test_lvis_has_the_values_of_the_authors():
     for case in detection_cases("lvis"):
         if not (case.given["dt_box"] < 0).any():

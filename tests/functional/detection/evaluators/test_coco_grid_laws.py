@@ -35,6 +35,7 @@ def test_thresholds_have_nothing_to_do_with_each_other(problem, order):
     assert torch.equal(problem.evaluated(iou_thresholds=thresholds[:1]).coco.precision, before.precision[order[:1]])
 
 
+@pytest.mark.slow
 @few
 @given(problems(default_setting=True), st.integers(0, 3))
 def test_area_ranges_have_nothing_to_do_with_each_other(problem, chosen):

@@ -142,6 +142,7 @@ def test_whole_pixels_count_both_edges():
     assert found.tolist() == [[8 / (16 + 16 - 8), 4 / (16 + 16 - 4), 0, 1 / 16]]
 
 
+@pytest.mark.slow
 @examples(75)
 @given(problems())
 def test_overlaps_are_those_of_pycocotools_and_of_the_definition_to_the_last_bit(problem):

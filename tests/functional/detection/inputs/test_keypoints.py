@@ -30,6 +30,7 @@ def problems(draw):
     return found, true, boxes, areas, sigmas
 
 
+@pytest.mark.slow
 @examples(100)
 @given(problems())
 def test_similarities_are_those_of_the_definition(problem):

@@ -23,6 +23,7 @@ def taken_of(matches, num_detections: int) -> list[list[int | None]]:
     return taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", CLAIMS)
 @examples(60)
 @given(problem=problems(), thresholds=st.sampled_from(THRESHOLDS))

@@ -99,6 +99,7 @@ def test_ground_truths_that_come_several_times_are_matched_as_by_the_definition(
         assert problem.taken() == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [0, 1])
 def test_pairs_of_a_crowded_image_are_those_of_all_pairs(axis):
     generator = torch.Generator().manual_seed(0)

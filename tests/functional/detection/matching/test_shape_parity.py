@@ -13,12 +13,14 @@ from tests.shape_problems import NUM_IMAGES, draw_shapes
 SEEDS = st.integers(0, 2**32 - 1)
 
 
+@pytest.mark.slow
 @examples(120)
 @given(SEEDS, st.sampled_from(NUM_IMAGES))
 def test_arrays_and_numbers_of_masks_are_those_of_pycocotools(seed, num_images):
     assert draw_shapes(Random(seed), "segm", num_images).largest_difference() <= 1e-12  # noqa: S311
 
 
+@pytest.mark.slow
 @examples(120)
 @given(SEEDS, st.sampled_from(NUM_IMAGES))
 def test_arrays_and_numbers_of_keypoints_are_those_of_pycocotools(seed, num_images):

@@ -19,6 +19,7 @@ def values_of(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
+@pytest.mark.slow
 @examples(60)
 @given(
     st.integers(1, 3).flatmap(
