@@ -106,6 +106,7 @@ def package(session: nox.Session) -> None:
     env = unpack(session, wheel)
     check_place(session, env["PYTHONPATH"], env)
     doctests(session, env)
+    session.run("python", "-m", "tests.public_types", env=env)
 
 
 @nox.session

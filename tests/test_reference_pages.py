@@ -47,6 +47,12 @@ def test_every_public_name_is_on_exactly_one_page():
     assert documented == Counter(public)
 
 
+@pytest.mark.parametrize("face", FACES)
+def test_a_face_shows_its_public_names_and_modules_alone(face):
+    shown = {name for name in dir(face) if name[0] != "_" and not inspect.ismodule(getattr(face, name))}
+    assert shown == {*face.__all__}
+
+
 def test_the_reference_says_what_the_short_names_of_metrics_are():
     page = (DOCS / "reference" / "embedding_metrics.md").read_text(encoding="utf-8")
     assert "`MeanAP`, `MINP` and `CMC` are short names of `ReIDMeanAP`, `ReIDMINP` and `ReIDCMC`." in page

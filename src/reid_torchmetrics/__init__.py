@@ -71,4 +71,4 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
         return import_module(f".{name}", __name__)
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return __all__

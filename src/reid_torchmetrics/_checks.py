@@ -5,6 +5,7 @@ type or dtype, `ValueError` for a wrong value or shape. A rule about a domain is
 
 A check of a tensor also takes an array or a list of numbers, and returns the tensor.
 """
+# mypy: implicit-reexport
 
 from __future__ import annotations
 

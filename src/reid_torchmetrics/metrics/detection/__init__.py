@@ -1,4 +1,5 @@
 """Detection metrics."""
+# mypy: implicit-reexport
 
 from .box_metric import BoxMetric
 from .collection import DetectionMetrics

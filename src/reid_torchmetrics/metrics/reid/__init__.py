@@ -1,4 +1,5 @@
 """Re-identification and retrieval metrics."""
+# mypy: implicit-reexport
 
 from .embedding_metric import EmbeddingMetric
 from .given_pairs import PAIR_REPORTS, PairVerification

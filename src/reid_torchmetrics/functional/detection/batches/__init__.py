@@ -1,4 +1,5 @@
 """Batches of images: the input of users, checked, read and packed into the states of a metric."""
+# mypy: implicit-reexport
 
 from .coco_rows import areas_and_boxes, image_dict, parsed, read_coco, read_frequencies, run_lengths, write_coco
 from .image_ids import check_kind

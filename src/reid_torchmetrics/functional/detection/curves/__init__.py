@@ -1,4 +1,5 @@
 """From matches to curves of precision and recall, average precision and operating points."""
+# mypy: implicit-reexport
 
 from .average_precision import AP_RULES, Rule, average_precision, recalls_on, trapezoids
 from .detection_curves import DetectionCurve, RankedDetections, compute_ap, curves_from_flags, ranked_detections

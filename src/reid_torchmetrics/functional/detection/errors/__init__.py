@@ -1,4 +1,5 @@
 """Errors of a detector across classes: the classes it confuses, and the cost of each kind of error."""
+# mypy: implicit-reexport
 
 from .confusion import CONFUSION_RULES, ConfusionMatrix, confusion_matrix
 from .error_breakdown import ERROR_KINDS, ErrorBreakdown, error_breakdown

@@ -1,4 +1,5 @@
 """The road of detection: from the images of all processes to `DetectionResults`."""
+# mypy: implicit-reexport
 
 from .evaluate import YOLO_MATCHINGS, evaluate_boxes, evaluate_images, make_results
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes

@@ -1,4 +1,5 @@
 """Evaluators: how detections are matched, and the numbers that are reported of the matches."""
+# mypy: implicit-reexport
 
 from .class_averages import AT_THRESHOLDS, ClassAverages
 from .coco import PrecisionGrid, average_matches, evaluate_headline, evaluate_matches

@@ -1,4 +1,5 @@
 """Objects of images, as boxes or other shapes, with thresholds and the orders of an evaluation."""
+# mypy: implicit-reexport
 
 from .boxes import BOX_FORMATS, Sides, box_areas, check_scores, pairwise_iou, to_xywh
 from .grid import (

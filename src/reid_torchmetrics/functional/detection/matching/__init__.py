@@ -1,4 +1,5 @@
 """Matching of detections to ground truths: from boxes to `Matches`."""
+# mypy: implicit-reexport
 
 from .best_of_all import CLAIMS, match_best_of_all, with_edges
 from .federated import match_federated

@@ -1,4 +1,5 @@
 """Protocols, the one call, and its results."""
+# mypy: implicit-reexport
 
 from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores, evaluate_stream

@@ -20,7 +20,8 @@ from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
-from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
+from .ground_truth import GroundTruth
+from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol, take_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries

@@ -1,4 +1,5 @@
 """From ranks to one value per query, and to means."""
+# mypy: implicit-reexport
 
 from .average_precision import (
     AP_NORMALIZERS,

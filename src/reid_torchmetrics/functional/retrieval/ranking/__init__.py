@@ -1,4 +1,5 @@
 """From scores and relevance to the ranks of positives, the waist of the evaluation."""
+# mypy: implicit-reexport
 
 from .counting import are_above, cells_of_true, count_true, negatives_above, places_of_true, sort_rows
 from .nearest import Nearest, nearest

@@ -1,4 +1,5 @@
 """Relevance: the positives, negatives and junk of each query."""
+# mypy: implicit-reexport
 
 from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance, in_one_spelling
 from .labels import (

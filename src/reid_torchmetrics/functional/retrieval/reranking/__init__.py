@@ -1,4 +1,5 @@
 """Scores that are changed before they are ranked."""
+# mypy: implicit-reexport
 
 from .k_reciprocal import ORIGINAL_DISTANCES, KReciprocal, rerank_k_reciprocal
 from .postprocessing import Rerank, check_rerank, rerank_embeddings

@@ -1,4 +1,5 @@
 """Similarities of embeddings, and tiles of scores on demand."""
+# mypy: implicit-reexport
 
 from .group_scores import GroupScores
 from .rows import WALK_BYTES, Rows, RowsInBlocks, check_pair, checked_rows, promoted

@@ -1,4 +1,5 @@
 """Samples that are sharded over processes: the samples that count, and the queries of all processes."""
+# mypy: implicit-reexport
 
 from .groups import gather_groups
 from .samples import GALLERY, GROUPED, QUERY, Samples

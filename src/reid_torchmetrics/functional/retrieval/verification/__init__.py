@@ -1,4 +1,5 @@
 """Measures over all pairs together."""
+# mypy: implicit-reexport
 
 from .given_pairs import accuracy_over_folds, global_average_precision, verify_pairs
 from .scored_pairs import ScoreHistogram, score_histogram
