@@ -39,7 +39,7 @@ def test_oml_differs_as_the_page_says(row: Row) -> None:
     def ours(options: dict[str, Any]) -> Tensor:
         if not name:
             return non_match_rates(case)
-        values = names("oml")["retrieval_metrics"](*embeddings_of(case), **options).values[name]
+        values = names("oml")["retrieval_metrics"](*embeddings_of(case), **options).per_query[name]
         # Queries without positives have NaN here, which the mean leaves out, or counts as 0.
         return values.nan_to_num(nan=0.0) if options.get("empty_target_action") == "neg" else values[~values.isnan()]
 

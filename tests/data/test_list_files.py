@@ -71,7 +71,7 @@ def test_oxford(oxford):
     assert lists == {"all_souls_1": ["j", "c", "x", "a", "a"], "tower_é_2": ["d"]}
     assert read_retrieved(oxford[1] / "all_souls_1.txt") == lists["all_souls_1"]
     # Trapezoids without junk: c at 1 of 3 positives, a at 3, b missing: (1 + (1/2 + 2/3) / 2) / 3.
-    values = evaluate_lists(lists, truth, protocol="oxford5k").values["map"]
+    values = evaluate_lists(lists, truth, protocol="oxford5k").per_query["map"]
     assert values.tolist() == pytest.approx([(1 + (1 / 2 + 2 / 3) / 2) / 3, 1])
 
 

@@ -179,7 +179,7 @@ def test_a_map_gives_the_bits_of_the_array(tmp_path):
     assert isinstance(mapped, np.memmap)
     assert not mapped.flags.aligned
     theirs, ours = (evaluate(x[:200], x[200:], labels[:200], labels[200:]) for x in (WIDE, mapped))
-    assert torch.equal(theirs.values["map"], ours.values["map"])
+    assert torch.equal(theirs.per_query["map"], ours.per_query["map"])
     assert theirs.means == ours.means
 
 

@@ -58,7 +58,7 @@ def test_a_stream_has_the_ranks_and_results_of_the_cpu(device, similarity, ties)
         for number, counter in enumerate(counters):
             counter.update(*(values[number::2] for values in of_block))
         counters[0].merge(counters[1])
-        return counters[0].ranks(), evaluate_stream(counters[0]).values
+        return counters[0].ranks(), evaluate_stream(counters[0]).per_query
 
     assert_as_on_the_cpu(device, ranks)
 

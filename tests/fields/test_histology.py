@@ -17,6 +17,6 @@ def evaluated(case: FieldCase) -> RetrievalResults:
 def test_a_recorded_problem_has_the_numbers_of_its_evaluators(case):
     results, labels = evaluated(case), case.inputs["labels"]
     votes = results.nearest(case.options["k"]).knn_accuracy(vote="majority", only_full=True)
-    by_class = {"majority": mean_by(votes, labels), "map_5": mean_by(results.values["map"].nan_to_num(), labels)}
+    by_class = {"majority": mean_by(votes, labels), "map_5": mean_by(results.per_query["map"].nan_to_num(), labels)}
     found = {("sish", name): each.mean for name, each in by_class.items()}
     assert_equal(case, found | {("sish", "classes"): by_class["majority"].labels[:, 0]}, {})

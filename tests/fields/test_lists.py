@@ -50,7 +50,7 @@ def of_run(case, names, least=1, **options):
     results = evaluate_lists(run(case), judged(case, least), reports=[*{*names.values()}], **options)
     values = torch.full((len(names), len(case.inputs["positives_len"])), torch.nan, dtype=torch.float64)
     for row, report in zip(values, names.values(), strict=True):
-        row[results.query_index] = results.values[report].nan_to_num()
+        row[results.query_index] = results.per_query[report].nan_to_num()
     return dict(zip(names, values, strict=True))
 
 
@@ -110,7 +110,7 @@ def guie(case):
 
 def ml_metrics(case):
     cutoffs = {k: evaluate_lists(*given(case), k=k, normalizer="attainable") for k in (1, 3, 5, 10)}
-    return {f"ap_{k}": results.values["map"].nan_to_num() for k, results in cutoffs.items()}
+    return {f"ap_{k}": results.per_query["map"].nan_to_num() for k, results in cutoffs.items()}
 
 
 def whale(case):
@@ -118,7 +118,7 @@ def whale(case):
         return np.where(labels == case.options["new"], "new_whale", np.char.add("w_", labels.astype(str)))
 
     guesses, labels = names(case.inputs["guesses"]), names(case.inputs["labels"])
-    return {"ap": evaluate_lists(guesses, labels[:, None], num_positives=1, k=5).values["map"]}
+    return {"ap": evaluate_lists(guesses, labels[:, None], num_positives=1, k=5).per_query["map"]}
 
 
 def hotels(case):

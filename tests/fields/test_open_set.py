@@ -41,7 +41,7 @@ def nearest(case: FieldCase, k: int) -> torch.Tensor:
 
 def average_precision_of_labels(case: FieldCase) -> torch.Tensor:
     options = {"reports": ("map",), "k": 5, "empty_target_action": "neg"}
-    return evaluate_scores(*labels(case), **options).values["map"].nan_to_num(0.0)
+    return evaluate_scores(*labels(case), **options).per_query["map"].nan_to_num(0.0)
 
 
 def right(case: FieldCase, found: Identification) -> torch.Tensor:

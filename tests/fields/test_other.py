@@ -39,10 +39,10 @@ def sketch(case: FieldCase) -> dict[tuple[str, str], Any]:
         kind = name.partition("_")[0]
         report = {"ap": "map", "prec": f"precision_{k}", "rec": f"recall_{k}"}[kind]
         results = evaluate_scores(scores, *labels, protocol="sketchy", k=k, reports=(report,))
-        found["sem_pcyc", name] = results.values["map"].nan_to_num() if kind == "ap" else results[report]
+        found["sem_pcyc", name] = results.per_query["map"].nan_to_num() if kind == "ap" else results[report]
     reports = ("map", "anmrr_shrec22")
     whole = evaluate_scores(scores, *labels, protocol="sketchy", k=None, ties="grouped", reports=reports)
-    found["sem_pcyc", "ap_all"] = whole.values["map"].nan_to_num()
+    found["sem_pcyc", "ap_all"] = whole.per_query["map"].nan_to_num()
     return found | {("shrec22", "anmrr"): whole["anmrr_shrec22"]}
 
 

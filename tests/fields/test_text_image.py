@@ -42,7 +42,7 @@ def captions(case: FieldCase) -> dict[tuple[str, str], Any]:
     images, reports = np.arange(scores.shape[1]), (*RECALLS, *RANKS, "recall_5")
     to_image = evaluate_scores(scores, texts, images, protocol="flickr30k", reports=reports)
     to_text = evaluate_scores(scores.T.copy(), images, texts, protocol="flickr30k", reports=reports)
-    found: dict[tuple[str, str], Any] = {("clip_benchmark_recall", "text_5"): to_text.values["recall_5"]}
+    found: dict[tuple[str, str], Any] = {("clip_benchmark_recall", "text_5"): to_text.per_query["recall_5"]}
     for theirs, results in (("image", to_image), ("text", to_text)):
         found |= {("clip_benchmark", f"{theirs}_retrieval_{k}"): results[name] for k, name in OURS.items()}
     found |= both_ways("blip", {"txt": to_text, "img": to_image})

@@ -34,7 +34,7 @@ def official(case: FieldCase) -> dict[tuple[str, str], Any]:
         if "image_to_track" in case.name:
             options |= {"protocol": "veri776_image_to_track", "gallery_groups": case.inputs["gallery_tracks"]}
         results = evaluated(case, **{"protocol": protocols[evaluator], **options})
-        values = {"cmc": results.cmc, "map": results["map"], "ap": results.values["map"]}
+        values = {"cmc": results.cmc, "map": results["map"], "ap": results.per_query["map"]}
         found |= {(evaluator, name): value for name, value in values.items()}
     return found
 

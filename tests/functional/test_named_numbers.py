@@ -57,7 +57,7 @@ DETECTED = problems.detection()
 COMPARED = COMPARISON["two models"]()
 MAPPINGS = {
     "means": (REPORTED.means, "'minp', 'rank_1'", True),
-    "values": (REPORTED.values, "'minp', 'rank_1'", True),
+    "per_query": (REPORTED.per_query, "'minp', 'rank_1'", True),
     "conventions": (REPORTED.conventions, "'minp', 'rank_1'", True),
     "means of a detection": (DETECTED.means, "'map', 'map_50', .*", False),
     "conventions of a detection": (DETECTED.conventions, "'map', 'map_50', .*", False),

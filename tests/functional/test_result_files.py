@@ -127,7 +127,7 @@ def test_a_file_is_an_npz_with_a_header_that_says_how_it_was_evaluated(tmp_path)
     results = RETRIEVAL["shots"]()
     with np.load(results.save(tmp_path / "results.npz"), allow_pickle=False) as archive:
         header = json.loads(archive["header.json"])
-        assert archive["values.map"].tolist() == results.values["map"].tolist()
+        assert archive["per_query.map"].tolist() == results.per_query["map"].tolist()
     assert header["format"] == FORMAT == 1
     assert header["kind"] == "RetrievalResults"
     assert header["version"] == reid_torchmetrics.__version__

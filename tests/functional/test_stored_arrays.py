@@ -105,10 +105,10 @@ def test_an_array_of_another_size_is_refused_before_it_is_inflated(size, said, n
     header, arrays = parts_of(contents_of(results, tmp_path))
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
-            is_changed = name == "values.map"
+            is_changed = name == "per_query.map"
             archive.writestr(f"{name}.npy", npy_of(values, said=said) if is_changed else npy_of(array))
             if is_changed and num_bytes is not None:  # the list of entries says another size, too
-                archive.getinfo("values.map.npy").file_size = num_bytes
+                archive.getinfo("per_query.map.npy").file_size = num_bytes
         archive.writestr(zipfile.ZipInfo("header.json"), json.dumps(header))
     path = tmp_path / "large.npz"
     path.write_bytes(file.getvalue())
@@ -161,7 +161,7 @@ def with_field(each: dict, kind: str, field: str, value: object) -> dict:
     return each
 
 
-@pytest.mark.parametrize(("name", "place"), [("embeddings", "values.map"), ("coco", "averages.recall")])
+@pytest.mark.parametrize(("name", "place"), [("embeddings", "per_query.map"), ("coco", "averages.recall")])
 def test_numbers_are_those_of_the_ranks_or_matches_in_files_of_this_version(name, place, tmp_path):
     results = ALL[name]()
     header, arrays = parts_of(contents_of(results, tmp_path))
@@ -192,16 +192,16 @@ def test_results_that_could_not_be_loaded_are_not_saved(tmp_path):
     path = results.save(tmp_path / "results.npz")
     before = path.read_bytes()
     with pytest.raises(ValueError, match=r"`values\.map` must lie in"):
-        replace(results, values={"map": results.values["map"] + 7}).save(path)
+        replace(results, per_query={"map": results.per_query["map"] + 7}).save(path)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("name", "place", "value"),
     [
-        ("embeddings", "values.map", 7.0),
+        ("embeddings", "per_query.map", 7.0),
         ("graded lists", "ranks.judged.num_before", -1),
-        ("drawn", "values.map", np.nan),
+        ("drawn", "per_query.map", np.nan),
         ("coco", "averages.recall", 7.0),
         ("ultralytics", "averages.at_confidence.f1", 1.5),
         ("localization", "matches.overlaps", -0.5),

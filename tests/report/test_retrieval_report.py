@@ -31,7 +31,7 @@ def test_the_intervals_are_those_of_the_seed_0_or_of_a_given_generator(report):
     for options, seed in (({}, 0), ({"generator": torch.Generator().manual_seed(3)}, 3)):
         rows = section(report(results, **options), "numbers").rows("Means over queries")
         generator = torch.Generator().manual_seed(seed)
-        for name, row in zip(results.values, rows, strict=True):
+        for name, row in zip(results.per_query, rows, strict=True):
             interval = results.interval(name, generator=generator)
             assert row["95 % interval"] == f"{100 * float(interval.low):.2f} to {100 * float(interval.high):.2f}"
 

@@ -228,7 +228,7 @@ def test_results_may_be_written_to():
     metrics = [fed(ReIDMeanAP(protocol="vehicleid"), given) for _ in range(2)]
     expected = float(metrics[0].compute())
     results = metrics[0].results()
-    for values in (*results.values.values(), results.weight, results.query_identities, results.average_precision):
+    for values in (*results.per_query.values(), results.weight, results.query_identities, results.average_precision):
         values.zero_()
     assert float(metrics[1].compute()) == expected
     assert metrics[1].results().means["map"] == pytest.approx(expected, abs=1e-6)

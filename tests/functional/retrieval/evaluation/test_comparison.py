@@ -79,8 +79,8 @@ def test_a_model_does_not_differ_from_itself(per_identity):
 
 
 def test_values_that_only_rounding_tells_apart_are_equal():
-    values = {name: each + 1e-16 * torch.tensor([1, 2, -1, 0]) for name, each in A.values.items()}
-    difference = compared(A, replace(A, values=values)).differences["map"]
+    values = {name: each + 1e-16 * torch.tensor([1, 2, -1, 0]) for name, each in A.per_query.items()}
+    difference = compared(A, replace(A, per_query=values)).differences["map"]
     assert (difference.difference, difference.p_value, difference.num_equal) == (0, 1, 3)
 
 
@@ -139,8 +139,8 @@ def _without(values: Mapping[str, Tensor], queries: Tensor) -> dict[str, Tensor]
 def test_numbers_over_other_queries_are_compared_over_these():
     # The CMC of this protocol has a camera rule of its own, by which another query may lose all positives.
     a, b = (evaluated(seed, "cuhk03_openreid") for seed in (1, 2))
-    blind = torch.arange(30) == int(a.values["map"].isfinite().nonzero()[0])
-    a, b = (replace(each, values=_without(each.values, blind)) for each in (a, b))
+    blind = torch.arange(30) == int(a.per_query["map"].isfinite().nonzero()[0])
+    a, b = (replace(each, per_query=_without(each.per_query, blind)) for each in (a, b))
     found = compared(a, b).differences
     num_valid = [each.num_better + each.num_worse + each.num_equal for each in found.values()]
     assert num_valid[1:] == [num_valid[0] - 1] * 4

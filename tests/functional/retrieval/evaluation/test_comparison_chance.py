@@ -132,7 +132,7 @@ def test_the_interval_is_the_bootstrap_of_the_differences(protocol, per_identity
     a, b = evaluated(1, protocol), evaluated(2, protocol)
     # In the official protocol a query without a value counts 0 in both means, so 0 in their difference.
     expected = bootstrap_interval(
-        b.values["map"] - a.values["map"],
+        b.per_query["map"] - a.per_query["map"],
         generator=seeded(),
         repeats=50,
         identities=a.query_identities if per_identity else None,

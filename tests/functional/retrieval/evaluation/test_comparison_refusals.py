@@ -100,7 +100,7 @@ NO_VALUE = {"map": torch.tensor([1, math.nan, 0.5, math.nan], dtype=torch.float6
         (ranked(1, None, 2, None), "have the `num_positives` of `a`; got 0 and not 1 for query 1."),
         (ranked(1, 1, 2, None, num_others=30), "have the `num_candidates` of `a`; got 33 and not 23 for query 0."),
         (
-            replace(B, values=NO_VALUE),
+            replace(B, per_query=NO_VALUE),
             "have a value of 'map' for the same queries as `a`; got nan and not 0.5 for query 1.",
         ),
     ],

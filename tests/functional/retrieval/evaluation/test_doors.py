@@ -79,11 +79,11 @@ def test_every_door_names_and_follows_a_normalizer_without_k():
         words = "over all ranks" + ("" if normalizer == "positives" else f", divided by {normalizer}") + ";"
         for door, results in results_by_doors(protocol).items():
             # One positive at 5 for two queries, two at 4 and 5 for the third.
-            assert results.values["map"].tolist() == [1 / 5, 1 / 5, (1 / 4 + 2 / 5) / 2], door
+            assert results.per_query["map"].tolist() == [1 / 5, 1 / 5, (1 / 4 + 2 / 5) / 2], door
             assert words in results.conventions["map"], door
     # Lists that end before the last positive are divided by what they hold.
     cut = evaluate_lists([[3], [0], [1, 2, 3, 0]], **IDS, normalizer="hits", reports=["map"])
-    assert cut.values["map"].tolist() == [1, 0, 1 / 4]
+    assert cut.per_query["map"].tolist() == [1, 0, 1 / 4]
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -136,7 +136,7 @@ def test_the_revisited_oxford_takes_its_lists_by_difficulty(name, positives, jun
     for row, (own, out) in enumerate(zip(positives, junk, strict=True)):
         labels = torch.tensor([1 if place in own else -1 if place in out else 0 for place in range(9)])
         expected = reference(scores[row : row + 1], torch.tensor([1]), labels).average_precision["trapezoid"][0]
-        assert float(results.values["map"][row]) == pytest.approx(expected, nan_ok=True)
+        assert float(results.per_query["map"][row]) == pytest.approx(expected, nan_ok=True)
     assert set(results.means) == {"map", "precision_1", "precision_5", "precision_10"}
 
 

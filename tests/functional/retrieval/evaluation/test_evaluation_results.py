@@ -53,7 +53,7 @@ def test_a_change_of_what_results_hand_out_changes_no_number():
 
 def test_results_break_down_by_identity_and_by_camera():
     results = evaluate(QUERY, GALLERY, *LABELS)
-    precision = results.values["map"].tolist()
+    precision = results.per_query["map"].tolist()
     by_identity = [
         mean([value for value, identity in zip(precision, QUERY_ID, strict=True) if identity == one])
         for one in range(8)
@@ -201,7 +201,7 @@ def test_results_have_a_confidence_interval_around_the_mean():
         interval = results.interval("map", generator=torch.Generator().manual_seed(0), per_identity=per_identity)
         assert float(interval.low) < results.means["map"] < float(interval.high)
         expected = bootstrap_interval(
-            results.values["map"],
+            results.per_query["map"],
             generator=torch.Generator().manual_seed(0),
             identities=QUERY_ID if per_identity else None,
         )

@@ -22,7 +22,7 @@ QUERIES = st.lists(QUERY, min_size=1, max_size=6)
 
 
 def values_of(retrieved, positives, **options):
-    return evaluate_lists(retrieved, positives, **{"reports": REPORTS} | options).values
+    return evaluate_lists(retrieved, positives, **{"reports": REPORTS} | options).per_query
 
 
 def assert_equal(one, other):
@@ -234,7 +234,7 @@ def test_a_list_may_be_longer_than_what_is_looked_up_at_once():
 
 def test_a_hole_in_a_list_holds_its_place():
     results = evaluate_lists([[5, -1, 7, -1], [7, -1, -1, -1]], [[7], [7]])
-    assert results.values["map"].tolist() == [1 / 3, 1]
+    assert results.per_query["map"].tolist() == [1 / 3, 1]
     assert results.num_candidates.tolist() == [3, 1]
 
 

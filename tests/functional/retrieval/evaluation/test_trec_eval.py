@@ -20,8 +20,8 @@ def values_of(run, qrels):
     """Values of each query that both have, as pytrec_eval returns them."""
     options = {"missing_queries": "skip", "unknown_queries": "skip"}
     results = evaluate_lists(run, qrels, reports=[*NAMES.values()], **options)
-    columns = {name: results.values[report] for name, report in NAMES.items()}
-    columns |= {"map_cut_3": evaluate_lists(run, qrels, k=3, **options).values["map"]}
+    columns = {name: results.per_query[report] for name, report in NAMES.items()}
+    columns |= {"map_cut_3": evaluate_lists(run, qrels, k=3, **options).per_query["map"]}
     rows = zip(*(values.nan_to_num().tolist() for values in columns.values()), strict=True)
     return {query: dict(zip(columns, row, strict=True)) for query, row in zip(results.query_names, rows, strict=True)}
 

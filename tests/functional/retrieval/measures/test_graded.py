@@ -23,7 +23,7 @@ GRADED = [([1, 2, 1, 3], {1: 1, 3: 3, 5: 2, 2: 0}), ([4, 4], {4: 2}), ([], {7: 1
 
 
 def values_of(retrieved, positives, **options):
-    return evaluate_lists(retrieved, positives, **options).values
+    return evaluate_lists(retrieved, positives, **options).per_query
 
 
 @examples(25)

@@ -64,7 +64,7 @@ def test_results_and_lists_of_a_metric_vote_too():
     metrics.update(query, query_identities, is_query=True)
     metrics.update(gallery, identities, is_query=False)
     assert torch.equal(metrics.nearest(5).knn_accuracy(vote="majority"), expected)
-    assert torch.equal(found.nearest(1).knn_accuracy(), found.values["rank_1"])
+    assert torch.equal(found.nearest(1).knn_accuracy(), found.per_query["rank_1"])
 
 
 @pytest.mark.parametrize(

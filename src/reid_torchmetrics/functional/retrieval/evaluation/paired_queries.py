@@ -29,9 +29,9 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
         ValueError: other queries, another gallery, other conventions, or no number that both report.
     """
     _check_conventions(a, b, names)
-    reported = [name for name in a.averaged if name in b.values]
+    reported = [name for name in a.averaged if name in b.per_query]
     if not reported:
-        ours, theirs = (", ".join(map(repr, results.values)) for results in (a, b))
+        ours, theirs = (", ".join(map(repr, results.per_query)) for results in (a, b))
         raise ValueError(f"`{names[1]}` must report one of the numbers of `{names[0]}`, {ours}; got {theirs}.")
     if a.query_names != b.query_names:
         raise ValueError(f"`{names[1]}` must hold the queries of `{names[0]}`, by the same truth; got other names.")
@@ -44,7 +44,7 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
             continue
         _check_same(name, getattr(a, name), getattr(b, name), order, names)
     # The same queries have a value in both: only the scores may differ, not relevance.
-    values = {name: (a.values[name].cpu(), b.values[name].cpu()[order]) for name in reported}
+    values = {name: (a.per_query[name].cpu(), b.per_query[name].cpu()[order]) for name in reported}
     for name, (one, other) in values.items() if is_ranked else ():
         for query in (one.isnan() != other.isnan()).nonzero()[:1, 0].tolist():
             came = f"{float(other[query])} and not {float(one[query])} for query {query}"

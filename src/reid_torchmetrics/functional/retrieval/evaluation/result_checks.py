@@ -29,7 +29,7 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
     # Numbers of drawn galleries are not computed anew, but the ranks of one camera rule say which are undefined.
     is_known = results.protocol.draw is not None and results.protocol.cmc_same_camera is None
     has_positives = num_positives > 0 if is_known else None
-    numbers = [(f"values.{name}", name, values) for name, values in results.values.items()]
+    numbers = [(f"per_query.{name}", name, values) for name, values in results.per_query.items()]
     numbers += [(place, name, getattr(results, place)) for place, name in _ALWAYS.items()]
     for number in numbers:
         _check_range(*number, is_defined=has_positives)
@@ -50,7 +50,7 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
         _check_range(f"camera_pairs.{name}.mean", name, pairs.mean, is_defined=pairs.num_valid > 0)
     # Numbers of drawn galleries, or of a CMC under another camera rule, do not follow from the ranks.
     whole = results.protocol.draw is None and results.protocol.cmc_same_camera is None
-    following = ("values", *_ALWAYS, "cmc") if whole and is_of_this_version else ()
+    following = ("per_query", *_ALWAYS, "cmc") if whole and is_of_this_version else ()
     check_same(results, expected, ("num_positives", "num_candidates", *following))
 
 

@@ -45,7 +45,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     _ROWS = "query"
     _PARTS = (PositiveRanks, TiedGroups, Judgments, Protocol, GalleryDraw, Setup, QueryCounts, RankLists, CameraPairs)
 
-    values: Mapping[str, Float[Tensor, " queries"]]
+    per_query: Mapping[str, Float[Tensor, " queries"]]
     """what the protocol reports: one value per query"""
     average_precision: Float[Tensor, " queries"]
     inverse_negative_penalty: Float[Tensor, " queries"]
@@ -81,7 +81,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """the names of the items, by their numbers in rank lists, where lists came with strings as items"""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", Reported(self.values))
+        object.__setattr__(self, "per_query", Reported(self.per_query))
 
     @property
     def means(self) -> dict[str, float]:
@@ -90,17 +90,17 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     @cached_property
     def _means(self) -> dict[str, float]:
-        averages = ((name, measures.parse_report(name)[0].average) for name in self.values)
-        return {name: float(average(self.values[name], **self._counting)) for name, average in averages}
+        averages = ((name, measures.parse_report(name)[0].average) for name in self.per_query)
+        return {name: float(average(self.per_query[name], **self._counting)) for name, average in averages}
 
     @property
     def averaged(self) -> dict[str, Float[Tensor, " queries"]]:
-        """The part of `values` with numbers that are means over queries: no medians.
+        """The part of `per_query` with numbers that are means over queries: no medians.
 
         Raises:
             ValueError: there are none.
         """
-        return {name: self.values[name] for name in measures.means_among(self.values)}
+        return {name: self.per_query[name] for name in measures.means_among(self.per_query)}
 
     @property
     def conventions(self) -> dict[str, str]:
@@ -109,7 +109,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     @cached_property
     def _conventions(self) -> dict[str, str]:
-        return {name: describe(name, self.protocol, self.setup) for name in self.values}
+        return {name: describe(name, self.protocol, self.setup) for name in self.per_query}
 
     def name_of(self, query: int) -> str | int:
         """What users know a query by, counted from 0: its name, else its `query_index`."""
@@ -174,7 +174,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
         `per_identity` draws identities with all their queries, which are not independent of each other.
         """
-        values, identities = self.values[self._name(name)], self._known("query_identities") if per_identity else None
+        values, identities = self.per_query[self._name(name)], self._known("query_identities") if per_identity else None
         drawn: dict[str, Any] = {"generator": generator, "level": level, "repeats": repeats}
         return bootstrap_interval(values, identities=identities, **drawn, **self._counting)
 
@@ -195,7 +195,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             ValueError: `n` is below 1, or `by` is another name.
         """
         _checks.positive_int("n", n)
-        values = {"map": self.average_precision, "minp": self.inverse_negative_penalty, **self.values}
+        values = {"map": self.average_precision, "minp": self.inverse_negative_penalty, **self.per_query}
         _checks.one_of("by", by, values)
         # Sorted by the second key, then stably by the first.
         valid = (~values[by].isnan()).nonzero()[:, 0]
@@ -291,7 +291,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return "\n".join([head, *lines, f"  {'; '.join(filter(None, (str(self.setup), shared)))}"])
 
     def _columns(self) -> dict[str, Any]:
-        columns = {name: getattr(self, name) for name in _OF_QUERIES} | dict(self.values)
+        columns = {name: getattr(self, name) for name in _OF_QUERIES} | dict(self.per_query)
         named = {} if self.query_names is None else {"query": [*self.query_names]}
         return named | {name: values.tolist() for name, values in columns.items() if values is not None}
 
@@ -312,7 +312,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _check(self, *, is_of_this_version: bool) -> None:
         ranking = Ranking(self.ranks, self.counts, self.query_index)
-        protocol = self.protocol.changed({"reports": (*self.values,)})
+        protocol = self.protocol.changed({"reports": (*self.per_query,)})
         expected = summarize(ranking, ranking, protocol, self.setup, max_rank=len(self.cmc))
         check_results(self, expected, is_of_this_version=is_of_this_version)
 
@@ -344,7 +344,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         if self.weight is not None:
             rule = "must come with a protocol that draws no gallery from the queries"
             raise ValueError(f"`{method}` {rule}; got `queries_in_draw` and {self.protocol.draw!r}.")
-        return mean_by(self.values[self._name(name)], self._known(label))
+        return mean_by(self.per_query[self._name(name)], self._known(label))
 
     def _known(self, name: str) -> Tensor:
         """A label of every query; relevance as lists, or an evaluation without cameras, lacks it."""
@@ -387,7 +387,7 @@ def summarize(
     }
     copies: dict[str, Any] = {name: None if each is None else each.clone() for name, each in tensors.items()}
     return RetrievalResults(
-        values={name: values[name] for name in protocol.reports},
+        per_query={name: values[name] for name in protocol.reports},
         first_rank=measures.first_rank(ranks),
         cmc=cmc,
         counts=ranking.counts,
