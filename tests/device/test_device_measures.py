@@ -93,7 +93,7 @@ def test_votes_are_those_of_the_cpu(device, deterministic):
     )
 
     def right(where):
-        return [knn_accuracy(*moved([*lists, LABELS[1:3]], where), vote=vote, top=2) for vote in VOTES]
+        return [knn_accuracy(*moved([*lists, LABELS[1:3]], where), vote=vote, top_k=2) for vote in VOTES]
 
     assert_as_on_the_cpu(device, right)
 

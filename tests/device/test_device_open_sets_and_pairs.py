@@ -10,7 +10,7 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate_scores,
     verify_pairs,
 )
-from reid_torchmetrics.metrics.reid import PAIR_REPORTS
+from reid_torchmetrics.metrics.reid import PAIR_METRICS
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 RATES = [0.0, 0.1, 0.5]
@@ -40,7 +40,7 @@ def test_given_pairs_are_verified_as_on_the_cpu(device, deterministic):
         sides = moved([first, second, same], where)
         scores = (sides[0] * 8).round().sum(1)
         found = verify_pairs(scores, sides[2])
-        metrics = [PairVerification(report).to(where) for report in PAIR_REPORTS]
+        metrics = [PairVerification(report).to(where) for report in PAIR_METRICS]
         for metric in metrics:
             metric.update(*sides, index=moved(index, where))
         rates = [found.tar_at_far(RATES, "nearest"), found.equal_error_rate("voxceleb"), found.min_dcf(0.1)]

@@ -7,7 +7,7 @@ from reid_torchmetrics import PairVerification, ReIDOpenSet
 from reid_torchmetrics.functional.retrieval import FPIR_RULES, Identification
 from reid_torchmetrics.functional.retrieval.evaluation import list_samples
 from reid_torchmetrics.functional.world import ALONE
-from reid_torchmetrics.metrics.reid import PAIR_REPORTS
+from reid_torchmetrics.metrics.reid import PAIR_METRICS
 from tests.distributed import threads
 from tests.distributed.failures import message_of
 from tests.distributed.problems import Problem, problem
@@ -59,7 +59,7 @@ def fed(metric: PairVerification, positions: list[int], *, index: bool = True) -
 
 def verified(process: int, size: int, sharding: str) -> dict[str, float]:
     own = SHARDINGS[sharding](NUM_PAIRS, size)[process]
-    metrics = {report: fed(PairVerification(report, far=0.1), own) for report in PAIR_REPORTS}
+    metrics = {report: fed(PairVerification(report, far=0.1), own) for report in PAIR_METRICS}
     assert metrics["auc"].results().num_genuine == int(pairs()["same"].sum())
     return {report: float(metric.compute()) for report, metric in metrics.items()}
 

@@ -53,7 +53,7 @@ def knn(case: FieldCase) -> dict[tuple[str, str], Any]:
     for evaluator, options in case.options_of.items():
         k, temperature = options["k"], options["T"]
         for top in (1, 5):
-            right = lists.first(k).knn_accuracy(temperature=temperature, top=min(top, k))
+            right = lists.first(k).knn_accuracy(temperature=temperature, top_k=min(top, k))
             found[evaluator, f"top{top}"] = 100 * right.mean()
     return found
 

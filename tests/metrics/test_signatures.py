@@ -28,7 +28,7 @@ from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionOptions
 from reid_torchmetrics.metrics.detection.evaluator_metric import LVIS_IOU_TYPES
-from reid_torchmetrics.metrics.reid import PAIR_REPORTS
+from reid_torchmetrics.metrics.reid import PAIR_METRICS
 from reid_torchmetrics.metrics.reid.embedding_metric import ReIDOptions
 from reid_torchmetrics.metrics.reid.reid import CollectionOptions
 
@@ -52,7 +52,7 @@ TABLES = {
     "EmptyTargetAction": retrieval.EMPTY_TARGET_ACTIONS,
     "ProtocolName": retrieval.PROTOCOLS,
     "FpirRule": retrieval.FPIR_RULES,
-    "PairReport": PAIR_REPORTS,
+    "PairMetric": PAIR_METRICS,
     "BoxFormat": BOX_FORMATS,
     "IouType": ("bbox", *SHAPE_TYPES),
     "LvisIouType": LVIS_IOU_TYPES,
@@ -73,7 +73,7 @@ def options(name):
 
 def needed(name):
     """What has no default."""
-    return {"name": "mrr"} if name == "ReIDMeasure" else {}
+    return {"metric": "mrr"} if name == "ReIDMeasure" else {}
 
 
 def test_the_types_of_names_are_those_of_the_tables():
@@ -167,7 +167,7 @@ CHOSEN = {
     "ReIDMetrics": """{ranks: [1, 5], protocol: sysu_mm01_all_multi, similarity: euclidean, junk_identities: [-1, 0],
         camera_map: {3: 2}, rule: null, ties: null, draw: {shots: 2}, rerank: null, prefix: val/}""",
     "ReIDMeanAP": "{rule: trapezoid, k: 5, similarity: torch.nn.functional.linear}",
-    "ReIDMeasure": "{name: precision_5, empty_target_action: neg, search_cameras: [1, 2]}",
+    "ReIDMeasure": "{metric: precision_5, empty_target_action: neg, search_cameras: [1, 2]}",
     "DetectionMAP": "{iou_type: [bbox, segm], iou_thresholds: [0.5, 0.75], area_ranges: {all: [0, 100]}}",
     "DetectionMetrics": "{values: [map, f1_50], classes: {3: dog}, confidence: 0.5, invalid: drop}",
     "LvisMAP": "{iou_type: segm, fixed: true, frequencies: {3: r}, metric: map_rare}",

@@ -8,7 +8,7 @@ from torchmetrics import MetricCollection
 
 from reid_torchmetrics import PairVerification
 from reid_torchmetrics.functional.retrieval import accuracy_over_folds, verify_pairs
-from reid_torchmetrics.metrics.reid import PAIR_REPORTS
+from reid_torchmetrics.metrics.reid import PAIR_METRICS
 
 GENERATOR = torch.Generator().manual_seed(11)
 FIRST = torch.randn(40, 5, generator=GENERATOR)
@@ -32,11 +32,11 @@ def fed(metric, size: int = 7, **options):
     return metric
 
 
-@pytest.mark.parametrize("report", PAIR_REPORTS)
-def test_the_value_is_that_of_the_functions(report):
+@pytest.mark.parametrize("metric", PAIR_METRICS)
+def test_the_value_is_that_of_the_functions(metric):
     for size in (1, 7, 40):
-        assert fed(PairVerification(report, **OPTIONS), size).compute() == EXPECTED[report].float()
-    assert PairVerification(report).higher_is_better is (report in {"accuracy", "auc", "tar_at_far"})
+        assert fed(PairVerification(metric, **OPTIONS), size).compute() == EXPECTED[metric].float()
+    assert PairVerification(metric).higher_is_better is (metric in {"accuracy", "auc", "tar_at_far"})
 
 
 def test_index_gives_the_order_and_a_repeated_pair_counts_once():
@@ -58,8 +58,8 @@ def test_it_is_a_metric_like_any_other():
     assert twin.compute() == metric.compute()
     metric.reset()
     assert fed(metric).compute() == EXPECTED["auc"].float()
-    assert repr(PairVerification("min_dcf", p_target=0.01)) == "PairVerification(report='min_dcf', p_target=0.01)"
-    together = fed(MetricCollection({name: PairVerification(name, **OPTIONS) for name in PAIR_REPORTS}))
+    assert repr(PairVerification("min_dcf", p_target=0.01)) == "PairVerification(metric='min_dcf', p_target=0.01)"
+    together = fed(MetricCollection({name: PairVerification(name, **OPTIONS) for name in PAIR_METRICS}))
     assert together.compute() == {name: value.float() for name, value in EXPECTED.items()}
 
 
@@ -106,7 +106,7 @@ def test_pairs_of_one_kind_and_scores_that_are_nan_are_refused_when_computed():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"report": "f1"}, "`report` must be one of 'accuracy', 'auc', 'eer', 'eer_voxceleb', 'min_dcf', 'tar_at_far'"),
+        ({"metric": "f1"}, "`metric` must be one of 'accuracy', 'auc', 'eer', 'eer_voxceleb', 'min_dcf', 'tar_at_far'"),
         ({"far": 2}, "`far` must lie in [0, 1]; got 2."),
         ({"p_target": -1}, "`p_target` must lie in [0, 1]; got -1."),
     ],

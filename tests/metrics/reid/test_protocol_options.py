@@ -167,7 +167,7 @@ BAD = [
         lambda: ReIDMetrics(protocol="roxford5k_hard"),
         "`protocol` 'roxford5k_hard' needs `ground_truth`, lists for every query; got labels.",
     ),
-    (lambda: ReIDMeasure("map_5"), "`name` must be of 'map',"),
+    (lambda: ReIDMeasure("map_5"), "`metric` must be of 'map',"),
     (lambda: ReIDMetrics(ties="random"), "`ties` must be one of 'pessimistic',"),
 ]
 

@@ -18,7 +18,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs, matching
+from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.metrics import base
 
@@ -35,10 +35,10 @@ class BoxOptions(base.MetricOptions, total=False):
 
     class_names: Mapping[int, str] | Sequence[str] | None
     invalid: _names.InvalidAction
-    max_bytes: int
+    max_bytes: int | None
 
 
-spelled_out = base.spelled_out(BoxOptions, {"invalid": "count", "max_bytes": matching.DEFAULT_MAX_BYTES})
+spelled_out = base.spelled_out(BoxOptions, {"invalid": "count", "max_bytes": None})
 
 
 class BoxMetric(base.GrowingStates, CocoFiles):
@@ -70,13 +70,13 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         sigmas: Sequence[float] | None = None,
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         invalid: str = "count",
-        max_bytes: int = matching.DEFAULT_MAX_BYTES,
+        max_bytes: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         # Options of all metrics of boxes; subclasses check their own.
         _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
-        _checks.positive_int("max_bytes", max_bytes)
+        _checks.cutoff("max_bytes", max_bytes)
         _checks.one_of("invalid", invalid, batches.INVALID)
         self.box_format, self.invalid, self.max_bytes = box_format, invalid, max_bytes
         self.num_dropped = self.num_invalid = 0

@@ -110,7 +110,7 @@ class DetectionMAP(BoxMetric):
             truths and those with such scores and areas, too; `num_dropped` counts them. "raise", they are an error.
         sigmas: of keypoints, one for each; by default COCO's 17, see `object_keypoint_similarity`.
         keep_shapes: keep masks as run lengths, keypoints and rotated boxes, so that `tm_to_coco` writes them.
-        max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
+        max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap; None for 256 MiB.
         options: see `torchmetrics.Metric`.
 
     Raises:

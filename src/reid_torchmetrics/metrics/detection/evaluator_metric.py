@@ -113,7 +113,7 @@ class VocMAP(EvaluatorMetric):
             then all that `compute` gives, a tensor that `LightningModule.log` takes.
         invalid: how to treat detected boxes that are not finite or of negative size, see `DetectionMAP`; without
             area ranges, "count" makes them false positives.
-        max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
+        max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap; None for 256 MiB.
         options: see `torchmetrics.Metric`.
 
     Raises:
@@ -178,7 +178,7 @@ class YoloMAP(EvaluatorMetric):
             then all that `compute` gives, a tensor that `LightningModule.log` takes.
         invalid: how to treat detected boxes that are not finite or of negative size, see `DetectionMAP`; without
             area ranges, "count" makes them false positives.
-        max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
+        max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap; None for 256 MiB.
         options: see `torchmetrics.Metric`.
 
     Raises:

@@ -21,7 +21,7 @@ from reid_torchmetrics.metrics import base
 _LEAST_NORM = 1e-30  # the cosine of a zero vector is 0
 _Pairs: TypeAlias = tuple[Tensor, Tensor]
 
-PAIR_REPORTS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = MappingProxyType(
+PAIR_METRICS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = MappingProxyType(
     {
         "accuracy": lambda _metric, _, pairs: accuracy_over_folds(2 - 2 * pairs[0], pairs[1]).accuracy.mean(),
         "auc": lambda _metric, found, _: found.area_under_curve(),
@@ -43,7 +43,7 @@ class PairVerification(base.GrowingStates):
     the folds of LFW's accuracy depend on it. With `index` repetitions by a distributed sampler count once.
 
     Args:
-        report: "accuracy" over folds as LFW has it, "auc", "eer", "eer_voxceleb" (the rule of its code), "min_dcf" or
+        metric: "accuracy" over folds as LFW has it, "auc", "eer", "eer_voxceleb" (the rule of its code), "min_dcf" or
             "tar_at_far"; see `Verification` and `accuracy_over_folds` of `functional.retrieval`.
         far: the false accept rate of "tar_at_far".
         p_target: how often a pair is of one identity, for "min_dcf".
@@ -69,24 +69,24 @@ class PairVerification(base.GrowingStates):
     @base.spelled_out(base.MetricOptions)
     def __init__(
         self,
-        report: _names.PairReport = "eer",
+        metric: _names.PairMetric = "eer",
         *,
         far: float = 0.001,
         p_target: float = 0.05,
         **kwargs: Unpack[base.MetricOptions],
     ) -> None:
         super().__init__(**kwargs)
-        _checks.one_of("report", report, PAIR_REPORTS)
+        _checks.one_of("metric", metric, PAIR_METRICS)
         _checks.fraction("far", far)
         _checks.fraction("p_target", p_target)
-        self.report, self.far, self.p_target = report, far, p_target
+        self.metric, self.far, self.p_target = metric, far, p_target
         dtypes = {"scores": torch.float64, "same": torch.bool, "index": torch.int64}
         self._add_growing_states({name: torch.empty(0, dtype=dtype, device="cpu") for name, dtype in dtypes.items()})
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]
         """Whether it is neither an error rate nor a cost."""
-        return self.report in {"accuracy", "auc", "tar_at_far"}
+        return self.metric in {"accuracy", "auc", "tar_at_far"}
 
     @base.naming_arguments
     def update(
@@ -139,7 +139,7 @@ class PairVerification(base.GrowingStates):
         pairs = self._pairs("compute")
         if self._states_before_forward is not None and len(pairs[1].unique()) < 2:
             return torch.full((), torch.nan, dtype=self.dtype, device=self.device)
-        return PAIR_REPORTS[self.report](self, verify_pairs(*pairs), pairs).to(self.device, self.dtype)
+        return PAIR_METRICS[self.metric](self, verify_pairs(*pairs), pairs).to(self.device, self.dtype)
 
     def results(self) -> Verification:
         """The counts of all pairs: ROC, AUC, EER and rates at any threshold, also for `plot_roc` and `plot_det`.
@@ -161,7 +161,7 @@ class PairVerification(base.GrowingStates):
             states = {name: at_work(self._whole(name)) for name in self._defaults}
             return states, (len(states["scores"]), len(states["index"]))
 
-        chosen = {name: repr(getattr(self, name)) for name in ("report", "far", "p_target")}
+        chosen = {name: repr(getattr(self, name)) for name in ("metric", "far", "p_target")}
         states, table = meet(self._world, look, lambda: Settings(type(self).__name__, method, chosen, {}))
         sizes, numbered = ([*values] for values in zip(*table, strict=True))
         if sum(numbered):
@@ -176,8 +176,8 @@ class PairVerification(base.GrowingStates):
         self._pairs("compute")
 
     def extra_repr(self) -> str:
-        """The report, and options that were changed."""
-        return base.show_arguments(self, {"report": self.report}, {"far": 0.001, "p_target": 0.05})
+        """The metric, and options that were changed."""
+        return base.show_arguments(self, {"metric": self.metric}, {"far": 0.001, "p_target": 0.05})
 
 
 def _each_once(scores: Tensor, same: Tensor, index: Tensor) -> _Pairs:

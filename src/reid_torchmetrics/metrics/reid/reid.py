@@ -191,7 +191,7 @@ class ReIDMeasure(_MeanOfMeasure):
     """Mean over queries of any number in `MEASURES`, by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
 
     Args:
-        name: the number, with its k where it takes one.
+        metric: the number, with its k where it takes one.
         options: see `EmbeddingMetric`.
 
     Example:
@@ -207,24 +207,24 @@ class ReIDMeasure(_MeanOfMeasure):
 
     __jit_unused_properties__: ClassVar[list[str]] = [*EmbeddingMetric.__jit_unused_properties__, "higher_is_better"]
     plot_upper_bound = None
-    _shown = ("name",)
+    _shown = ("metric",)
 
     @spelled_out
-    def __init__(self, name: str, **options: Unpack[ReIDOptions]) -> None:
-        row, k = parse_report(name, argument="name")
+    def __init__(self, metric: str, **options: Unpack[ReIDOptions]) -> None:
+        row, k = parse_report(metric, argument="metric")
         if row.is_cmc:
             self._of_cmc, self._longest = True, k
         super().__init__(**options)
         draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
         if draw is not None and row.expectation is None:
-            raise ValueError(f"`protocol` must not draw galleries for the report {name!r}; got {draw!r}.")
-        self.name = self._number = name
-        self._reported = (name,)
+            raise ValueError(f"`protocol` must not draw galleries for the report {metric!r}; got {draw!r}.")
+        self.metric = self._number = metric
+        self._reported = (metric,)
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]
         """Whether it is neither a rank nor ANMRR."""
-        return not parse_report(self.name)[0].lower_is_better
+        return not parse_report(self.metric)[0].lower_is_better
 
 
 class _RecallSum(_MeanOfMeasure):

@@ -30,12 +30,12 @@ def test_of_labels_with_equal_votes_the_nearest_goes_first():
     labels, scores = torch.tensor([[4, 3, 3, 4, 5]]), torch.tensor([[0.9, 0.8, 0.7, 0.6, 0.5]])
     votes = {label: float(knn_accuracy(labels, scores, [label], vote="majority")) for label in (3, 4)}
     assert votes == {3: 0, 4: 1}
-    assert knn_accuracy(labels, scores, [3], vote="majority", top=2).tolist() == [1]
+    assert knn_accuracy(labels, scores, [3], vote="majority", top_k=2).tolist() == [1]
 
 
 def test_what_has_no_vote_is_never_right_and_padding_does_not_vote():
     labels, scores = torch.tensor([[-1, -1, -1], [7, -1, -1]]), torch.tensor([[NAN] * 3, [0.5, NAN, NAN]])
-    assert knn_accuracy(labels, scores, [-1, 7], top=9).tolist() == [0, 1]
+    assert knn_accuracy(labels, scores, [-1, 7], top_k=9).tolist() == [0, 1]
     assert knn_accuracy(labels, scores, [-1, 7], only_full=True).tolist() == [0, 0]
     assert knn_accuracy(labels[:0], scores[:0], torch.arange(0)).shape == (0,)
 
@@ -50,7 +50,7 @@ def test_a_place_is_that_of_the_slow_reference(problem, vote, top):
     scores = torch.tensor([[score for _, score in items] for items in padded], dtype=torch.float64)
     for own in range(4):
         expected = [place_by_votes(items, own, vote) <= top for items in ranked]
-        assert knn_accuracy(labels, scores, [own] * len(ranked), vote=vote, top=top).tolist() == expected
+        assert knn_accuracy(labels, scores, [own] * len(ranked), vote=vote, top_k=top).tolist() == expected
 
 
 def test_results_and_lists_of_a_metric_vote_too():
@@ -77,7 +77,7 @@ def test_results_and_lists_of_a_metric_vote_too():
             "`vote` must be one of 'weighted', 'majority'; got 'mean'.",
         ),
         ((LABELS, SCORES, [1]), {"temperature": 0.0}, ValueError, "`temperature` must be above 0; got 0.0."),
-        ((LABELS, SCORES, [1]), {"top": 0}, ValueError, "`top` must be at least 1; got 0."),
+        ((LABELS, SCORES, [1]), {"top_k": 0}, ValueError, "`top_k` must be at least 1; got 0."),
         (
             (LABELS[:, :2], SCORES, [1]),
             {},

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import AreaRange, Detections, GroundTruths, distinct_labels
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, find_pairs
+from reid_torchmetrics.functional.detection.matching import find_pairs
 
 LEAST_OVERLAP = 0.1
 """below it a detection lies on background, as in TIDE"""
@@ -101,7 +101,7 @@ def pair_objects(
     area_range: AreaRange = (0.0, float("inf")),
     is_difficult: Bool[Tensor, " ground_truths"] | None = None,
     is_outside: Bool[Tensor, " detections"] | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> ObjectPairs:
     """Find all pairs of a detection and a ground truth of one image that overlap enough, regardless of class.
 
@@ -112,7 +112,7 @@ def pair_objects(
         area_range: least and largest area, both inside; ground truths outside it are ignored.
         is_difficult: more ignored ground truths; None for none.
         is_outside: detections that are ignored unless they are right; None for those outside the area range.
-        max_bytes: bound on the memory of pairs at a time, not counting the result of 24 bytes for each pair.
+        max_bytes: bound on the memory of pairs at a time, besides the result of 24 bytes for each; None for 256 MiB.
 
     Raises:
         TypeError: an option of the wrong type.

@@ -14,7 +14,6 @@ from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, World, concluding
 
 from .image_matches import ImageMatches, MatchRequest
@@ -43,7 +42,7 @@ def evaluate_boxes(
     whole_pixels: bool | None = None,
     is_difficult: Bool[Tensor, " ground_truths"] | _checks.Integers | None = None,
     across_classes: bool = False,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> DetectionResults:
     """Evaluate boxes or other shapes of all images, on any device.
 
@@ -82,7 +81,7 @@ def evaluate_boxes(
             False for boxes that end between pixels; None for True.
         is_difficult: of VOC: ground truths that need not be found; None for none.
         across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
-        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough; None for 256 MiB.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -146,7 +145,7 @@ def evaluate_images(
     boxes: bool = False,
     localization: bool = False,
     world: World = ALONE,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> DetectionResults:
     """Evaluate dicts of images as the metrics do, without a metric.
 
@@ -176,7 +175,7 @@ def evaluate_images(
         boxes: whether the results hold all boxes.
         localization: whether the results hold the overlap of each match, for errors of localization.
         world: the processes that share the images.
-        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough; None for 256 MiB.
 
     Raises:
         DistributedMetricError: on all processes, if one of them failed.

@@ -50,7 +50,7 @@ class Overlaps(NamedTuple):
     """float32, group after group, and in a group ground truth after ground truth"""
 
     @classmethod
-    def of(cls, detections: Detections, ground_truths: GroundTruths, *, most: int, max_bytes: int) -> Overlaps:
+    def of(cls, detections: Detections, ground_truths: GroundTruths, *, most: int, max_bytes: int | None) -> Overlaps:
         """Of the `most` detections with the highest scores in each image and class."""
         # Every pair overlaps by at least 0, so the pairs of a group are a whole matrix, ground truth by ground truth.
         pairs = find_pairs(detections, ground_truths, at_least=0.0, most=most, max_bytes=max_bytes)
@@ -97,7 +97,7 @@ class MatchRequest:
     grid: CocoGrid
     evaluator: Evaluator
     """with the options of its matching"""
-    max_bytes: int
+    max_bytes: int | None
     iou_type: str = "bbox"
     micro: bool = False
     """whether all labels are one class, 0"""

@@ -19,7 +19,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import curves, inputs
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
+from reid_torchmetrics.functional.detection.matching import Matches, match_images
 
 from .class_averages import ClassAverages
 from .coco import average_matches
@@ -218,7 +218,7 @@ def match_greedily(
     *,
     iou_thresholds: Sequence[float],
     keep_ground_truths: bool = False,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Matches:
     """Match each detection, by descending score, to the unmatched ground truth that it overlaps most and enough.
 
@@ -234,7 +234,7 @@ def match_greedily(
         ground_truths: boxes.
         iou_thresholds: least overlaps of a match.
         keep_ground_truths: note the ground truth of each detection.
-        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough; None for 256 MiB.
 
     Raises:
         TypeError: an option of the wrong type.

@@ -54,7 +54,7 @@ def match_best_of_all(
     whole_pixels: bool = False,
     is_difficult: Bool[Tensor, " ground_truths"] | None = None,
     keep_ground_truths: bool = False,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Matches:
     """Match each detection to the ground truth of its image and class that it overlaps most, the first of equal ones.
 
@@ -75,7 +75,7 @@ def match_best_of_all(
         whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations.
         is_difficult: ground truths that need not be detected; None for none.
         keep_ground_truths: give the ground truth of each matched detection, too.
-        max_bytes: bound on the memory for pairs of boxes; pairs that overlap enough come in addition.
+        max_bytes: bound on the memory for pairs of boxes; pairs that overlap enough come in addition; None for 256 MiB.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -86,7 +86,7 @@ def match_best_of_all(
     if is_difficult is None:
         is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
     is_difficult = _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
-    _checks.positive_int("max_bytes", max_bytes)
+    _checks.cutoff("max_bytes", max_bytes)
     thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device="cpu")[:, None]
     # Pairs of each image and class that overlap at all, without crowds.
     classes = inputs.distinct_labels(detections.labels, ground_truths.labels)
@@ -101,7 +101,7 @@ def match_best_of_all(
         with_edges(detections.shapes, whole_pixels=whole_pixels),
         with_edges(ground_truths.shapes, whole_pixels=whole_pixels)[true_ordered.rows],
         at_least=max(float(CLAIMS[claim].least(thresholds).min()), sys.float_info.min),
-        max_bytes=max_bytes,
+        max_bytes=max_bytes or DEFAULT_MAX_BYTES,
     )
     # Each detection belongs to its best overlap, and each ground truth to the first detection that claims it.
     rows = rows[true_ordered.rows]

@@ -20,7 +20,6 @@ from reid_torchmetrics.functional.detection import inputs
 
 from .matches import Matches
 from .matching import match_on_grid
-from .pairs import DEFAULT_MAX_BYTES
 
 _OUTSIDE = -1.0  # an area in no range
 
@@ -33,7 +32,7 @@ def match_federated(
     *,
     lists: Int[Tensor, "entries 3"] | None = None,
     keep_ground_truths: bool = False,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Matches:
     """Match as LVIS does; objects and detections without area vanish.
 

@@ -50,7 +50,7 @@ def match_images(
     area_ranges: Mapping[str, inputs.AreaRange] = inputs.COCO_AREA_RANGES,
     classes: Int[Tensor, " classes"] | None = None,
     keep_ground_truths: bool = False,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Matches:
     """Match the detections of all images to ground truths as COCO does.
 
@@ -63,7 +63,7 @@ def match_images(
         area_ranges: least and largest area, both inside, by name.
         classes: labels to match, boxes with others are left out; None for all that occur.
         keep_ground_truths: give the ground truth of each matched detection, too.
-        max_bytes: bound on the memory for pairs of boxes; pairs that overlap enough come in addition.
+        max_bytes: bound on the memory for pairs of boxes; pairs that overlap enough come in addition; None for 256 MiB.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -84,17 +84,17 @@ def match_on_grid(
     classes: Int[Tensor, " classes"] | None = None,
     candidates: Candidates = (None, None),
     keep_ground_truths: bool = False,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Matches:
     """Match as `match_images` does, with the thresholds, limits and area ranges of a grid.
 
     Without `classes` only `candidates` are matched, masks of detections and of ground truths; None for all.
     """
-    _checks.positive_int("max_bytes", max_bytes)
+    _checks.cutoff("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     if classes is not None:
         classes = _checks.integer_labels("classes", classes, device=detections.labels.device)
-    options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
+    options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes or DEFAULT_MAX_BYTES}
     work = partial(_match, (detections, ground_truths), candidates, classes, grid, options)
     return workers.run(work, detections.labels.device)
 

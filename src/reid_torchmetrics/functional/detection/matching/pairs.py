@@ -71,7 +71,7 @@ def find_pairs(
     *,
     at_least: float,
     most: int | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> OverlappingPairs:
     """All pairs of one image and class with an intersection over union of at least a threshold, by rows.
 
@@ -80,7 +80,7 @@ def find_pairs(
         ground_truths: boxes; the intersection with a crowd is divided by the area of the detection.
         at_least: the threshold.
         most: only this number of detections of one image and class, those with the highest scores, are candidates.
-        max_bytes: bound on the memory for candidates; the pairs that are returned come in addition.
+        max_bytes: bound on the memory for candidates; the pairs that are returned come in addition; None for 256 MiB.
 
     Returns:
         Rows of ground truths and detections, ground truths by image, label and row.
@@ -90,14 +90,15 @@ def find_pairs(
         ValueError: a bound that is not positive.
     """
     _checks.number("at_least", at_least)
-    _checks.positive_int("max_bytes", max_bytes)
+    _checks.cutoff("max_bytes", max_bytes)
     if most is not None:
         _checks.positive_int("most", most, fits_int64=False)
     classes = inputs.distinct_labels(detections.labels, ground_truths.labels)
     ordered, true_ordered = inputs.order_boxes(detections, ground_truths, classes, most)
     true_shapes = ground_truths.shapes[true_ordered.rows]
+    memory = max_bytes or DEFAULT_MAX_BYTES
     pairs = overlapping_pairs(
-        ordered, true_ordered, detections.shapes, true_shapes, at_least=at_least, max_bytes=max_bytes
+        ordered, true_ordered, detections.shapes, true_shapes, at_least=at_least, max_bytes=memory
     )
     return OverlappingPairs(
         true_ordered.rows.index_select(0, pairs.ground_truth), ordered.rows.index_select(0, pairs.detection), pairs.iou
@@ -111,7 +112,7 @@ def overlapping_pairs(
     true_shapes: inputs.Shapes,
     *,
     at_least: float,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    max_bytes: int,
 ) -> OverlappingPairs:
     """The pairs as places in the orders of detections and ground truths.
 

@@ -25,10 +25,10 @@ def knn_accuracy(
     *,
     vote: str = "weighted",
     temperature: float = 0.07,
-    top: int = 1,
+    top_k: int = 1,
     only_full: bool = False,
 ) -> Float[Tensor, " queries"]:
-    """1 if the query's label is among the `top` labels with the most votes of its k nearest items, else 0.
+    """1 if the query's label is among the `top_k` labels with the most votes of its k nearest items, else 0.
 
     Under the `vote` "weighted" an item has exp(score / `temperature`) votes (DINO), under "majority" one (mMV@5). Of
     labels with equal votes the one with the nearest item goes first. A label without a vote is never right. The mean
@@ -44,15 +44,15 @@ def knn_accuracy(
         query_labels: of the queries.
         vote: "weighted" or "majority".
         temperature: of the weighted vote, above 0.
-        top: number of labels that are looked at.
+        top_k: number of labels that are looked at.
         only_full: whether a query with fewer than k items is wrong (SISH).
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
-        ValueError: shapes that do not fit, an unknown vote, a temperature that is not above 0, or `top` below 1.
+        ValueError: shapes that do not fit, an unknown vote, a temperature that is not above 0, or `top_k` below 1.
     """
     _checks.one_of("vote", vote, VOTES)
-    _checks.positive_int("top", top)
+    _checks.positive_int("top_k", top_k)
     _checks.boolean("only_full", only_full)
     _checks.number("temperature", temperature)
     if not temperature > 0:
@@ -64,7 +64,7 @@ def knn_accuracy(
         raise ValueError(f"`labels` must have the shape of `scores`, {list(scores.shape)}; got {list(labels.shape)}.")
     listed = ~scores.isnan()
     weight = VOTES[vote](scores.masked_fill(~listed, -torch.inf), temperature).masked_fill(~listed, 0.0)
-    is_right = _places(labels, weight, listed, query_labels) <= top
+    is_right = _places(labels, weight, listed, query_labels) <= top_k
     return (is_right & (listed.all(1) | (not only_full))).double()
 
 
