@@ -174,6 +174,16 @@ def wheel(session: nox.Session) -> None:
     doctests(session, env)
 
 
+@nox.session
+def core(session: nox.Session) -> None:
+    """The wheel without extras: modules that import none of them are imported, and their examples run."""
+    install(session, "build", "pytest")
+    install(session, str(build(session, Path(session.create_tmp()))))
+    session.chdir(session.create_tmp())
+    options = ("--doctest-modules", "--doctest-ignore-import-errors", "-W", "error", "-k", "not pictures")
+    session.run("pytest", "-q", *options, "--pyargs", "reid_torchmetrics")
+
+
 @nox.session(python="3.10")
 def lowest(session: nox.Session) -> None:
     """The suite with the lowest versions that pyproject.toml promises, on the lowest Python."""
