@@ -23,6 +23,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "formulas",
+    "names_table",
     "outside_links",
     "public_names",
 ]

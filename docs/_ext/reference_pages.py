@@ -17,8 +17,14 @@ _DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|exception):: (\S+)$",
 @cache
 def documented_names() -> tuple[str, ...]:
     """The dotted names that the pages document, in their order."""
-    texts = [page.read_text(encoding="utf-8") for page in sorted(PAGES.rglob("*.md"))]
-    return tuple(name for text in texts for name in _DIRECTIVE.findall(text))
+    return tuple(name for names in names_by_page().values() for name in names)
+
+
+@cache
+def names_by_page() -> dict[Path, list[str]]:
+    """The dotted names that each page documents, of pages that document any."""
+    found = {page: _DIRECTIVE.findall(page.read_text(encoding="utf-8")) for page in sorted(PAGES.rglob("*.md"))}
+    return {page: names for page, names in found.items() if names}
 
 
 def find_object(name: str) -> Any:
