@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
+from docutils import nodes
 from public_names import about_value
 from reference_pages import PAGES, find_object, names_by_page
 from sphinx.util.docutils import SphinxDirective
 
 if TYPE_CHECKING:
-    from docutils import nodes
     from sphinx.application import Sphinx
 
 
@@ -38,7 +38,7 @@ class NamesTable(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """The nodes of the table."""
-        return self.parse_text_to_nodes(as_markdown())
+        return [nodes.container("", *self.parse_text_to_nodes(as_markdown()), classes=["names"])]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -22,9 +22,17 @@ def documented_names() -> tuple[str, ...]:
 
 @cache
 def names_by_page() -> dict[Path, list[str]]:
-    """The dotted names that each page documents, of pages that document any."""
-    found = {page: _DIRECTIVE.findall(page.read_text(encoding="utf-8")) for page in sorted(PAGES.rglob("*.md"))}
+    """The dotted names that each page documents, in the order of the contents, of pages that document any."""
+    found = {page: _DIRECTIVE.findall(page.read_text(encoding="utf-8")) for page in _in_order(PAGES / "index.md")}
     return {page: names for page, names in found.items() if names}
+
+
+def _in_order(page: Path) -> Iterator[Path]:
+    """A page, and those that it lists."""
+    yield page
+    (listed,) = re.findall(r"```{toctree}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL) or [""]
+    for name in re.findall(r"^[\w/]+$", listed, re.MULTILINE):
+        yield from _in_order(page.parent / f"{name}.md")
 
 
 def find_object(name: str) -> Any:
