@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -13,13 +14,16 @@ from sphinx.util.docutils import SphinxDirective
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+_END_OF_SENTENCE = re.compile(r"(?<!\.)\.(?= |$)")  # and not the dots of 1, 2, ...
+
 
 def first_line(name: str) -> str:
     """The definition of a public name: the first sentence of its docstring, or below a value, or the value."""
     thing = find_object(name)
     is_defined = inspect.isclass(thing) or inspect.isfunction(thing)
     said = (inspect.getdoc(thing) or "").splitlines() if is_defined else about_value(name.rpartition(".")[2], thing)
-    return "\n".join(said).strip().partition("\n\n")[0].replace("\n", " ").partition(". ")[0].removesuffix(".")
+    paragraph = "\n".join(said).strip().partition("\n\n")[0].replace("\n", " ")
+    return _END_OF_SENTENCE.split(paragraph)[0]
 
 
 def as_markdown() -> str:
