@@ -23,6 +23,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "formulas",
+    "names_table",
     "outside_links",
     "public_names",
 ]
@@ -35,15 +36,17 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 html_math_renderer = "mathml"
 
-# Reference: the docstrings, one argument a line. Defaults of signatures that are made are in no source.
+# Reference: the docstrings, one argument a line. Defaults of signatures that are made
+# are in no source.
 autodoc_default_options = {
     "members": True,
     "undoc-members": True,
     "no-value": True,
     "member-order": "bysource",
     # What every metric of TorchMetrics has, and some here override.
-    "exclude-members": "extra_repr, forward, full_state_update, higher_is_better, is_differentiable, merge_state, "
-    "plot_lower_bound, plot_upper_bound, reset, sync_context, unsync, update_called",
+    "exclude-members": "extra_repr, forward, full_state_update, higher_is_better, "
+    "is_differentiable, merge_state, plot_lower_bound, plot_upper_bound, reset, "
+    "sync_context, unsync, update_called",
 }
 autodoc_preserve_defaults = False
 autodoc_typehints_format = "short"
@@ -52,7 +55,8 @@ add_module_names = False
 toc_object_entries_show_parents = "hide"
 napoleon_numpy_docstring = False
 intersphinx_timeout = 3
-intersphinx_mapping = {  # without a network the empty inventory is taken, and names are not linked
+# Without a network the empty inventory is taken, and names are not linked.
+intersphinx_mapping = {
     name: (address, (None, "_ext/empty.inv"))
     for name, address in {
         "python": "https://docs.python.org/3",
@@ -73,7 +77,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "download_all_examples": False,
-    "min_reported_time": 3600,  # seconds of a build say little about the reader's machine
+    "min_reported_time": 3600,  # a build says little about the reader's machine
     "show_memory": False,
     "show_signature": False,
     "doc_module": ("reid_torchmetrics",),
@@ -95,8 +99,13 @@ html_sidebars = {
         "sidebar/scroll-end.html",
     ]
 }
-if repository := os.environ.get("PROJECT_REPOSITORY_URL", "").rstrip("/"):  # set by .github/workflows/docs.yml
-    html_theme_options = {"source_repository": repository, "source_branch": "main", "source_directory": "docs/"}
+repository = os.environ.get("PROJECT_REPOSITORY_URL", "").rstrip("/")
+if repository:  # set by .github/workflows/docs.yml
+    html_theme_options = {
+        "source_repository": repository,
+        "source_branch": "main",
+        "source_directory": "docs/",
+    }
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False

@@ -53,6 +53,15 @@ def test_a_face_shows_its_public_names_and_modules_alone(face):
     assert shown == {*face.__all__}
 
 
+def test_the_first_page_has_a_line_of_words_for_every_name():
+    pytest.importorskip("sphinx")
+    table = extension("names_table").as_markdown()
+    rows = re.findall(r"^\| {py:obj}`\w+ <([\w.]+)>` \| (.+) \|$", table, flags=re.MULTILINE)
+    assert [name for name, _ in rows] == [*reference_pages.documented_names()]
+    assert all(re.search(r"\w{2}", text) for _, text in rows)
+    assert dict(rows)["reid_torchmetrics.ReIDMINP"].startswith("Mean inverse negative penalty")
+
+
 def test_the_reference_says_what_the_short_names_of_metrics_are():
     page = (DOCS / "reference" / "embedding_metrics.md").read_text(encoding="utf-8")
     assert "`MeanAP`, `MINP` and `CMC` are short names of `ReIDMeanAP`, `ReIDMINP` and `ReIDCMC`." in page

@@ -44,7 +44,7 @@ def _hide_colons(app: Sphinx, what: str, name: str, thing: Any, options: Any, li
 def _link_names(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Make links of public names in backticks, and code of everything else in backticks."""
     if what == "data":
-        lines[:] = _about_value(name.rpartition(".")[2], thing)
+        lines[:] = about_value(name.rpartition(".")[2], thing)
     if lines and lines[0].startswith("Alias for field number"):
         lines.clear()
     arguments = set(inspect.signature(thing).parameters) if what in {"function", "method", "class"} else set()
@@ -68,7 +68,7 @@ def _escaped(text: str) -> str:
     return text.replace("|", r"\|")
 
 
-def _about_value(name: str, value: Any) -> list[str]:
+def about_value(name: str, value: Any) -> list[str]:
     """What stands below the value where it is defined, and what it holds."""
     modules = [module for module in sys.modules.values() if module.__name__.startswith("reid_torchmetrics.")]
     homes = [module.__name__ for module in modules if vars(module).get(name) is value]

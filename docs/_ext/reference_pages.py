@@ -17,8 +17,22 @@ _DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|exception):: (\S+)$",
 @cache
 def documented_names() -> tuple[str, ...]:
     """The dotted names that the pages document, in their order."""
-    texts = [page.read_text(encoding="utf-8") for page in sorted(PAGES.rglob("*.md"))]
-    return tuple(name for text in texts for name in _DIRECTIVE.findall(text))
+    return tuple(name for names in names_by_page().values() for name in names)
+
+
+@cache
+def names_by_page() -> dict[Path, list[str]]:
+    """The dotted names that each page documents, in the order of the contents, of pages that document any."""
+    found = {page: _DIRECTIVE.findall(page.read_text(encoding="utf-8")) for page in _in_order(PAGES / "index.md")}
+    return {page: names for page, names in found.items() if names}
+
+
+def _in_order(page: Path) -> Iterator[Path]:
+    """A page, and those that it lists."""
+    yield page
+    (listed,) = re.findall(r"```{toctree}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL) or [""]
+    for name in re.findall(r"^[\w/]+$", listed, re.MULTILINE):
+        yield from _in_order(page.parent / f"{name}.md")
 
 
 def find_object(name: str) -> Any:

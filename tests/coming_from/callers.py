@@ -69,6 +69,24 @@ class ReidEvaluator:
 """
 """numbers as fast-reid's evaluator returns them, from batches of features"""
 
+PROCESSOR = """
+import torch
+from utils.metrics import R1_mAP_eval
+
+
+def do_inference(cfg, model, val_loader, num_query):
+    evaluator = R1_mAP_eval(num_query, max_rank=50, feat_norm=cfg.TEST.FEAT_NORM, reranking=cfg.TEST.RE_RANKING)
+    for _ in range(2):  # as after each epoch
+        evaluator.reset()
+        for img, pid, camid in val_loader:
+            with torch.no_grad():
+                feat = model(img)
+                evaluator.update((feat, pid, camid))
+    cmc, mAP, _, _, _, _, _ = evaluator.compute()
+    return [f"mAP: {mAP:.1%}", *(f"CMC curve, Rank-{r:<3}:{cmc[r - 1]:.1%}" for r in [1, 5, 10])], cmc, mAP
+"""
+"""what the processor of TransReID, CLIP-ReID and SOLIDER-REID calls, and how it logs; labels come as tuples"""
+
 EMBEDDING_METRICS = """
 import numpy as np
 import torch

@@ -61,6 +61,11 @@ SAME: dict[str, list[tuple[str, str, str]]] = {
         ("mAP with `use_metric_cuhk03`: of the whole gallery", "0.4765", "c01_sgs_mc/torchreid/mAP_cuhk03"),
         ("`re_ranking` of Euclidean distances", "place 1: 0.1419", "g01_rerank/torchreid_rerank/dist_k1_20_k2_6_l0.3"),
     ],
+    "transreid": [
+        ("CMC without -1", "Rank-1: 0.4500", "a06_40q300g_junk_distract__dropjunk/transreid/cmc"),
+        ("mAP without -1", "0.4053", "a06_40q300g_junk_distract__dropjunk/transreid/mAP"),
+        ("mAP, some queries without positives", "0.1781", "a07_60q500g_lack__dropjunk/transreid/mAP"),
+    ],
     "ultralytics": [
         ("mAP50-95", "0.1908", "1/ultralytics/map"),
         ("mAP50", "0.4235", "1/ultralytics/map50"),

@@ -9,6 +9,8 @@ import pytest
 import scipy.io
 import torch
 
+from reid_torchmetrics import KReciprocal
+from reid_torchmetrics import evaluate as evaluate_embeddings
 from tests.coming_from import callers
 from tests.coming_from.pages import names
 from tests.functional.detection.detection_samples import fed, images, torchmetrics_peer
@@ -82,6 +84,36 @@ def test_the_evaluator_of_fast_reid_returns_the_numbers_of_the_definition(monkey
     means = {"mAP": reference.average_precision["rectangle"], "mINP": reference.inverse_negative_penalty}
     cmc = {f"Rank-{rank}": 100 * reference.cmc(50)[rank - 1] for rank in (1, 5, 10)}
     assert evaluator.evaluate() == pytest.approx(cmc | {name: 100 * np.nanmean(of) for name, of in means.items()})
+
+
+@pytest.mark.parametrize(("feat_norm", "name"), [("yes", "cosine"), ("", "euclidean")])
+def test_the_processor_of_transreid_logs_the_numbers_of_the_definition(feat_norm, name, monkeypatch):
+    sides = people(with_lonely=True)
+    (lines, cmc, mean_precision), reference = processed(sides, feat_norm, monkeypatch), expected(sides, name)
+    assert mean_precision == pytest.approx(np.nanmean(reference.average_precision["rectangle"]))
+    assert cmc == pytest.approx(reference.cmc(50))
+    assert lines[:2] == [f"mAP: {mean_precision:.1%}", f"CMC curve, Rank-1  :{cmc[0]:.1%}"]
+
+
+def test_the_processor_of_transreid_ranks_again_with_its_own_constants(monkeypatch):
+    sides = people()
+    labels = [column for pair in zip(sides[0][1:], sides[1][1:], strict=True) for column in pair]
+    expected_again = evaluate_embeddings(sides[0][0], sides[1][0], *labels, rerank=KReciprocal(k1=50, k2=15))
+    _, cmc, mean_precision = processed(sides, "yes", monkeypatch, reranking=True)
+    assert (cmc.tolist(), mean_precision) == (expected_again.cmc.tolist(), expected_again["map"])
+    assert mean_precision != processed(sides, "yes", monkeypatch)[2]
+
+
+def processed(sides, feat_norm, monkeypatch, *, reranking=False):
+    """What TransReID's processor returns after the change of the page, from batches with tuples of labels."""
+    made = callers.load(
+        callers.changed(callers.PROCESSOR, "transreid"), monkeypatch, exact_reid=callers.saved("transreid")
+    )
+    features, pids, camids = (np.concatenate(columns) for columns in zip(*sides, strict=True))
+    parts = [slice(first, first + 13) for first in range(0, len(pids), 13)]
+    loader = [(torch.from_numpy(features[part]), tuple(pids[part]), tuple(camids[part])) for part in parts]
+    cfg = SimpleNamespace(TEST=SimpleNamespace(FEAT_NORM=feat_norm, RE_RANKING=reranking))
+    return made["do_inference"](cfg, torch.nn.Identity(), loader, NUM_QUERIES)
 
 
 def test_the_evaluators_of_open_reid_return_the_numbers_of_the_definition(monkeypatch):

@@ -1,4 +1,4 @@
-"""From distances and labels: what the pages on torchreid, fast-reid, open-reid and layumi say of recorded numbers."""
+"""From distances and labels: what pages of five tools say of recorded numbers."""
 
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,23 @@ def test_layumi_differs_as_the_page_says(row: Row, tmp_path: Path) -> None:
             return reranked(options)
         curve, precision = names("layumi")["evaluate_gpu"](written(case, tmp_path), **options)
         return precision if output == "mAP" else curve
+
+    check_row(row, ours)
+
+
+@pytest.mark.parametrize("row", rows("transreid"), ids=names_of)
+def test_transreid_differs_as_the_page_says(row: Row) -> None:
+    case, _, output = row.key.split("/")
+
+    def ours(options: dict[str, Any]) -> Any:
+        distances, q_pids, g_pids, q_camids, g_camids = arrays(case)
+        made = names("transreid")["R1_mAP_eval"](
+            len(distances), **{"similarity": "dot", "max_rank": MAX_RANK} | options
+        )
+        made.reset()
+        made.update((torch.eye(len(distances), dtype=torch.float64), q_pids, q_camids))
+        made.update((-torch.from_numpy(distances.T), g_pids, g_camids))
+        return made.compute()[output == "mAP"]
 
     check_row(row, ours)
 
