@@ -195,6 +195,9 @@ def sharded(process: int, size: int, first: int, problems: int, model: str) -> l
             given["embeddings"] = noisy(given["embeddings"]) if process else given["embeddings"]
         elif kind == "unpadded":
             own = [*UnpaddedDistributedSampler(range(length), size, process, shuffle=False)]
+            ends = given["embeddings"][-size:, None] == given["embeddings"][:size]
+            if model == "with duplicates" and bool(ends.all(2).any()):
+                continue  # the data set itself has what padding would repeat
         elif kind == "in two halves":
             own = [*range(length * process // size, length * (process + 1) // size)]
         else:
