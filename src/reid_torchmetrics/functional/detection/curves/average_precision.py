@@ -30,6 +30,8 @@ _MAX_VALUES = 1 << 17  # places of envelopes read at a time: they fit a cache
 class Rule(NamedTuple):
     """A rule for the area under an envelope."""
 
+    title: str
+    """where it is from"""
     area: Callable[[Curves, Tensor, Tensor], Tensor]
     """function of the curves, the envelopes at their points and the recalls to read them at; the areas, flat"""
     num_recalls: int
@@ -171,11 +173,11 @@ def trapezoids(
 
 
 AP_RULES: dict[str, Rule] = {
-    "coco": Rule(mean_at_recalls, 101, COCO_EPSILON),
-    "voc07": Rule(mean_at_recalls, 11),
-    "voc": Rule(mean_over_positives, 0),
-    "yolo": Rule(partial(trapezoids, tail=1e-3), 101),
-    "yolov5": Rule(partial(trapezoids, tail=1.0), 101),
-    "ultralytics": Rule(partial(trapezoids, tail=0.0), 101),
+    "coco": Rule("COCO", mean_at_recalls, 101, COCO_EPSILON),
+    "voc07": Rule("Pascal VOC 2007", mean_at_recalls, 11),
+    "voc": Rule("Pascal VOC", mean_over_positives, 0),
+    "yolo": Rule("YOLO", partial(trapezoids, tail=1e-3), 101),
+    "yolov5": Rule("YOLOv5", partial(trapezoids, tail=1.0), 101),
+    "ultralytics": Rule("Ultralytics", partial(trapezoids, tail=0.0), 101),
 }
 """rules for the area under the curve, see `average_precision`"""
