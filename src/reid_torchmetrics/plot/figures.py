@@ -44,8 +44,8 @@ def why_no_errors(results: DetectionResults) -> str:
 
 
 def _why_no_counts(results: DetectionResults) -> str:
-    has_room = len(results.classes) < MOST_ROWS_WRITTEN
-    return why_no_errors(results) or ("" if has_room else "cells of so many classes have no room for numbers of boxes.")
+    why = f"the cells of more than {MOST_ROWS_WRITTEN - 1} classes have no room for numbers of boxes."
+    return why_no_errors(results) or why * (len(results.classes) >= MOST_ROWS_WRITTEN)
 
 
 def why_no_kinds_of_errors(results: DetectionResults) -> str:

@@ -155,8 +155,8 @@ def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None
     named = by_name(results)
     ax = new_axes() if ax is None else ax
     # The last rank of each bin, up to the bin of the last match.
-    ranks = torch.cat([torch.ones(1), *(each.first_rank.cpu().nan_to_num(1.0, posinf=1.0) for each in named.values())])
-    lasts = [last for before, last in pairwise((0, *_BINS.values())) if before < float(ranks.amax())]
+    highest = max([1.0, *filter(math.isfinite, (rank for each in named.values() for rank in each.first_rank.tolist()))])
+    lasts = [last for before, last in pairwise((0, *_BINS.values())) if before < highest]
     width = _WIDTH / max(1, len(named))
     highest = _STEP
     for place, (name, each) in enumerate(named.items()):

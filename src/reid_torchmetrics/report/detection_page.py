@@ -63,7 +63,7 @@ def detection_page(
 def _numbers(results: DetectionResults, numbers: Mapping[str, Any]) -> list[Html]:
     """The numbers of the evaluator beside curves, and below them how they were computed."""
     rows = [[f"{title_of(name)} (%)", percent(number["value"])] for name, number in numbers.items()]
-    shown = table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows, is_large=True)
+    shown = table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows)
     rule = f"rule {results.averages.rule}"
     conventions = {title_of(name): each["convention"].replace(rule, _as_in(results)) for name, each in numbers.items()}
     right = element("div", figures_section(results, "numbers"), conventions_note(conventions))

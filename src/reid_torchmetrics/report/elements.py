@@ -48,13 +48,7 @@ def join(content: Iterable[str], between: str = "") -> Html:
 
 
 def table(
-    caption: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    words: str = "",
-    filter_by: str = "",
-    is_large: bool = False,
+    caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: str = "", filter_by: str = ""
 ) -> Html:
     """A table in a box that scrolls, with shadows where it does; the first column names its rows.
 
@@ -64,7 +58,6 @@ def table(
         rows: cells, as many as columns.
         words: the column of words, which are wrapped; the others hold numbers.
         filter_by: label of a filter for the beginning of the rows' names; empty for no filter.
-        is_large: whether the second column has the numbers that the page is about.
     """
     kinds = ["words" if column == words else None for column in columns]
     heads = (element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True))
@@ -75,8 +68,7 @@ def table(
     # A caption stays in view where the table is wider than the window, and is scrolled.
     said = element("caption", element("span", caption))
     parts = said, element("thead", element("tr", *heads)), element("tbody", join(body, between="\n"))
-    shown = element("table", *parts, class_="large" if is_large else None)
-    box = element("div", shown, class_="scroll", role="region", aria_label=caption, tabindex="0")
+    box = element("div", element("table", *parts), class_="scroll", role="region", aria_label=caption, tabindex="0")
     if not filter_by:
         return box
     field = element("input", type="search", autocomplete="off", data_column=0)

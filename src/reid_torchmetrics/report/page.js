@@ -8,8 +8,7 @@ for (const box of document.querySelectorAll(".filtered")) {
   const show = () => {
     const sort = fields.find(field => "sort" in field.dataset), sign = Number(sort?.value);
     const wanted = items.filter(item => fields.every(field => field === sort || fits(fact(item, field), field)));
-    for (const item of items) item.hidden = true;
-    for (const item of wanted) item.hidden = false;
+    for (const item of items) item.hidden = !wanted.includes(item);
     if (sign) wanted.sort((one, other) => sign * (parseFloat(fact(one, sort)) - parseFloat(fact(other, sort))));
     // Each list keeps its length, so that the first ones are seen while others are folded.
     let rest = [...wanted, ...items.filter(item => item.hidden)];
@@ -18,5 +17,4 @@ for (const box of document.querySelectorAll(".filtered")) {
   };
   ask.addEventListener("input", show);
   ask.hidden = false;
-  show();
 }

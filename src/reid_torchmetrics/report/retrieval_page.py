@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -48,8 +49,7 @@ _WORDS = {
     "divisor last_positive": "divided by k, or by the rank of the last positive where that is less",
     "rule rectangle": "not interpolated",
     "rule trapezoid": "by trapezoids, not interpolated",
-    "rule interpolated_11": "interpolated at 11 recalls",
-    "rule interpolated_101": "interpolated at 101 recalls",
+    "rule interpolated_": "interpolated, number of recalls ",
 }
 """options in conventions, in prose"""
 
@@ -103,7 +103,7 @@ def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html
         f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
         " so they are about other queries, not about another gallery or another training run."
     )
-    shown = table("Means over queries", columns, rows, is_large=True)
+    shown = table("Means over queries", columns, rows)
     counts = element("div", *_query_counts(results), class_="counts")
     conventions = {measures.title_of(name): _in_prose(words) for name, words in results.conventions.items()}
     first = element("div", shown, figures_section(results, "numbers"), counts, class_="beside")
@@ -111,9 +111,7 @@ def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html
 
 
 def _in_prose(convention: str) -> str:
-    for option, words in _WORDS.items():
-        convention = convention.replace(option, words)
-    return convention
+    return reduce(lambda said, words: said.replace(*words), _WORDS.items(), convention)
 
 
 def _query_counts(results: RetrievalResults) -> list[Html]:

@@ -142,7 +142,7 @@ def _pair(pair: Comparison, place: int) -> list[Html]:
     interval, unit = f"{100 * pair.level:g} % interval", "queries" if pair.protocol else "classes"
     columns = ["measure", f"{b} - {a}", interval, "p", *holm, a, b, f"{unit} better", "worse", "equal"]
     rows = [_row(difference, has_holm=has_holm) for difference in pair.differences.values()]
-    shown = table(f"Differences of {a} and {b}, and their numbers", columns, rows, is_large=True)
+    shown = element("div", table(f"Differences of {a} and {b}, and their numbers", columns, rows), class_="beside")
     drawn = figure(plot_comparison(pair)[0], f"comparison-{place}", "Differences with their intervals.")
     if pair.protocol is None:
         return [shown, drawn]

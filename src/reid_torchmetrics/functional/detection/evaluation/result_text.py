@@ -111,9 +111,8 @@ def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
     ends = f"{least} to {most} pixels"
     if grid.area_ranges[area][1] >= _NO_LIMIT:
         ends = "no limit" if least == "0" else f"{least} pixels or more"
-    return (
-        f"{text}; area range {area}, {ends}; at most {limit} detection{'s' * (limit != 1)} of {_LIMITED[grid.limited]}"
-    )
+    most_detections = f"at most {limit} detection{'s' * (limit != 1)} of {_LIMITED[grid.limited]}"
+    return f"{text}; area range {area}, {ends}; {most_detections}"
 
 
 def numbers_as_dict(averages: evaluators.ClassAverages) -> dict[str, Any]:
