@@ -61,7 +61,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     title = f"{queries}, {100 * comparison.level:g} % intervals{identities}"
     a, b = shown(a, _MOST_CHARACTERS), shown(b, _MOST_CHARACTERS)
     ax.set(xlabel=f"← {a} is better | {b} is better →\ndifference (percentage points)", title=title)
-    ax.xaxis.label.set_size("small")
+    ax.xaxis.label.set_fontsize("small")
     ax.grid(alpha=0.3, axis="x")
     return ax.figure, ax
 
