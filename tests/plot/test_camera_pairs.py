@@ -54,7 +54,7 @@ def test_a_cell_has_its_number_and_an_undefined_one_a_dash():
 def test_what_is_undefined_is_hatched_and_said():
     _, axes = plot_camera_pairs(PAIRS)
     assert axes.patch.get_hatch()
-    assert axes.get_xlabel() == "gallery camera\nhatched: undefined, no query has a right answer there"
+    assert axes.get_xlabel() == "gallery camera\nhatched: undefined, no query has a match there"
     assert plot_camera_pairs(pairs_of([[0.5]]))[1].get_xlabel() == "gallery camera"
 
 

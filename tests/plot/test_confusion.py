@@ -50,12 +50,14 @@ def test_a_cell_has_its_number_unless_it_is_0():
     assert counted == {(0, 0): "98", (2, 0): "2", (0, 2): "1", (1, 2): "999"}
 
 
-def test_colors_of_counts_are_on_a_logarithmic_scale_from_0():
-    figure, axes = plot_confusion_matrix(MATRIX, normalize=False)
-    assert axes.images[0].get_clim() == (0.5, 999)
-    assert labels(figure.axes[1].yaxis) == ["0", "1", "10", "100"]
-    assert figure.axes[1].get_ylabel() == "boxes"
-    assert plot_confusion_matrix(matrix_of([[0]]), normalize=False)[1].images[0].get_clim() == (0.5, 2)
+def test_counts_have_the_colors_of_percentages_on_one_scale():
+    drawn = []
+    for normalize in (True, False):
+        figure, axes = plot_confusion_matrix(MATRIX, normalize=normalize)
+        (image,) = axes.images
+        assert (image.get_clim(), figure.axes[1].get_ylabel()) == ((0, 100), "of the row (%)")
+        drawn.append(image.get_array().filled(-1).tolist())
+    assert drawn[0] == drawn[1]
 
 
 @pytest.mark.parametrize(

@@ -159,14 +159,14 @@ def test_of_more_than_ten_classes_only_the_mean_has_a_name(num_classes, num_name
 
 
 @pytest.mark.slow
-def test_a_long_legend_stands_beside_the_curves_of_a_figure_of_our_own():
+def test_a_legend_stands_beside_or_below_the_curves_of_a_figure_of_our_own():
     def covered(axes) -> bool:
         axes.figure.draw_without_rendering()
         return axes.get_window_extent().overlaps(axes.get_legend().get_window_extent())
 
     many = evaluated([[True]] * 10, [2] * 10)
     assert not covered(plot_detection_precision_recall(many)[1])
-    assert covered(plot_detection_precision_recall(TWO)[1])
+    assert not covered(plot_detection_precision_recall(TWO)[1])
     _, axes = plt.subplots()
     assert covered(plot_detection_precision_recall(many, ax=axes)[1])
 

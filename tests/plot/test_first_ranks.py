@@ -1,4 +1,4 @@
-"""Pictures of the ranks of first right answers."""
+"""Pictures of the ranks of first matches."""
 
 from dataclasses import replace
 
@@ -40,15 +40,16 @@ def test_the_share_of_the_valid_queries_in_each_bin_is_drawn_in_percent():
     figure, axes = plot_first_ranks(results_of([1, 1, 2, 3, 5, 6, 10, 11, NAN, NAN], 20))
     assert bins(axes) == ["1", "2", "3-5", "6-10", "11-20"]
     assert heights(axes) == [[25, 12.5, 25, 25, 12.5]]
-    assert legend(axes) == ["8 of 10"]
-    assert axes.get_legend().get_title().get_text() == "queries with a right answer"
+    assert axes.get_title() == "Rank of the first match, 8 of 10 queries"
+    assert axes.get_legend() is None
     assert figure is axes.figure
 
 
 @pytest.mark.parametrize(
-    ("num_candidates", "last"),
+    ("rank", "last"),
     [
-        (0, "1"),
+        (NAN, "1"),
+        (float("inf"), "1"),
         (1, "1"),
         (2, "2"),
         (3, "3-5"),
@@ -58,8 +59,8 @@ def test_the_share_of_the_valid_queries_in_each_bin_is_drawn_in_percent():
         (10**6, "> 1000"),
     ],
 )
-def test_bins_go_up_to_the_last_candidate(num_candidates, last):
-    assert bins(plot_first_ranks(results_of([1], num_candidates))[1])[-1] == last
+def test_bins_go_up_to_the_last_one_with_a_query(rank, last):
+    assert bins(plot_first_ranks(results_of([1, rank], 10**6))[1])[-1] == last
 
 
 def test_ranks_beyond_1000_share_a_bin():
@@ -77,8 +78,9 @@ def test_queries_count_with_their_weights():
 
 def test_several_results_are_side_by_side_under_their_names():
     _, axes = plot_first_ranks({"before": results_of([2, 2], 4), "after": results_of([1, NAN], 2)})
-    assert heights(axes) == [[0, 100, 0], [100, 0, 0]]
-    assert legend(axes) == ["before  (2 of 2)", "after  (1 of 2)"]
+    assert heights(axes) == [[0, 100], [100, 0]]
+    assert legend(axes) == ["before  (2 of 2 queries)", "after  (1 of 2 queries)"]
+    assert axes.get_legend().get_title().get_text() == "queries with a match"
     before, after = (bars[0] for bars in axes.containers)
     assert before.get_x() + before.get_width() == pytest.approx(after.get_x())
     assert not axes.texts
@@ -99,5 +101,5 @@ def test_the_axis_ends_at_the_multiple_of_20_percent_above_the_highest_bar(ranks
 
 def test_the_legend_says_that_nothing_is_right():
     _, axes = plot_first_ranks({"all": results_of([NAN, NAN], 4), "none": results_of([], 4)})
-    assert legend(axes) == ["all  (0 of 2)", "none  (undefined: no query was evaluated)"]
-    assert heights(axes) == [[0, 0, 0]] * 2
+    assert legend(axes) == ["all  (0 of 2 queries)", "none  (undefined: no query was evaluated)"]
+    assert heights(axes) == [[0]] * 2

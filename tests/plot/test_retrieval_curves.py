@@ -40,7 +40,7 @@ def test_the_mean_of_the_interpolated_precisions_is_drawn_in_percent():
     assert figure is axes.figure
     # The mean of (1 + 2/4) / 2 and (1/2 + 2/4) / 2.
     assert legend(axes) == ["mAP 62.5 %"]
-    assert axes.get_legend().get_title().get_text() == "AP: not interpolated"
+    assert axes.get_legend().get_title().get_text() == "AP: not interpolated\nline: interpolated"
     assert line.get_drawstyle() == "steps-pre"  # a height holds up to its recall
     assert (axes.get_xlim(), axes.get_ylim()) == ((-1, 101), (-1, 101))
 
@@ -66,9 +66,9 @@ def test_single_queries_are_staircases_of_their_own_under_their_numbers():
     assert first.get_linewidth() < mean.get_linewidth()
 
 
-def test_a_query_without_a_right_answer_has_no_curve_and_the_legend_says_so():
+def test_a_query_without_a_match_has_no_curve_and_the_legend_says_so():
     _, axes = plot_retrieval_precision_recall(results_of(["x---", "----"]), queries=[1])
-    assert legend(axes) == ["mean  (mAP 100.0 %)", "query 1  (undefined: no right answer)"]
+    assert legend(axes) == ["mean  (mAP 100.0 %)", "query 1  (undefined: no match)"]
     assert len(axes.lines[1].get_xdata()) == 0
 
 
@@ -85,19 +85,20 @@ def test_the_title_of_the_legend_names_the_rule_of_the_protocol():
         results = results_of(["x--x", "-x-x"], **options)
         return plot_retrieval_precision_recall(results)[1].get_legend().get_title().get_text()
 
-    assert title(rule="trapezoid") == "AP: trapezoids, not interpolated"
-    assert title(k=2, normalizer="attainable") == "AP: not interpolated, first 2, divided by attainable"
-    assert title(normalizer="hits") == "AP: not interpolated, divided by hits"
+    assert title(rule="trapezoid") == "AP: trapezoids, not interpolated\nline: interpolated"
+    cut = "AP: not interpolated, first 2, divided by attainable\nline: interpolated"
+    assert title(k=2, normalizer="attainable") == cut
+    assert title(normalizer="hits") == "AP: not interpolated, divided by hits\nline: interpolated"
     assert title(rule="interpolated_11") == "AP: interpolated at 11 recalls"
     labels = torch.tensor([0, 0, 1, 1])
     drawn = evaluate_scores(torch.eye(4), labels, labels, protocol="vehicleid", self_index=torch.arange(4))
     rule = plot_retrieval_precision_recall(drawn)[1].get_legend().get_title().get_text()
-    assert rule == "AP: not interpolated, expected over draws"
+    assert rule == "AP: not interpolated, expected over draws\nline: interpolated"
 
 
 def test_average_precisions_by_different_rules_are_not_drawn_together():
     other = results_of(["x--x"], rule="trapezoid")
-    message = "`results` must all have the same rule of average precision; got 'AP: not interpolated', "
+    message = "`results` must all have the same rule of average precision; got 'AP: not interpolated\\nline: "
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         plot_retrieval_precision_recall({"one": TWO, "two": other})
 

@@ -27,15 +27,17 @@ def models():
 def test_the_differences_are_those_of_the_comparison(models, tmp_path):
     _, b, comparison = models
     page = read(write_report(b, tmp_path / "r.html", comparison=comparison))
+    assert page.one("h1").text == "a and b compared"
+    assert page.all("section")[0].attributes["id"] == "comparison"
     shown = section(page, "comparison")
-    rows = {row["measure"]: row for row in shown.rows("Numbers of a and b, and their differences")}
+    rows = {row["measure"]: row for row in shown.rows("Differences of a and b, and their numbers")}
     precision, first = rows["mAP (%)"], rows["Mean rank"]
     # (7/12 + 5/6) / 2 = 17/24 = 70.83 %, and 17/24 - 2/3 = 1/24
     assert [precision[key] for key in ("a", "b", "b - a")] == ["66.67", "70.83", "+4.17"]
     assert [precision[key] for key in ("queries better", "worse", "equal")] == ["1", "1", "0"]
     assert precision["p"] == f"{comparison.differences['map'].p_value:.4f}"
     assert [first[key] for key in ("a", "b", "b - a")] == ["1.50", "1.50", "0"]
-    assert "This page is about b." in shown.text
+    assert "All other sections are about b." in shown.text
     assert len(shown.all("figure")) == 1
     assert data(page)["comparison"]["measures"]["map"]["num_better"] == 1
 
@@ -44,7 +46,7 @@ def test_the_differences_are_those_of_the_comparison(models, tmp_path):
 def test_the_queries_that_were_gained_and_lost_are_listed(models, tmp_path):
     a, _, comparison = models
     shown = section(read(write_report(a, tmp_path / "r.html", comparison=comparison)), "comparison")
-    assert "This page is about a." in shown.text
+    assert "All other sections are about a." in shown.text
     listed = {each.one("summary").text: each.one("p").text for each in shown.all("details")}
     assert listed == {
         "Queries whose first candidate is right in b alone: 1": "1",
@@ -73,14 +75,16 @@ def test_models_go_by_their_names_and_each_of_several_has_a_table(models, tmp_pa
     a, b, _ = models
     three = {"baseline": a, "wider": b, "same": a}
     comparison = compare(three, repeats=20, permutations=20)
-    shown = section(read(write_report(b, tmp_path / "r.html", comparison=comparison)), "comparison")
-    assert "This page is about wider." in shown.text
+    page = read(write_report(b, tmp_path / "r.html", comparison=comparison))
+    assert page.one("h1").text == "baseline, wider and same compared"
+    shown = section(page, "comparison")
+    assert "All other sections are about wider." in shown.text
     assert "sign flips of queries; seed 0" in shown.text
     for name in ("wider", "same"):
-        rows = {row["measure"]: row for row in shown.rows(f"Numbers of baseline and {name}, and their differences")}
+        rows = {row["measure"]: row for row in shown.rows(f"Differences of baseline and {name}, and their numbers")}
         columns = [*rows["mAP (%)"]]
-        assert columns[1:4] == ["baseline", name, f"{name} - baseline"]
-        assert columns[5:] == ["p", "p by Holm", "queries better", "worse", "equal"]
+        assert columns[1:5] == [f"{name} - baseline", "95 % interval", "p", "p by Holm"]
+        assert columns[5:] == ["baseline", name, "queries better", "worse", "equal"]
         of = comparison.by_name[name].differences["map"]
         assert rows["mAP (%)"]["p by Holm"] == f"{of.p_holm:.4f}"
     assert len(shown.all("figure")) == 2
@@ -96,7 +100,7 @@ def test_detectors_are_compared_on_the_page_of_one(tmp_path):
     comparison = compare({"old": other, "new": ours}, repeats=5, permutations=5)
     page = read(write_report(ours, tmp_path / "r.html", comparison=comparison))
     shown = section(page, "comparison")
-    rows = {row["measure"]: row for row in shown.rows("Numbers of old and new, and their differences")}
+    rows = {row["measure"]: row for row in shown.rows("Differences of old and new, and their numbers")}
     # With equal scores the right box comes first as well, as its image does: 51/101 and 1 in both.
     assert rows["mAP (%)"]["old"] == rows["mAP (%)"]["new"] == f"{100 * (51 / 101 + 1) / 2:.2f}"
     assert [rows["mAP (%)"][name] for name in ("new - old", "p", "classes better", "equal")] == [
@@ -105,7 +109,7 @@ def test_detectors_are_compared_on_the_page_of_one(tmp_path):
         "0",
         "2",
     ]
-    assert "This page is about new." in shown.text
+    assert "All other sections are about new." in shown.text
     assert data(page)["comparison"]["names"] == ["old", "new"]
     assert json.loads(section(page, "provenance").one("pre").text) == data(page)
     with pytest.raises(ValueError, match=r"^`comparison` must be of `results`"):

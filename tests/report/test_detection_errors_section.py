@@ -48,7 +48,8 @@ def test_of_very_many_classes_neither_the_whole_matrix_nor_the_whole_grid_is_mad
     monkeypatch.setattr(figures, "plot_confusion_matrix", lambda *a, **k: drawn.append(a[0]) or plot(*a, **k))
     results = metric.results(across_classes=True)
     page = read(write_report(results, tmp_path / "page.html"))
-    (matrix, _), few = drawn, section(page, "errors")
+    (matrix,), few = drawn, section(page, "errors")
+    assert "Not shown: the cells of more than 12 classes have no room for numbers of boxes." in few.text
     assert (matrix.counts.shape, matrix.num_left_out) == ((101, 101), 1100)
     assert "1,100 classes that are confused less are left out" in few.text
     assert "coco" not in vars(results)

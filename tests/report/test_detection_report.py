@@ -13,7 +13,7 @@ from tests.report.pages import Element, data, read, section
 
 NUMBERS = "Numbers by COCO"
 THRESHOLDS = "mean over 10 IoU thresholds from 0.5 to 0.95"
-LIMITS = "area range all, 0 to 100000² pixels; at most 100 detections of an image and class"
+LIMITS = "area range all, no limit; at most 100 detections of an image and class"
 CLASSES = "Means over IoU thresholds, if no threshold is named"
 NASTY = "</script><script>alert('x')</script>"
 
@@ -53,18 +53,18 @@ def test_the_twelve_numbers_are_those_of_the_results(pages, kind):
 def test_the_convention_is_said_once_and_what_differs_for_each_number(pages):
     listed = [each.text for each in section(pages["metric"], "numbers").one("ul").all("li")]
     assert listed == [
-        f"Unless noted: average precision, rule coco; {THRESHOLDS}; mean over classes; {LIMITS}.",
+        f"Unless noted: average precision, as in COCO; {THRESHOLDS}; mean over classes; {LIMITS}.",
         "mAP50: at IoU 0.5.",
         "mAP75: at IoU 0.75.",
         "mAP small: area range small, 0 to 32² pixels.",
         "mAP medium: area range medium, 32² to 96² pixels.",
-        "mAP large: area range large, 96² to 100000² pixels.",
-        "mAR1: largest recall; at most 1 detections of an image and class.",
+        "mAP large: area range large, 96² pixels or more.",
+        "mAR1: largest recall; at most 1 detection of an image and class.",
         "mAR10: largest recall; at most 10 detections of an image and class.",
         "mAR100: largest recall.",
         "mAR small: largest recall; area range small, 0 to 32² pixels.",
         "mAR medium: largest recall; area range medium, 32² to 96² pixels.",
-        "mAR large: largest recall; area range large, 96² to 100000² pixels.",
+        "mAR large: largest recall; area range large, 96² pixels or more.",
     ]
 
 
@@ -209,7 +209,7 @@ def test_of_many_images_the_worst_are_seen_at_once(tmp_path):
 
 
 def test_the_page_of_the_function_has_what_that_of_the_metric_has(pages):
-    assert [len(section(pages[kind], "curves").all("figure")) for kind in ("metric", "function")] == [2, 2]
+    assert [len(section(pages[kind], "numbers").all("figure")) for kind in ("metric", "function")] == [2, 2]
     (row,) = section(pages["function"], "images").rows("Boxes of each image")
     assert row == {"image": "1", "right": "0", "wrong": "0", "missed": "1"}
 

@@ -65,7 +65,7 @@ def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(ev
     (columns,) = section(page, "classes").all("thead")
     headings = [each.text for each in columns.all("th")]
     assert len(set(headings)) == len(headings)
-    assert len(section(page, "curves").all("figure")) == 2
+    assert len(section(page, "numbers").all("figure")) == 2
     # The confusion of classes has a meaning for all, kinds of errors where detections take what is left.
     errors, is_greedy = section(page, "errors"), EVALUATORS[evaluator].has_breakdown
     assert len(errors.all("figure")) == 2 + is_greedy

@@ -22,7 +22,7 @@ def test_the_hardest_queries_are_in_a_table_where_there_are_no_pictures(report, 
             "identity": "2",
             "camera": "0",
             "average precision (%)": "50.00",
-            "first right answer at rank": "2",
+            "rank of the first match": "2",
             "first 3 candidates": "2 wrong, right at 2",
         },
         {
@@ -30,7 +30,7 @@ def test_the_hardest_queries_are_in_a_table_where_there_are_no_pictures(report, 
             "identity": "1",
             "camera": "0",
             "average precision (%)": "83.33",
-            "first right answer at rank": "1",
+            "rank of the first match": "1",
             "first 3 candidates": "1 wrong, right at 1, 3",
         },
     ]
@@ -44,9 +44,9 @@ def test_a_mistake_is_a_query_whose_best_candidate_is_wrong(report, with_lists):
     ("identities", "said"),
     [
         ([0, 1, 2], "None: the best candidate of every query is right."),
-        ([0, 9, 9], "None: the best candidate is right wherever the gallery has a right answer, for 1 of 3 queries."),
-        ([9, 9, 9], "None: the gallery has a right answer for 0 of 3 queries."),
-        ([], "None: the gallery has a right answer for 0 of 0 queries."),
+        ([0, 9, 9], "None: the best candidate is right wherever the gallery has a match, for 1 of 3 queries."),
+        ([9, 9, 9], "None: the gallery has a match for 0 of 3 queries."),
+        ([], "None: the gallery has a match for 0 of 0 queries."),
     ],
 )
 def test_without_a_mistake_the_page_says_of_how_many_queries_that_is_true(report, identities, said):
@@ -57,6 +57,25 @@ def test_without_a_mistake_the_page_says_of_how_many_queries_that_is_true(report
 def test_only_so_many_queries_are_shown_as_are_asked_for(report, with_lists):
     page = report(with_lists, num_hardest=1, num_mistakes=1)
     assert [row["query"] for row in section(page, "hardest").rows(HARDEST)] == ["1"]
+
+
+@pytest.mark.parametrize("pictures", [None, problems.picture])
+def test_queries_have_fields_to_filter_and_sort_them_which_are_hidden_without_a_script(report, with_lists, pictures):
+    box = section(report(with_lists, pictures=pictures), "hardest").one("div", class_="filtered")
+    fields = {each.text.split()[0]: each.one("select") for each in box.all("label")}
+    assert [*fields] == ["identity", "order"]  # both are of camera 0
+    assert [each.attributes["value"] for each in fields["identity"].all("option")] == ["", "1", "2"]
+    assert [each.attributes["value"] for each in fields["order"].all("option")] == ["", "1", "-1"]
+    assert "hidden" in box.all("p")[0].attributes
+    items = box.all("li") or box.one("tbody").all("tr")
+    facts = [[each.text for each in (item.all("span") or item.all())] for item in items]
+    places = {name: int(each.attributes["data-column"]) for name, each in fields.items()}
+    assert [each[places["identity"]] for each in facts] == ["2", "1"]
+    assert [each[places["order"]].split()[0] for each in facts] == ["50.00", "83.33"]
+
+
+def test_a_single_query_has_no_fields(report, with_lists):
+    assert section(report(with_lists, num_hardest=1), "hardest").all(class_="filtered") == []
 
 
 def test_more_queries_than_ten_are_folded(report):
@@ -86,9 +105,8 @@ def test_pictures_of_a_rank_list_are_in_its_order_with_words_for_all_that_is_see
 
     page = report(with_lists, pictures=picture, gallery_pictures=lambda number: problems.picture(10 + number))
     first, second = section(page, "hardest").one("ul").all("li")
-    assert (
-        first.one("p").text == "query 1, identity 2, camera 0, average precision 50.00 %, first right answer at rank 2"
-    )
+    facts = "query 1, identity 2, camera 0, average precision 50.00 %, rank of the first match 2"
+    assert first.one("p").text == facts
     assert [each.attributes["alt"] for each in first.all("img")] == ["query", "wrong", "right", "wrong"]
     assert [each.text for each in first.all("figcaption")] == [
         "queryid\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}0",
@@ -147,7 +165,7 @@ def test_labels_that_are_not_known_are_left_out(report):
     results = problems.of_metric(rank_lists=lists, query_identities=None, query_cameras=None)
     page = report(results, pictures=problems.picture)
     item = section(page, "hardest").one("li", id="query-1")
-    assert item.one("p").text == "query 1, average precision 50.00 %, first right answer at rank 2"
+    assert item.one("p").text == "query 1, average precision 50.00 %, rank of the first match 2"
     assert [each.text for each in item.all("figcaption")][:2] == ["query", "1. 0.900"]
     plain = section(report(results), "hardest").rows(HARDEST)[0]
     assert [*plain][:2] == ["query", "average precision (%)"]

@@ -1,4 +1,4 @@
-"""Reports in Chromium: nothing goes wrong, nothing is wider than the window, filters filter."""
+"""Reports in Chromium: nothing goes wrong, nothing is wider than the window, filters filter, orders sort."""
 
 import html
 import json
@@ -17,7 +17,7 @@ from reid_torchmetrics.report import write_report
 from tests.report import problems
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-WIDTHS = (1280, 400)
+WIDTHS = (1280, 500, 400)
 LONG = "a name that is long, " * 8 + "andwithoutanyplacewhereitcouldbebroken" * 3
 
 pytestmark = [
@@ -38,12 +38,27 @@ addEventListener("load", () => {
     each.getBoundingClientRect().right > innerWidth + 1).map(each => each.outerHTML.slice(0, 80));
   found.images = [...document.images].every(each => each.width > 0);
   if (input) {
-    const shown = () => [...document.querySelectorAll(".filtered tbody tr")].filter(row => row.offsetParent).length;
+    const box = input.closest(".filtered");
+    const shown = () => [...box.querySelectorAll("tbody tr")].filter(row => row.offsetParent).length;
     found.all = shown();
     input.value = "1";
-    input.dispatchEvent(new Event("input"));
+    input.dispatchEvent(new Event("input", {bubbles: true}));
     found.filtered = shown();
-    found.said = document.querySelector("output").textContent;
+    found.said = box.querySelector("output").textContent;
+  }
+  const hardest = document.querySelector("#hardest .filtered");
+  if (hardest) {
+    const fields = [...hardest.querySelectorAll("select")], order = fields.pop();
+    const facts = item => [...(item.cells ?? item.querySelector("p").children)].map(each => each.textContent);
+    const items = () => [...hardest.querySelectorAll("tbody tr, li")].filter(each => each.offsetParent).map(facts);
+    const choose = (field, value) => {
+      field.value = value;
+      field.dispatchEvent(new Event("input", {bubbles: true}));
+      return items().map(each => each[field.dataset.column]);
+    };
+    found.orders = {listed: choose(order, ""), falling: choose(order, "-1"), rising: choose(order, "1")};
+    found.chosen = fields.map(field => choose(field, field.options[1].value));
+    found.counted = hardest.querySelector("output").textContent;
   }
   parent.postMessage({name: location.hash, found}, "*");
 });
@@ -138,4 +153,20 @@ def test_nothing_goes_wrong(name, found):
 def test_a_filter_shows_the_rows_whose_names_begin_with_what_is_typed(name, num_rows, num_shown, found):
     told = found[0][f"#{name}-1280"]
     assert (told["all"], told["filtered"]) == (num_rows, num_shown)
-    assert told["said"] == f"{num_shown} of {num_rows} rows"
+    assert told["said"] == f"{num_shown} of {num_rows}"
+
+
+@pytest.mark.parametrize("name", ["retrieval", "rank_lists"])
+def test_queries_are_sorted_by_average_precision_over_what_is_folded(name, found):
+    orders = found[0][f"#{name}-1280"]["orders"]
+    numbers = {order: [float(each.split()[0]) for each in shown] for order, shown in orders.items()}
+    assert len(numbers["listed"]) == {"retrieval": 30, "rank_lists": 2}[name]
+    assert numbers["listed"] == numbers["rising"] == sorted(numbers["falling"])
+    assert numbers["falling"] == numbers["rising"][::-1]
+
+
+def test_queries_are_chosen_by_their_identity_and_camera(found):
+    # Of 30 queries each identity has two, 15 apart and so of two cameras; one of both is of the camera 0.
+    told = found[0]["#retrieval-1280"]
+    assert (told["chosen"], told["counted"]) == ([["0", "0"], ["0"]], "1 of 30")
+    assert found[0]["#rank_lists-1280"]["chosen"] == [["2"]]

@@ -23,7 +23,6 @@ _MOST_MARKED = 200  # detections that can be told apart
 _MEAN = {"color": "black", "linewidth": 2.5}
 _Line: TypeAlias = tuple[str | None, Tensor, dict[str, Any]]
 """label, precision at each recall, and style"""
-_RULES = {"coco": "COCO", "voc": "Pascal VOC", "voc07": "Pascal VOC 2007", "yolo": "YOLO", "yolov5": "YOLOv5"}
 
 
 def plot_detection_precision_recall(
@@ -72,7 +71,8 @@ def plot_detection_precision_recall(
             ax.plot(recalls, heights.numpy(), drawstyle="steps-pre", label=label, **style)
     at = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
     over_recall(ax, f"Precision and recall, {at}{remark}")
-    return with_legend(ax, is_own=is_own, title=f"AP as in {_RULES.get(rules[0], rules[0].title())}" if rules else None)
+    title = f"AP as in {AP_RULES[rules[0]].title}" if rules else None
+    return with_legend(ax, is_own=is_own, is_below=True, title=title)
 
 
 def _class_curves(results: DetectionResults, iou_threshold: float | None) -> tuple[list[int], Tensor, Tensor]:

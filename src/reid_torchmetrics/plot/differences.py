@@ -7,10 +7,11 @@ import math
 from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison
 
-from .axes import USUAL_SIZE, Axes, Plotted, new_axes
+from .axes import USUAL_SIZE, Axes, Plotted, new_axes, shown
 
 _MOST_IN_USUAL_FIGURE = 10
 _ROW_HEIGHT = 0.32  # inches
+_MOST_CHARACTERS = 16  # of the name of a model: more of two have no room below the axis
 
 _ALL_TOGETHER = ("all false positives", "all misses")
 _ROOM = 1.25  # for the number beside the longest bar
@@ -20,11 +21,11 @@ _LEAST_WIDTH = 1.0  # percentage points, so that bars of almost nothing are not 
 def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotted:
     """Draw the differences of two models with their confidence intervals, a row for each number.
 
-    In percentage points, so the second model is better to the right of 0. At the right are the differences and their
-    p-values, with those by Holm's correction where more than two models were compared; the point is filled where the
-    last one is at most 1 - `level`. Of more than two models it draws the second; `comparison.by_name` has all. The mean
-    rank is no share: its difference is written but not drawn. Nor is an undefined difference drawn. Drawn into `ax` if
-    given. Returns the figure and its axes; the figure is higher where more than ten numbers were compared.
+    In percentage points; the label says on which side of 0 each model is better. At the right are the differences and
+    their p-values, with those by Holm's correction where more than two models were compared; the point is filled where
+    the last one is at most 1 - `level`. Of more than two models it draws the second; `comparison.by_name` has all. The
+    mean rank is no share: its difference is written but not drawn. Nor is an undefined difference drawn. Drawn into
+    `ax` if given. Returns the figure and its axes; the figure is higher where more than ten numbers were compared.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -58,7 +59,9 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     if comparison.protocol is None:
         queries = f"{comparison.num_queries} images"
     title = f"{queries}, {100 * comparison.level:g} % intervals{identities}"
-    ax.set(xlabel=f"{b} - {a} (percentage points); {b} is better to the right of 0", title=title)
+    a, b = shown(a, _MOST_CHARACTERS), shown(b, _MOST_CHARACTERS)
+    ax.set(xlabel=f"← {a} is better | {b} is better →\ndifference (percentage points)", title=title)
+    ax.xaxis.label.set_fontsize("small")
     ax.grid(alpha=0.3, axis="x")
     return ax.figure, ax
 

@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from .axes import Plotted
 from .detection_curves import plot_detection_confidence, plot_detection_precision_recall
 from .differences import plot_error_breakdown
-from .matrices import MOST_CLASSES, plot_confusion_matrix
+from .matrices import MOST_CLASSES, MOST_ROWS_WRITTEN, plot_confusion_matrix
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 
 
@@ -43,6 +43,11 @@ def why_no_errors(results: DetectionResults) -> str:
     return f"{how}, from {LEAST_OVERLAP:g} on."
 
 
+def _why_no_counts(results: DetectionResults) -> str:
+    why = f"the cells of more than {MOST_ROWS_WRITTEN - 1} classes have no room for numbers of boxes."
+    return why_no_errors(results) or why * (len(results.classes) >= MOST_ROWS_WRITTEN)
+
+
 def why_no_kinds_of_errors(results: DetectionResults) -> str:
     """The reason why errors have no kinds; empty if they have."""
     why = results.evaluator.why_no_breakdown
@@ -68,23 +73,26 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
     RetrievalResults: {
         "cmc": ResultFigure(
             lambda results, **options: plot_cmc(results.cmc, **options),
-            "Share of the queries with a right answer among the first candidates.",
+            "Share of the queries with a match among the first candidates.",
+            "numbers",
         ),
         "precision_recall": ResultFigure(
             plot_retrieval_precision_recall,
             "Mean over queries of the interpolated precision at each recall.",
             why_not=_why_no_precision,
         ),
-        "first_ranks": ResultFigure(plot_first_ranks, "Queries by the rank of their first right answer."),
+        "first_ranks": ResultFigure(plot_first_ranks, "Queries by the rank of their first match."),
     },
     DetectionResults: {
         "precision_recall": ResultFigure(
             lambda results, **options: plot_detection_precision_recall(results, **_shown(results), **options),
             "Precision over recall.",
+            "numbers",
         ),
         "confidence": ResultFigure(
             lambda results, **options: plot_detection_confidence(results, **_shown(results), **options),
             "Precision, recall and F1 of the detections from each confidence on.",
+            "numbers",
         ),
         "confusion_matrix": ResultFigure(
             _confusion,
@@ -94,7 +102,10 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
             why_no_errors,
         ),
         "confusion_counts": ResultFigure(
-            partial(_confusion, normalize=False), "The same as numbers of boxes.", "errors", why_no_errors
+            partial(_confusion, normalize=False),
+            "The same in the same colors, with numbers of boxes.",
+            "errors",
+            _why_no_counts,
         ),
         "kinds_of_errors": ResultFigure(
             lambda results, **options: plot_error_breakdown(results.error_breakdown(), **options),

@@ -24,15 +24,14 @@ _MOST_CHARACTERS = 18  # of a name: more of them leave no room for the cells
 _MOST_CAMERAS_WRITTEN = 12  # rows or columns that leave room for numbers in the cells
 _MOST_CAMERAS_NAMED = 25  # of more cameras some have their names beside the cells
 _LONG_CAMERA = 4  # names with more characters are written upwards below the columns
-_DARK_PERCENT = 50  # colors of values up to it want light numbers
+_DARK_PERCENT = 50  # colors of values on one side of it want light numbers
 
-_MOST_ROWS_WRITTEN = 13  # rows that leave room for numbers in the cells, that of background among them
+MOST_ROWS_WRITTEN = 13
+"""rows that leave room for numbers in the cells, that of background among them"""
 _MOST_CLASSES_NAMED = 30  # of more classes some have their names beside the cells
 _MOST_ACROSS = 5  # short names that fit below the columns
 _LONG_CLASS = 3  # names with more characters are written upwards below the columns
-_LEAST_COUNT = 0.5  # stands for 0 on a logarithmic scale, with the lightest color
-_DARK = 0.5  # of the scale of colors: from here on numbers are light
-_SIZES, _LARGEST = {_MOST_ROWS_WRITTEN: (6.4, 5.2), _MOST_CLASSES_NAMED + 1: (8.4, 7.0)}, (11.0, 9.4)
+_SIZES, _LARGEST = {MOST_ROWS_WRITTEN: (6.4, 5.2), _MOST_CLASSES_NAMED + 1: (8.4, 7.0)}, (11.0, 9.4)
 """of figures by the most rows that they are for, and of the figure for more"""
 
 
@@ -68,7 +67,7 @@ def plot_camera_pairs(
         for place, value in np.ndenumerate(percent.numpy()):
             text = "–" if math.isnan(value) else f"{value:.0f}"  # noqa: RUF001 - a dash that is as wide as a digit
             _write(ax, place, text, is_light=value <= _DARK_PERCENT)
-    remark = "\nhatched: undefined, no query has a right answer there" if bool(percent.isnan().any()) else ""
+    remark = "\nhatched: undefined, no query has a match there" if bool(percent.isnan().any()) else ""
     ax.set(xlabel=f"gallery camera{remark}", ylabel="query camera", title=f"{name} between cameras")
     for axis, cameras in ((ax.xaxis, pairs.gallery_cameras.tolist()), (ax.yaxis, pairs.query_cameras.tolist())):
         step = -(-len(cameras) // _MOST_CAMERAS_NAMED) or 1
@@ -78,11 +77,10 @@ def plot_camera_pairs(
     return ax.figure, ax
 
 
-def _color_percent(ax: Axes, percent: Tensor, colors: str, label: str) -> Any:
+def _color_percent(ax: Axes, percent: Tensor, colors: str, label: str) -> None:
     """Draw cells in colors from 0 to 100 %, with the scale of colors."""
     image = ax.imshow(percent.numpy(), cmap=colors, vmin=0, vmax=100, **_CELLS)
     ax.figure.colorbar(image, ax=ax, label=label, ticks=range(0, 101, 20))
-    return image
 
 
 def plot_confusion_matrix(
@@ -91,15 +89,14 @@ def plot_confusion_matrix(
     """Draw how often ground truths of a class (rows) were detected as a class (columns), or were missed.
 
     The last row has the detections that took no ground truth, the last column the ground truths that no detection took.
-    By default in percent of each row, with colors from 0 to 100; else counts, on a logarithmic scale of colors. Numbers
-    are in the cells of up to twelve classes, but for zeros. A hatched row has no counts. Of more than thirty classes
-    some have their names beside the cells. Of more than 100 the classes of the pairs that are confused most are drawn,
-    in shares of whole rows. Drawn into `ax` if given, which shares its place with the scale of colors. Returns the
-    figure and its axes.
+    Colors are shares of each row, from 0 to 100 %. Numbers, percentages or counts, are in the cells of up to twelve
+    classes, but for zeros. A hatched row has no counts. Of more than thirty classes some have their names beside the
+    cells. Of more than 100 the classes of the pairs that are confused most are drawn, in shares of whole rows. Drawn
+    into `ax` if given, which shares its place with the scale of colors. Returns the figure and its axes.
 
     Args:
         matrix: `results.confusion_matrix()`, or the result of `confusion_matrix`.
-        normalize: shares of rows, or counts.
+        normalize: whether the numbers in the cells are percentages of their row, or counts.
         names: of the classes by label; without a name the label is shown.
         ax: where to draw.
 
@@ -113,16 +110,17 @@ def plot_confusion_matrix(
     size = len(matrix.counts)
     if ax is None:
         ax = new_axes(next((enough for most, enough in _SIZES.items() if size <= most), _LARGEST))
-    values = (100 * matrix.normalized if normalize else matrix.counts.double()).cpu()
-    values[-1, -1] = math.nan  # background that is not detected cannot be counted
+    percent = 100 * matrix.normalized.cpu()
+    percent[-1, -1] = math.nan  # background that is not detected cannot be counted
     ax.patch.set(facecolor="whitesmoke", hatch="////", edgecolor="lightgrey", linewidth=0)
-    image = _color_percent(ax, values, "Blues", "of the row (%)") if normalize else _color_counts(ax, values)
-    if size <= _MOST_ROWS_WRITTEN:
-        for place in (values > 0).nonzero().tolist():
-            value = float(values[tuple(place)])
+    _color_percent(ax, percent, "Blues", "of the row (%)")
+    if size <= MOST_ROWS_WRITTEN:
+        for place in (percent > 0).nonzero().tolist():
+            value = float(percent[tuple(place)])
             # A share that would be rounded to 0 is not 0.
-            text = "<1" if normalize and value < 0.5 else f"{value:.0f}"  # noqa: PLR2004 - a half
-            _write(ax, place, text, is_light=image.norm(value) >= _DARK)
+            share = "<1" if value < 0.5 else f"{value:.0f}"  # noqa: PLR2004 - a half
+            text = share if normalize else f"{int(matrix.counts[tuple(place)])}"
+            _write(ax, place, text, is_light=value >= _DARK_PERCENT)
     labels = matrix.classes.tolist()
     # Of many classes some have names, but not close to that of background.
     step = -(-len(labels) // _MOST_CLASSES_NAMED) or 1
@@ -138,19 +136,6 @@ def plot_confusion_matrix(
         title += f"\n{matrix.num_left_out:,} classes that are confused less are left out"
     ax.set(xlabel="detected as", ylabel="ground truth", title=title)
     return ax.figure, ax
-
-
-def _color_counts(ax: Axes, counts: Tensor) -> Any:
-    """Draw cells in colors on a logarithmic scale, with plain numbers beside it."""
-    from matplotlib.colors import LogNorm  # noqa: PLC0415 - a large import that evaluation does not need
-
-    most = max(2.0, float(counts.nan_to_num(nan=0.0).max()))
-    image = ax.imshow(counts.clamp(min=_LEAST_COUNT).numpy(), cmap="Blues", norm=LogNorm(_LEAST_COUNT, most), **_CELLS)
-    bar = ax.figure.colorbar(image, ax=ax, label="boxes")
-    powers = [10.0**power for power in range(1 + int(math.log10(most)))]
-    bar.set_ticks([_LEAST_COUNT, *powers], labels=["0", *(f"{power:g}" for power in powers)])
-    bar.ax.minorticks_off()
-    return image
 
 
 def _named(labels: Sequence[int], names: Mapping[int, str] | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -63,7 +63,7 @@ def plot_retrieval_precision_recall(
         label = labeled("mean" if numbers else name, _in_words("map", float(mean), _NO_QUERY))
         ax.plot(range(len(percent)), percent.numpy(), drawstyle="steps-pre", label=label, **style)
         _draw_queries(ax, each, numbers)
-    over_recall(ax, "Precision and recall, mean over queries")
+    over_recall(ax, "Interpolated precision, mean over queries")
     return with_legend(ax, is_own=is_own, title=next(iter(rules), None))
 
 
@@ -87,7 +87,8 @@ def _rule(protocol: Protocol) -> str:
     words += "" if protocol.k is None else f", first {protocol.k}"
     if protocol.k is not None or protocol.normalizer != "positives":
         words += f", divided by {protocol.normalizer}"
-    return f"{words}, expected over draws" if protocol.draws(MEASURES["map"]) else words
+    words += ", expected over draws" if protocol.draws(MEASURES["map"]) else ""
+    return words if protocol.rule.startswith("interpolated") else f"{words}\nline: interpolated"
 
 
 def _in_words(name: str, value: float, if_undefined: str) -> str:
@@ -101,7 +102,7 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
     for query in queries:
         precision, recall = results.precision_recall(query)
         best = precision.flip(0).cummax(0).values.flip(0)
-        said = _in_words("map", float(results.average_precision[query]), "undefined: no right answer")
+        said = _in_words("map", float(results.average_precision[query]), "undefined: no match")
         # The mean of one query is no mean.
         label = labeled(f"query {results.name_of(query)}", said.removeprefix("m")) if is_named else None
         # Each height holds up to its recall, the first one from recall 0 on.
@@ -140,22 +141,22 @@ def plot_cmc(curves: Named[Tensor], *, ax: Axes | None = None) -> Plotted:
 
 
 def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None) -> Plotted:
-    """Draw the share of the valid queries with their first right answer at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
+    """Draw the share of the valid queries with their first match at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
 
-    In percent, of one evaluation or of several side by side, in the whole gallery. There are bins up to that of the
-    last candidate; the axis ends at the multiple of 20 % above the highest bar. A rank between two, as the tie policy
+    In percent, of one evaluation or of several side by side, in the whole gallery. There are bins up to the last one
+    with a query; the axis ends at the multiple of 20 % above the highest bar. A rank between two, as the tie policy
     "expected" has it, is in the bin of the higher one. Queries count with their weight where the protocol gives them
-    one. The legend has the number of queries with a right answer. Drawn into `ax` if given. Returns the figure and its
-    axes.
+    one. The title, or the legend of several, has the number of queries with a match. Drawn into `ax` if given. Returns
+    the figure and its axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
     """
     named = by_name(results)
     ax = new_axes() if ax is None else ax
-    # The last rank of each bin, up to the bin of the last candidate.
-    num_candidates = max([1, *(int(each.num_candidates.amax()) for each in named.values() if len(each.num_candidates))])
-    lasts = [last for before, last in pairwise((0, *_BINS.values())) if before < num_candidates]
+    # The last rank of each bin, up to the bin of the last match.
+    highest = max([1.0, *filter(math.isfinite, (rank for each in named.values() for rank in each.first_rank.tolist()))])
+    lasts = [last for before, last in pairwise((0, *_BINS.values())) if before < highest]
     width = _WIDTH / max(1, len(named))
     highest = _STEP
     for place, (name, each) in enumerate(named.items()):
@@ -163,18 +164,21 @@ def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None
         percent = 100 * _shares(each, lasts)
         highest = max(highest, _STEP * math.ceil(float(percent.nan_to_num().max()) / _STEP))
         total, num_without = len(each.first_rank), int(each.first_rank.isnan().sum())
-        label = labeled(name, f"{total - num_without:,} of {total:,}" if total else _NO_QUERY)
-        bars = ax.bar(left, percent.nan_to_num().numpy(), width, label=label)
+        counted = f"{total - num_without:,} of {total:,} queries" if total else _NO_QUERY
+        bars = ax.bar(left, percent.nan_to_num().numpy(), width, label=labeled(name, counted))
         if len(named) == 1 and not bool(percent.isnan().any()):
             ax.bar_label(bars, [f"{value:.1f}" for value in percent.tolist()], fontsize="x-small", padding=1)
-    ax.set(xlabel="rank of the first right answer", ylabel="valid queries (%)", title="First right answers")
+    title = "Rank of the first match" + (f", {counted}" if isinstance(results, RetrievalResults) else "")
+    ax.set(xlabel="rank", ylabel="valid queries (%)", title=title)
     ax.set(xticks=range(len(lasts)), xticklabels=[*_BINS][: len(lasts)], xlim=(-0.6, len(lasts) - 0.4))
     ax.set(ylim=(0, 1.08 * highest))  # there is room for a number on the highest bar
     ax.tick_params(axis="x", labelsize="small")
     ax.grid(axis="y", alpha=0.3)
     ax.set_axisbelow(True)
     # Inside, for names of bins need the whole width, and bars are seldom high on the right.
-    return with_legend(ax, is_own=False, title="queries with a right answer", loc="upper right")
+    if isinstance(results, Mapping):
+        with_legend(ax, is_own=False, title="queries with a match", loc="upper right")
+    return ax.figure, ax
 
 
 def _shares(results: RetrievalResults, lasts: list[float]) -> Tensor:

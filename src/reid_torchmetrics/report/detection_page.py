@@ -12,6 +12,7 @@ import torch
 
 from reid_torchmetrics import _checks, _progress, plot
 from reid_torchmetrics.functional.detection import BOX_FORMATS
+from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
 
@@ -48,23 +49,29 @@ def detection_page(
     draw = None if pictures is None else partial(_draw, results, pictures, (detections, ground_truths), box_format)
     data = {**results.to_dict(), "errors": _error_kinds(results)}
     sections = [
-        Section("numbers", "Numbers", _numbers(results, data["numbers"])),
         *compared,
+        Section("numbers", "Numbers", _numbers(results, data["numbers"])),
         Section("classes", "Classes", _classes(results, data["classes"])),
-        Section("curves", "Curves", [figures_section(results, "curves")]),
         Section("errors", "Errors", _errors(results, data["errors"])),
         Section("images", "Images with the most errors", _worst_images(results, num_worst, draw)),
     ]
     num_classes = len(results.classes)
-    lead = f"{num_classes} class{'es' * (num_classes != 1)}; average precision by rule {results.averages.rule}."
+    lead = f"{num_classes} class{'es' * (num_classes != 1)}; average precision {_as_in(results)}."
     return Page(f"Detection results, {results.evaluator.title}", lead, sections, data)
 
 
 def _numbers(results: DetectionResults, numbers: Mapping[str, Any]) -> list[Html]:
-    """The numbers of the evaluator, and below them how they were computed."""
+    """The numbers of the evaluator beside curves, and below them how they were computed."""
     rows = [[f"{title_of(name)} (%)", percent(number["value"])] for name, number in numbers.items()]
-    conventions = conventions_note({title_of(name): number["convention"] for name, number in numbers.items()})
-    return [table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows), conventions]
+    shown = table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows)
+    rule = f"rule {results.averages.rule}"
+    conventions = {title_of(name): each["convention"].replace(rule, _as_in(results)) for name, each in numbers.items()}
+    right = element("div", figures_section(results, "numbers"), conventions_note(conventions))
+    return [element("div", shown, right, class_="beside")]
+
+
+def _as_in(results: DetectionResults) -> str:
+    return f"as in {AP_RULES[results.averages.rule].title}"
 
 
 def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float | None]]) -> list[Html]:
@@ -113,18 +120,19 @@ def _errors(results: DetectionResults, kinds: Mapping[str, Any] | None) -> list[
     """Confused classes and kinds of errors, at the IoU threshold nearest to 0.5."""
     if why_not := plot.why_no_errors(results):
         return [note(f"Not shown: {why_not}")]
-    shown = [figures_section(results, "errors")]
+    beside = []
     if kinds is not None:
         counts, gains = kinds["counts"], kinds["gains"] or {}
         rows = [[kind, f"{counts[kind]:,}", percent(gains.get(kind)), said] for kind, said in ERROR_KINDS.items()]
         headings = ("kind", "errors", "AP gained (points)", "meaning")
-        shown.append(table("Kinds of errors", headings, rows, words="meaning"))
+        beside.append(table("Kinds of errors", headings, rows, words="meaning"))
     confused = results.confusion_matrix(num_classes=plot.MOST_CLASSES).most_confused(_MOST_CONFUSED).tolist()
     if not confused:
-        return [*shown, note("No class is detected as another.")]
+        return [figures_section(results, "errors", *beside), note("No class is detected as another.")]
     rows = [[*(name_of(each, results.class_names) for each in pair), f"{count:,}"] for *pair, count in confused]
     columns = ("ground truth", "detected as", "times")
-    return [*shown, table("Classes that are confused most", columns, rows, words="detected as")]
+    most = table("Classes that are confused most", columns, rows, words="detected as")
+    return [figures_section(results, "errors", *beside, most)]
 
 
 def _worst_images(results: DetectionResults, num_worst: int, draw: Callable[[int | str], Html] | None) -> list[Html]:

@@ -8,7 +8,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -50,7 +50,7 @@ def join(content: Iterable[str], between: str = "") -> Html:
 def table(
     caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: str = "", filter_by: str = ""
 ) -> Html:
-    """A table in a box that scrolls; the first column names its rows.
+    """A table in a box that scrolls, with shadows where it does; the first column names its rows.
 
     Args:
         caption: of the table.
@@ -71,9 +71,21 @@ def table(
     box = element("div", element("table", *parts), class_="scroll", role="region", aria_label=caption, tabindex="0")
     if not filter_by:
         return box
-    field = element("label", f"{filter_by} ", element("input", type="search", autocomplete="off"))
-    # Without scripts it would do nothing, so it is the script that shows it.
-    return element("div", element("p", field, " ", element("output"), hidden=True), box, class_="filtered")
+    field = element("input", type="search", autocomplete="off", data_column=0)
+    return filtered([element("label", f"{filter_by} ", field)], box)
+
+
+def filtered(fields: Sequence[Html], *content: str) -> Html:
+    """Tables and lists under fields that choose and sort their items, each by the fact at its `data_column`."""
+    # Without scripts they would do nothing, so it is the script that shows them.
+    said = join([*fields, element("output")], " ")
+    return element("div", element("p", said, hidden=True), *content, class_="filtered")
+
+
+def choice(label: str, options: Mapping[str, str], **attributes: object) -> Html:
+    """A field to choose one of some options, texts by value."""
+    texts = (element("option", text, value=value) for value, text in options.items())
+    return element("label", f"{label} ", element("select", *texts, autocomplete="off", **attributes))
 
 
 def details(summary: str, *content: str) -> Html:

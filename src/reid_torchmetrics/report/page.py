@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -16,7 +16,7 @@ from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.named_numbers import split_conventions
 from reid_torchmetrics.plot import FIGURES, ResultFigure
 
-from .elements import Html, as_json, details, element, embedded, figure, join, note, table
+from .elements import Html, as_json, choice, details, element, embedded, figure, filtered, join, note, table
 
 
 class Section(NamedTuple):
@@ -35,8 +35,8 @@ def shown_or_why(make: Callable[..., list[Html]], *of: Any) -> list[Html]:
         return [note(f"Not shown: {error}")]
 
 
-def figures_section(results: object, section: str) -> Html:
-    """The figures of a section, each with its caption or the reason why there is none."""
+def figures_section(results: object, section: str, *beside: str) -> Html:
+    """The figures of a section, each with its caption or the reason why there is none, and what stands beside them."""
 
     def shown(name: str, row: ResultFigure) -> list[Html]:
         if why_not := row.why_not(results):
@@ -44,7 +44,7 @@ def figures_section(results: object, section: str) -> Html:
         return [figure(row.plot(results)[0], name.replace("_", "-"), row.caption)]
 
     rows = {name: row for name, row in FIGURES[type(results)].items() if row.section == section}
-    return element("div", *(join(shown_or_why(shown, *each)) for each in rows.items()), class_="figures")
+    return element("div", *(join(shown_or_why(shown, *each)) for each in rows.items()), *beside, class_="figures")
 
 
 def folded(items: Sequence[Any], num_open: int, show: Callable[[Sequence[Any], str], Html], said: str) -> list[Html]:
@@ -53,6 +53,19 @@ def folded(items: Sequence[Any], num_open: int, show: Callable[[Sequence[Any], s
     if others := items[num_open:]:
         parts.append(details(f"{len(others)} more", show(others, f"{said}, continued")))
     return parts
+
+
+def filterable(facts: Sequence[Mapping[str, str]], by: Collection[str], order: str, shown: list[Html]) -> list[Html]:
+    """Content under fields to filter it by some facts of its items, and to sort it by a number, where that can be."""
+    fields = []
+    for place, name in enumerate(facts[0] if len(facts) > 1 else ()):
+        values = sorted({each[name] for each in facts}, key=lambda value: (len(value), value))
+        if name in by and len(values) > 1:
+            fields.append(choice(name, {"": "all"} | dict(zip(values, values, strict=True)), data_column=place))
+        elif name == order:
+            orders = {"": "as listed", "1": f"{name}, lowest first", "-1": f"{name}, highest first"}
+            fields.append(choice("order", orders, data_column=place, data_sort=True))
+    return [filtered(fields, *shown)] if fields else shown
 
 
 def conventions_note(conventions: Mapping[str, str]) -> Html:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraP
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, plot_camera_pairs
 
 from .elements import Html, details, element, figure, form_of, heading, join, note, percent, picture, rank, table
-from .page import Page, Section, conventions_note, figures_section, folded, picture_or_why, shown_or_why
+from .page import Page, Section, conventions_note, figures_section, filterable, folded, picture_or_why, shown_or_why
 
 _LEVEL, _REPEATS = 0.95, 1000  # of intervals
 _MOST_ROWS = 1000  # a page with more is slow
@@ -35,6 +36,22 @@ _REASONS = {
     "not_ranked": "not ranked at all, because embeddings are not finite",
 }
 """why a query has no value, by the field of `QueryCounts`"""
+_WORDS = {
+    "same camera: same_identity": "gallery images of the same person in the same camera are removed (Market-1501)",
+    "same camera: all": "gallery images of the query's camera are removed",
+    "same camera: keep": "gallery images of the query's camera are kept",
+    "queries without a positive: skip": "queries without a match are left out",
+    "queries without a positive: neg": "queries without a match count as 0",
+    "queries without a positive: pos": "queries without a match count as 1",
+    "queries without a positive: error": "a query without a match is an error",
+    "CMC, first_match,": "CMC of the first match,",
+    "CMC, all_shots,": "CMC of all matches,",
+    "divisor last_positive": "divided by k, or by the rank of the last positive where that is less",
+    "rule rectangle": "not interpolated",
+    "rule trapezoid": "by trapezoids, not interpolated",
+    "rule interpolated_": "interpolated, number of recalls ",
+}
+"""options in conventions, in prose"""
 
 
 def retrieval_page(
@@ -58,9 +75,8 @@ def retrieval_page(
     queries = _ReportedQueries(results, names, pictures, gallery_pictures)
     hardest = results.hardest(num_hardest).tolist()
     sections = [
-        Section("numbers", "Numbers", _numbers(results, generator or torch.Generator().manual_seed(0))),
-        Section("queries", "Queries and gallery", _query_counts(results)),
         *compared,
+        Section("numbers", "Numbers", _numbers(results, generator or torch.Generator().manual_seed(0))),
         Section("curves", "Curves", [figures_section(results, "curves")]),
         Section("hardest", "Hardest queries", _hardest(queries, hardest)),
         Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),
@@ -73,7 +89,7 @@ def retrieval_page(
 
 
 def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html]:
-    """Every reported number with its interval, and below them how they were computed."""
+    """Every reported number with its interval beside the CMC and counts, and below them how they were computed."""
     rows, averaged = [], results.averaged
     for name, mean in results.means.items():
         written, between = form_of(name), "none: no mean over queries"
@@ -87,8 +103,15 @@ def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html
         f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
         " so they are about other queries, not about another gallery or another training run."
     )
-    conventions = conventions_note({measures.title_of(name): said for name, said in results.conventions.items()})
-    return [table("Means over queries", columns, rows), conventions, note(said)]
+    shown = table("Means over queries", columns, rows)
+    counts = element("div", *_query_counts(results), class_="counts")
+    conventions = {measures.title_of(name): _in_prose(words) for name, words in results.conventions.items()}
+    first = element("div", shown, figures_section(results, "numbers"), counts, class_="beside")
+    return [first, conventions_note(conventions), note(said)]
+
+
+def _in_prose(convention: str) -> str:
+    return reduce(lambda said, words: said.replace(*words), _WORDS.items(), convention)
 
 
 def _query_counts(results: RetrievalResults) -> list[Html]:
@@ -100,7 +123,7 @@ def _query_counts(results: RetrievalResults) -> list[Html]:
     rows.append(["all", f"{counts.total:,}", ""])
     valid = results.num_positives > 0
     medians = [
-        ["positives", _median(results.num_positives, valid), "right answers in the gallery"],
+        ["positives", _median(results.num_positives, valid), "matches in the gallery"],
         ["candidates", _median(results.num_candidates, valid), "gallery items, once junk is removed"],
     ]
     substitute = measures.EMPTY_TARGET_ACTIONS[results.protocol.empty_target_action]
@@ -163,7 +186,7 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
         numbers = zip(shown.query_cameras.tolist(), shown.mean.tolist(), strict=True)
         rows = [[str(camera), *map(form_of(name), means)] for camera, means in numbers]
         tables.append(table(heading(name), columns, rows))
-    return [element("div", *figures, class_="figures"), details(f"As tables{few}", *tables)]
+    return [element("div", *figures, details(f"As tables{few}", *tables), class_="figures")]
 
 
 def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
@@ -204,30 +227,36 @@ class _ReportedQueries:
         return element("ul", *items, class_="lists", aria_label=caption)
 
     def _facts(self, query: int) -> dict[str, str]:
-        """What is known of a query, in words; empty where it is not known."""
-        labels = self.results.query_identities, self.results.query_cameras
-        identity, camera = (None if values is None else int(values[query]) for values in labels)
-        return {
+        """What is known of a query, in words."""
+        identities, cameras = self.results.query_identities, self.results.query_cameras
+        identity = None if identities is None else int(identities[query])
+        facts = {
             "query": str(self.results.name_of(query)),
-            "identity": "" if identity is None else self.names.get(identity, str(identity)),
-            "camera": "" if camera is None else str(camera),
+            "identity": None if identity is None else self.names.get(identity, str(identity)),
+            "camera": None if cameras is None else str(int(cameras[query])),
             _PRECISION: percent(float(self.results.average_precision[query])),
-            "first right answer at rank": rank(float(self.results.first_rank[query])),
+            "rank of the first match": rank(float(self.results.first_rank[query])),
         }
+        return {name: fact for name, fact in facts.items() if fact is not None}
+
+    def folded(self, queries: Sequence[int], caption: str) -> list[Html]:
+        """The first queries, and the others folded; readers can filter all of them by their labels, and sort them."""
+        shown = folded(queries, _NUM_OPEN, self.shown, caption)
+        return filterable([self._facts(query) for query in queries], ("identity", "camera"), _PRECISION, shown)
 
     def _table(self, queries: Sequence[int], caption: str) -> Html:
         rows, lists = [self._facts(query) for query in queries], self.lists
         if lists is not None:
             column = f"first {lists.index.shape[1]} candidates"
             rows = [row | {column: _candidates(lists, query)} for row, query in zip(rows, queries, strict=True)]
-        known = [name for name in rows[0] if any(row[name] for row in rows)]
-        headings = [f"{name} (%)" if name == _PRECISION else name for name in known]
-        return table(caption, headings, ([row[name] for name in known] for row in rows))
+        headings = [f"{name} (%)" if name == _PRECISION else name for name in rows[0]]
+        return table(caption, headings, ([*row.values()] for row in rows))
 
     def _item(self, query: int, lists: RankLists, pictures: Pictures) -> Html:
         """A query with its rank list."""
-        facts = {name: fact for name, fact in self._facts(query).items() if fact}
-        words = ", ".join(f"{name} {fact}{' %' if name == _PRECISION else ''}" for name, fact in facts.items())
+        facts = self._facts(query)
+        facts[_PRECISION] += " %"
+        words = join((join([f"{name} ", element("span", fact)]) for name, fact in facts.items()), ", ")
         row = map(self._figure, listed_pictures(lists, query, pictures, self.gallery_pictures))
         return element("li", element("p", words), element("div", *row, class_="pictures"), id=f"query-{query}")
 
@@ -260,7 +289,7 @@ def _hardest(queries: _ReportedQueries, hardest: Sequence[int]) -> list[Html]:
     said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
     missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {queries.missing}")]
     caption = "Queries with the lowest average precision"
-    return [note(said), *missing, *folded(hardest, _NUM_OPEN, queries.shown, caption)]
+    return [note(said), *missing, *queries.folded(hardest, caption)]
 
 
 def _mistakes(queries: _ReportedQueries, num_mistakes: int, shown_before: Sequence[int]) -> list[Html]:
@@ -271,13 +300,13 @@ def _mistakes(queries: _ReportedQueries, num_mistakes: int, shown_before: Sequen
     if not mistakes:
         return [note(f"None: {_why_none(queries.lists)}")]
     said = (
-        "Queries whose best candidate is wrong, by how much it scores above the first right answer. Many such queries"
+        "Queries whose best candidate is wrong, by how much it scores above the first match. Many such queries"
         " are errors of labels."
     )
     above = [] if queries.pictures is None else [query for query in mistakes if query in shown_before]
     links = [element("a", f"query {queries.results.name_of(query)}", href=f"#query-{query}") for query in above]
     others = [query for query in mistakes if query not in above]
-    shown = folded(others, _NUM_OPEN, queries.shown, "Queries whose best candidate is wrong, by falling margin")
+    shown = queries.folded(others, "Queries whose best candidate is wrong, by falling margin")
     return [note(said), *([element("p", "Shown above: ", join(links, ", "), ".")] if links else []), *shown]
 
 
@@ -286,9 +315,9 @@ def _why_none(lists: RankLists) -> str:
     num_valid = int((lists.first_positive_rank > 0).sum())
     some = f"for {num_valid:,} of {len(lists):,} queries."
     if num_valid == 0:
-        return f"the gallery has a right answer {some}"
+        return f"the gallery has a match {some}"
     if num_valid < len(lists):
-        return f"the best candidate is right wherever the gallery has a right answer, {some}"
+        return f"the best candidate is right wherever the gallery has a match, {some}"
     return "the best candidate of every query is right."
 
 

@@ -108,7 +108,9 @@ def write_report(
     compared = [] if comparison is None else [_comparison_section(results.means, comparison)]
     page = make(results, compared, **options)
     if comparison is not None:
+        lead, models = f"{page.title}. {page.lead}", [comparison.names[0], *comparison.by_name]
         page.data["comparison"] = comparison.to_dict()
+        page = page._replace(title=f"{', '.join(models[:-1])} and {models[-1]} compared", lead=lead)
     write_whole(path, written(page, title).encode("utf-8", errors="replace"))
     return path
 
@@ -127,9 +129,9 @@ def _comparison_section(means: Mapping[str, float], comparison: Comparison) -> S
     same = [model for model, numbers in models.items() if numbers.items() <= here.items()]
     if not same:
         raise ValueError("`comparison` must be of `results` and of others; got one of other numbers.")
-    said = f"This page is about {same[0]}. {comparison.chance.capitalize()}; the same draws for all models."
-    content = [note(said), *(each for place, pair in enumerate(pairs.values()) for each in _pair(pair, place))]
-    return Section("comparison", "Two models" if len(pairs) == 1 else "Models", content)
+    said = f"All other sections are about {same[0]}. {comparison.chance.capitalize()}; the same draws for all models."
+    content = [each for place, pair in enumerate(pairs.values()) for each in _pair(pair, place)]
+    return Section("comparison", "Differences", [*content, note(said)])
 
 
 def _pair(pair: Comparison, place: int) -> list[Html]:
@@ -138,18 +140,18 @@ def _pair(pair: Comparison, place: int) -> list[Html]:
     has_holm = any(each.p_holm >= 0 for each in pair.differences.values())
     holm = ["p by Holm"] if has_holm else []
     interval, unit = f"{100 * pair.level:g} % interval", "queries" if pair.protocol else "classes"
-    columns = ["measure", a, b, f"{b} - {a}", interval, "p", *holm, f"{unit} better", "worse", "equal"]
+    columns = ["measure", f"{b} - {a}", interval, "p", *holm, a, b, f"{unit} better", "worse", "equal"]
     rows = [_row(difference, has_holm=has_holm) for difference in pair.differences.values()]
-    shown = [
-        table(f"Numbers of {a} and {b}, and their differences", columns, rows),
-        figure(plot_comparison(pair)[0], f"comparison-{place}", "Differences with their intervals."),
-    ]
+    shown = element("div", table(f"Differences of {a} and {b}, and their numbers", columns, rows), class_="beside")
+    drawn = figure(plot_comparison(pair)[0], f"comparison-{place}", "Differences with their intervals.")
     if pair.protocol is None:
-        return shown
+        return [shown, drawn]
     # The queries whose first candidate became right, and wrong, by their numbers.
+    a_setup, b_setup = str(pair.setup_a), str(pair.setup_b)
     gained = _change(f"Queries whose first candidate is right in {b} alone", pair.gained_index)
     lost = _change(f"Queries whose first candidate is right in {a} alone", pair.lost_index)
-    return [note(f"{a}: {pair.setup_a}. {b}: {pair.setup_b}."), *shown, gained, lost]
+    setups = note(f"Both: {a_setup}." if a_setup == b_setup else f"{a}: {a_setup}. {b}: {b_setup}.")
+    return [shown, element("div", drawn, element("div", gained, lost, setups), class_="figures")]
 
 
 def _row(difference: Difference, *, has_holm: bool) -> list[str]:
@@ -161,7 +163,8 @@ def _row(difference: Difference, *, has_holm: bool) -> list[str]:
     chance = [UNDEFINED if math.isnan(p_value) else f"{p_value:.4f}" for p_value in p_values]
     counts = [f"{number:,}" for number in (difference.num_better, difference.num_worse, difference.num_equal)]
     heading = difference.title if difference.is_rank else f"{difference.title} (%)"
-    return [heading, *means, gain, f"{low} to {high}", *chance, *counts]
+    between = gain if gain == UNDEFINED else f"{low} to {high}"
+    return [heading, gain, between, *chance, *means, *counts]
 
 
 def _change(said: str, index: Tensor) -> Html:

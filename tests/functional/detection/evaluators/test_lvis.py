@@ -197,7 +197,7 @@ def test_results_are_saved_compared_and_told(tmp_path):
     assert again.means == first.means
     assert again.evaluator.title == "LVIS"
     assert first.conventions["map_rare"].endswith(
-        "mean over rare classes; area range all, 0 to 100000² pixels; at most 300 detections of an image"
+        "mean over rare classes; area range all, no limit; at most 300 detections of an image"
     )
     assert "map_rare" in str(first)
     assert compare({"a": first, "b": first}, repeats=4, permutations=4).differences["map_rare"].p_value == 1

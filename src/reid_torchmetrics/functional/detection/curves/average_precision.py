@@ -36,6 +36,8 @@ class Rule(NamedTuple):
     """number of recalls i / (number - 1), in float64; 0 for the whole envelope"""
     epsilon: float = 0.0
     """added to the number of detections in a precision"""
+    title: str = ""
+    """where it is from"""
 
 
 def average_precision(
@@ -171,11 +173,11 @@ def trapezoids(
 
 
 AP_RULES: dict[str, Rule] = {
-    "coco": Rule(mean_at_recalls, 101, COCO_EPSILON),
-    "voc07": Rule(mean_at_recalls, 11),
-    "voc": Rule(mean_over_positives, 0),
-    "yolo": Rule(partial(trapezoids, tail=1e-3), 101),
-    "yolov5": Rule(partial(trapezoids, tail=1.0), 101),
-    "ultralytics": Rule(partial(trapezoids, tail=0.0), 101),
+    "coco": Rule(mean_at_recalls, 101, COCO_EPSILON, title="COCO"),
+    "voc07": Rule(mean_at_recalls, 11, title="Pascal VOC 2007"),
+    "voc": Rule(mean_over_positives, 0, title="Pascal VOC"),
+    "yolo": Rule(partial(trapezoids, tail=1e-3), 101, title="YOLO"),
+    "yolov5": Rule(partial(trapezoids, tail=1.0), 101, title="YOLOv5"),
+    "ultralytics": Rule(partial(trapezoids, tail=0.0), 101, title="Ultralytics"),
 }
 """rules for the area under the curve, see `average_precision`"""

@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.named_numbers import aligned
 _COUNTS = ("ground truths", "detections")
 _LIMITED = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
 _MOST_CHARACTERS = 40  # of a name in a table
+_NO_LIMIT = 1e10  # of areas: COCO's largest
 
 
 def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict[int, str]:
@@ -107,8 +108,11 @@ def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
     if not averages.has_limits:
         return text
     least, most = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
-    ranges = f"area range {area}, {least} to {most} pixels"
-    return f"{text}; {ranges}; at most {limit} detections of {_LIMITED[grid.limited]}"
+    ends = f"{least} to {most} pixels"
+    if grid.area_ranges[area][1] >= _NO_LIMIT:
+        ends = "no limit" if least == "0" else f"{least} pixels or more"
+    most_detections = f"at most {limit} detection{'s' * (limit != 1)} of {_LIMITED[grid.limited]}"
+    return f"{text}; area range {area}, {ends}; {most_detections}"
 
 
 def numbers_as_dict(averages: evaluators.ClassAverages) -> dict[str, Any]:
