@@ -92,7 +92,7 @@ class ModelTable(NamedTuple):
         return file.getvalue().removesuffix("\n")
 
     def _cells(self, decimals: int, escape: Callable[[str], str], *forms: str) -> list[Sequence[str]]:
-        """The head and the rows; `forms` are those of the best numbers, of marked ones, and of undefined ones."""
+        """The head and the rows; with `forms` of the best, of marked and of undefined numbers."""
         _checks.positive_int("decimals", decimals, 0)
         best, marked, undefined = [*forms, "-"][:3]
         columns = [["model", *map(escape, self.rows)]]
