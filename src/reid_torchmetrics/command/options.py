@@ -67,8 +67,8 @@ def parsed(
         parser.add_argument(f"--{name.replace('_', '-')}", default=SUPPRESS, help=text, **form)
     for name, (metavar, text) in _OUTPUTS.items():
         parser.add_argument(f"--{name}", metavar=metavar, help=text)
-    parser.add_argument("--format", choices=["text", *TABLES], help="printed; tables have a row for each model")
-    parser.add_argument("--decimals", type=NonNegativeInt, help="printed; 2 in text and 1 in tables if not given")
+    parser.add_argument("--format", choices=["text", *TABLES], help="of what is printed; tables have models as rows")
+    parser.add_argument("--decimals", type=NonNegativeInt, help="digits behind the point; 2 in text, 1 in tables")
     parser.add_argument("--fail-under", nargs="+", default=[], metavar="NAME=VALUE", help=_LEAST)
     arguments = parser.parse_args(words)
     values = vars(parser.instantiate(arguments))
