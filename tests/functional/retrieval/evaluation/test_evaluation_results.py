@@ -215,6 +215,6 @@ def test_without_a_generator_an_interval_is_drawn_with_the_seed_0():
         for _ in range(2):
             found = results.interval("map", per_identity=per_identity)
             assert (found.low, found.high) == (drawn.low, drawn.high)
-    values = results.values["map"]
+    values = results.average_precision
     found, drawn = (bootstrap_interval(values, generator=each) for each in (None, torch.Generator().manual_seed(0)))
     assert (found.low, found.high) == (drawn.low, drawn.high)

@@ -283,7 +283,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def model_table(self, name: str = "model") -> ModelTable:
         """A table of papers with one row, that of the model, by its name."""
-        rows = {each: measures.parse_report(each)[0] for each in self.values}
+        rows = {each: measures.parse_report(each)[0] for each in self.means}
         headings = {each: Heading(measures.title_of(each), of.is_rank, of.lower_is_better) for each, of in rows.items()}
         where = evaluated(self.protocol, self.counts.valid, self.counts.total)
         return results_table(self, name, headings, f"{where}; {self.setup}")
