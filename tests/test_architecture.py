@@ -49,7 +49,16 @@ FACES = [
 METRICS_WITHOUT = (("base", "retrieval"), ("base", "detection"), ("reid", "detection"), ("detection", "retrieval"))
 """rooms of metrics, and the half of `functional` that each must not know"""
 
-GROUND = ("segments", "workers", "world", "result_cache", "fingerprints", "named_numbers", "result_files")
+GROUND = (
+    "segments",
+    "workers",
+    "world",
+    "result_cache",
+    "fingerprints",
+    "model_tables",
+    "named_numbers",
+    "result_files",
+)
 """modules that retrieval and detection share, and that know neither"""
 
 TOOLS = {

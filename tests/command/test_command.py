@@ -35,7 +35,7 @@ def test_embeddings_in_two_files(command, files, problem, tmp_path):
     said = command("evaluate", *files, "--protocol", "market1501", *outputs)
     expected = evaluate(*problem)
     assert said.status == 0
-    assert said.out.strip() == str(expected)
+    assert said.out.strip() == f"{expected:.2%}"
     assert "query.npz: `feat` as embeddings" in said.err
     assert (
         json.loads((tmp_path / "ours.json").read_text(encoding="utf-8"))["measures"] == expected.to_dict()["measures"]
@@ -80,7 +80,7 @@ def test_options_in_a_file(command, files, problem, tmp_path):
     )
     said = command("evaluate", *files, "--config", "options.yaml")
     expected = evaluate(*problem, protocol="market1501_official", reports=("map",))
-    assert said.out.strip() == str(expected)
+    assert said.out.strip() == f"{expected:.2%}"
     assert said.status == 1
     assert f"map is {expected['map']:.6g}, below 2" in said.err
 
@@ -210,7 +210,7 @@ def test_results_files_are_compared(command, files, problem, tmp_path):
     a, b = evaluate(*problem), evaluate(*problem, similarity="euclidean")
     expected = compare({"a": a, "b": b}, repeats=50, generator=torch.Generator().manual_seed(3))
     assert said.status == 0
-    assert said.out.strip() == str(expected)
+    assert said.out.strip() == f"{expected:.2%}"
     assert json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["measures"] == expected.to_dict()["measures"]
     assert (tmp_path / "pictures" / "comparison.png").stat().st_size
     assert (tmp_path / "c.html").stat().st_size

@@ -10,7 +10,7 @@ import pytest
 
 import reid_torchmetrics
 from reid_torchmetrics.functional import retrieval
-from reid_torchmetrics.functional.named_numbers import split_conventions
+from reid_torchmetrics.functional.model_tables import split_conventions
 from tests.functional.saved_results import COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.report import pages, problems
 
@@ -129,7 +129,7 @@ def test_a_notebook_shows_a_table_of_the_numbers(make):
 
 def test_a_notebook_shows_names_as_they_are():
     results = problems.retrieval(protocol=retrieval.Protocol("<b>&", "me"))
-    assert "protocol <b>& with" in pages.parse(results._repr_html_()).one("caption").text
+    assert "protocol <b>&, 2 of 3" in pages.parse(results._repr_html_()).one("caption").text
 
 
 def test_numbers_are_a_frame_with_their_conventions():

@@ -18,7 +18,7 @@ def run(words: Sequence[str]) -> int:
     """Compare what the words of the command line say; return the exit status."""
     parser = new_parser("compare")
     parser.add_argument("files", nargs="+", help="results files of `--save`; the others are compared with the first")
-    parser.add_argument("--seed", type=int, help="of the resampling; drawn, and printed, if it is not given")
+    parser.add_argument("--seed", type=int, help="of the resampling; 0 if it is not given")
     arguments, options = parsed(parser, words, compare, without=("a", "b"))
     files, outputs = arguments.files, Outputs(arguments, arguments.files)
     if arguments.seed is not None:

@@ -19,7 +19,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import docstring_parser
 from jsonargparse import ActionYesNo, ArgumentParser, Namespace
+from jsonargparse.typing import NonNegativeInt
 
+from reid_torchmetrics.functional.model_tables import ModelTable
 from reid_torchmetrics.functional.retrieval import Protocol
 
 from . import COMMANDS, PROGRAM
@@ -30,6 +32,7 @@ _OUTPUTS = {
     "report": ("FILE", "write a page of HTML"),
     "pictures": ("FOLDER", "write the figures as PNG files"),
 }
+TABLES = {"markdown": ModelTable.markdown, "latex": ModelTable.latex, "csv": ModelTable.csv}
 _LEAST = "exit with 1 if a number is below a value, such as map=0.85"
 
 
@@ -64,6 +67,8 @@ def parsed(
         parser.add_argument(f"--{name.replace('_', '-')}", default=SUPPRESS, help=text, **form)
     for name, (metavar, text) in _OUTPUTS.items():
         parser.add_argument(f"--{name}", metavar=metavar, help=text)
+    parser.add_argument("--format", choices=["text", *TABLES], help="of what is printed; tables have models as rows")
+    parser.add_argument("--decimals", type=NonNegativeInt, help="digits behind the point; 2 in text, 1 in tables")
     parser.add_argument("--fail-under", nargs="+", default=[], metavar="NAME=VALUE", help=_LEAST)
     arguments = parser.parse_args(words)
     values = vars(parser.instantiate(arguments))

@@ -22,7 +22,7 @@ from reid_torchmetrics.plot import FIGURES, plot_comparison
 from reid_torchmetrics.report import write_report
 
 from . import PROGRAM, say
-from .options import named_values
+from .options import TABLES, named_values
 
 _STANDARD = "-"
 
@@ -36,9 +36,12 @@ class Outputs:
         Raises:
             ModuleNotFoundError: Matplotlib is not installed, for a report or pictures.
             OSError: a path that cannot be written to.
-            ValueError: `--fail-under` of another form, or a path that is one of the `inputs` or another output.
+            ValueError: `--fail-under` of another form, a form of text that is not printed, or a path that is one of the
+                `inputs` or another output.
         """
         self._to, self._least = arguments, named_values("--fail-under", arguments.fail_under, float)
+        if arguments.json == _STANDARD and (arguments.format, arguments.decimals) != (None, None):
+            raise ValueError("`--json -` must come without `--format` and `--decimals`, as it prints JSON; got both.")
         written = [] if arguments.json in {None, _STANDARD} else [Path(arguments.json)]
         of_kinds = [path for path in (arguments.save, arguments.report) if path is not None]
         written += [_named(path, kind) for path in of_kinds for kind in kinds]
@@ -64,7 +67,9 @@ class Outputs:
             OSError: a file that cannot be written.
             ValueError: `--fail-under` names a number that the results do not have.
         """
-        numbers = {f"{kind}{name}": value for kind, each in results.items() for name, value in _means(each).items()}
+        # Of a comparison those of the second model.
+        of_models = {kind: [*each.model_table().rows.values()][:2][-1] for kind, each in results.items()}
+        numbers = {f"{kind}{name}": value for kind, of in of_models.items() for name, value in of.items()}
         for name in self._least:
             if name not in numbers:
                 raise ValueError(f"`--fail-under` must name one of {', '.join(numbers)}; got {name!r}.")
@@ -80,18 +85,20 @@ class Outputs:
         text = json.dumps(parts.get("", parts), indent=1, allow_nan=False)
         if self._to.json not in {None, _STANDARD}:
             write_whole(Path(self._to.json), f"{text}\n".encode())
-        print(text if self._to.json == _STANDARD else "\n\n".join(map(str, results.values())))  # noqa: T201
+        print(text if self._to.json == _STANDARD else self._text(results))  # noqa: T201
         low = [name for name, least in self._least.items() if not numbers[name] >= least]  # NaN, too
         for name in low:
             say(f"{PROGRAM}: {name} is {numbers[name]:.6g}, below {self._least[name]:.6g}")
         return 1 if low else 0
 
-
-def _means(results: Any) -> dict[str, float]:
-    """Numbers by name, of a comparison the second model's."""
-    if hasattr(results, "means"):
-        return dict(results.means)
-    return {name: each.mean_b for name, each in results.differences.items()}
+    def _text(self, results: Mapping[str, Any]) -> str:
+        """The numbers in percent: text, or tables with the models as rows."""
+        written, decimals = TABLES.get(self._to.format), self._to.decimals
+        if written is None:
+            return "\n\n".join(f"{each:.{2 if decimals is None else decimals}%}" for each in results.values())
+        # Of several kinds each has a row of its name.
+        tables = (each.model_table(*filter(None, [kind.rstrip("_")])) for kind, each in results.items())
+        return "\n\n".join(written(each, 1 if decimals is None else decimals) for each in tables)
 
 
 def _draw(results: Any, folder: Path, kind: str) -> None:

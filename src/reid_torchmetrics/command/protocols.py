@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reid_torchmetrics.functional.named_numbers import aligned, split_conventions
+from reid_torchmetrics.functional.model_tables import aligned, split_conventions
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import Setup, describe
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator
 from difflib import get_close_matches
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reid_torchmetrics import _checks, _extras
+
+from .model_tables import Tabled, in_words
 
 Value = TypeVar("Value")
 
@@ -27,7 +28,7 @@ class ByName(dict[str, Value]):
         return f", which may be {likely[0]!r}" if likely else ""
 
 
-class NamedNumbers(ABC):
+class NamedNumbers(Tabled):
     """Results with numbers by name: `results["map"]`, also `in`, `iter` and `dict(results)`."""
 
     @property
@@ -120,35 +121,6 @@ class NamedNumbers(ABC):
         return rows[figure].plot(self, ax=ax)
 
 
-NEVER = "never"
-"""an infinite number, such as a mean of ranks where a positive is never retrieved, in words"""
-
-
-def in_words(value: float, form: str = ".4f") -> str:
-    """A number as text prints it; an infinite one is "never"."""
-    return NEVER if math.isinf(value) else format(value, form)
-
-
-def aligned(rows: Iterable[Sequence[str]], num_left: int = 1) -> list[str]:
-    """The lines of a table with words in its first columns, to the left, and numbers in the others, to the right."""
-    columns = [*zip(*rows, strict=True)]
-    for place, column in enumerate(columns):
-        align, width = str.ljust if place < num_left else str.rjust, max(map(len, column))
-        columns[place] = tuple(align(cell, width) for cell in column)
-    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-
-
 def json_safe(value: float) -> float | None:
     """A number as JSON has it: None for one that is undefined or infinite."""
     return value if math.isfinite(value) else None
-
-
-def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """The words of each number alone, and words of the first that half of the numbers share, to be said once."""
-    parts = {name: words.split("; ") for name, words in conventions.items()}
-    counts = Counter(part for each in parts.values() for part in each)
-    # A number without a shared part must have another in its place: as many parts as all others.
-    least = max(2, len(parts) / 2) if len({*map(len, parts.values())}) == 1 < len(parts) else len(parts)
-    shared = [part for part in next(iter(parts.values()), []) if counts[part] >= least]
-    alone = {name: "; ".join(part for part in of_name if part not in shared) for name, of_name in parts.items()}
-    return alone, "; ".join(shared)

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from reid_torchmetrics.functional.named_numbers import in_words
+from reid_torchmetrics.functional.model_tables import in_words
 from reid_torchmetrics.functional.retrieval.measures import parse_report, title_of
 
 UNDEFINED = "undefined"

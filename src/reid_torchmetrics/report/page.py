@@ -13,7 +13,7 @@ import torch
 
 from reid_torchmetrics._version import __version__
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional.named_numbers import split_conventions
+from reid_torchmetrics.functional.model_tables import split_conventions
 from reid_torchmetrics.plot import FIGURES, ResultFigure
 
 from .elements import Html, as_json, choice, details, element, embedded, figure, filtered, join, note, table

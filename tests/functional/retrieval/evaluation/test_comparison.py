@@ -254,7 +254,7 @@ def test_the_repr_is_a_table_with_conventions():
         "Comparison: b - a, protocol market1501, 3 of 4 queries valid",
         "  a: similarity: given scores; ties: pessimistic",
         "  b: similarity: given scores; ties: pessimistic",
-        "  intervals: 50 bootstrap samples of identities; p: 50 sign flips of identities",
+        "  intervals: 50 bootstrap samples of identities; p: 50 sign flips of identities; seed 0",
         "               a       b    b - a        95% interval       p  better  worse  equal",
         "  map     0.5000  0.7500  +0.2500  [-0.1250, +0.5000]  0.0625      12      3      0",
         "  rank_1  0.5000     nan     +nan        [+nan, +nan]     nan       0      0      0",
@@ -282,7 +282,7 @@ def test_of_detections_images_are_drawn_and_classes_are_counted():
     assert found.to_dict()["protocol"] is None
     lines = repr(found).splitlines()
     assert lines[0] == "Comparison: b - a, 1 images"
-    assert "  intervals: 3 bootstrap samples of images; p: 4 swaps of images" in lines
+    assert "  intervals: 3 bootstrap samples of images; p: 4 swaps of images; seed 0" in lines
     assert "  better, worse and equal: classes" in lines
 
 
@@ -302,11 +302,18 @@ def test_models_go_by_their_names():
     assert "  right at rank 1 in ours only: 1 queries; in baseline only: 0" in lines
 
 
-def test_without_a_generator_the_seed_is_0():
-    default, given = (compare(A, B, repeats=9, permutations=9, generator=each) for each in (None, seeded()))
-    assert [default.seed, given.seed] == [0, None]
+def test_the_seed_is_that_of_the_generator_and_0_without_one():
+    generators = None, seeded(), torch.Generator().manual_seed(7)
+    default, given, other = (compare(A, B, repeats=9, permutations=9, generator=each) for each in generators)
+    assert [default.seed, given.seed, other.seed] == [0, 0, 7]
     assert numbers_of(default.differences["map"]) == numbers_of(given.differences["map"])
-    assert "seed" not in repr(given)
+    assert other.chance.endswith("sign flips of queries; seed 7")
+
+
+def test_a_generator_that_has_drawn_before_has_no_seed_to_say():
+    found = [compare(A, B, repeats=9, permutations=9, generator=seeded_once) for seeded_once in [seeded()] * 2]
+    assert [each.seed for each in found] == [0, None]
+    assert "seed" not in repr(found[1])
 
 
 def test_by_default_there_are_ten_thousand_draws():

@@ -206,3 +206,15 @@ def test_results_have_a_confidence_interval_around_the_mean():
             identities=QUERY_ID if per_identity else None,
         )
         assert (interval.low, interval.high) == (expected.low, expected.high)
+
+
+def test_without_a_generator_an_interval_is_drawn_with_the_seed_0():
+    results = evaluate(QUERY, GALLERY, *LABELS)
+    for per_identity in (False, True):
+        drawn = results.interval("map", generator=torch.Generator().manual_seed(0), per_identity=per_identity)
+        for _ in range(2):
+            found = results.interval("map", per_identity=per_identity)
+            assert (found.low, found.high) == (drawn.low, drawn.high)
+    values = results.average_precision
+    found, drawn = (bootstrap_interval(values, generator=each) for each in (None, torch.Generator().manual_seed(0)))
+    assert (found.low, found.high) == (drawn.low, drawn.high)

@@ -15,8 +15,6 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator
 from reid_torchmetrics.functional.detection.matching import Matches, merge_matches
 
-from .result_text import convention_of, title_of
-
 
 @dataclass(frozen=True, eq=False)
 class PairedDetections:
@@ -44,16 +42,6 @@ class PairedDetections:
         image, label, bits = a.positives.unbind(1)
         positives = torch.stack([image, torch.searchsorted(matches.classes, label.contiguous()), bits], 1)
         return cls(matches, positives, len(a.images), (a.averages, b.averages), a.evaluator)
-
-    @property
-    def conventions(self) -> dict[str, str]:
-        """How each number was computed, in words."""
-        return {name: convention_of(name, self.averages[0]) for name in self.averages[0].known_names}
-
-    @property
-    def titles(self) -> dict[str, str]:
-        """Each number as tables and legends write it."""
-        return {name: title_of(name) for name in self.averages[0].known_names}
 
     @property
     def means(self) -> Float[Tensor, "models numbers"]:

@@ -9,7 +9,7 @@ from typing import Any, SupportsFloat
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import curves, evaluators, matching
-from reid_torchmetrics.functional.named_numbers import aligned
+from reid_torchmetrics.functional.model_tables import aligned, in_words
 
 _COUNTS = ("ground truths", "detections")
 _LIMITED = {"image and class": "an image and class", "image": "an image", "class": "a class in all images"}
@@ -47,13 +47,18 @@ def name_of(label: int, class_names: Mapping[int, str]) -> str:
     return class_names.get(label, f"class {label}")
 
 
-def summary_text(averages: evaluators.ClassAverages, matches: matching.Matches, num_images: int) -> str:
-    """The numbers as pycocotools prints them, each with its name here."""
+def summary_text(results: Any, form: str = "") -> str:
+    """The numbers of `DetectionResults` as pycocotools prints them, each with its name here.
+
+    `f"{results:.1%}"` has them in percent.
+    """
     # A head with the sizes, a line for each number, and the convention of all at the end.
-    counts = f"{int(matches.num_positives[0].sum())} ground truths, {len(matches.scores)} detections"
-    lines = [f"DetectionResults({num_images} images, {len(averages.classes)} classes, {counts})"]
-    lines += [f" {_line(name, averages)} = {float(value):0.3f}  {name}" for name, value in averages.known().items()]
-    lines.append(f" Means over classes; AP by rule {averages.rule!r}; -1 without ground truths.")
+    sizes = f"{int(results.matches.num_positives[0].sum())} ground truths, {len(results.matches.scores)} detections"
+    lines = [f"DetectionResults({len(results.images)} images, {len(results.classes)} classes, {sizes})"]
+    for name, value in results.means.items():
+        number = in_words(value, form or ".3f", is_share=value >= 0)
+        lines.append(f" {_line(name, results.averages)} = {number}  {name}")
+    lines.append(f" Means over classes; AP by rule {results.averages.rule!r}; -1 without ground truths.")
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import curves, errors, evaluators, inputs, matching
+from reid_torchmetrics.functional.model_tables import Heading, ModelTable, results_table
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
 from reid_torchmetrics.functional.result_files import SavedResults
 
@@ -53,9 +54,12 @@ class DetectionResults(NamedNumbers, SavedResults):
     """of each image by its number, ascending: their `image_id` where it is a str, else None"""
     evaluator: evaluators.Evaluator = evaluators.EVALUATORS["coco"]
 
-    def __str__(self) -> str:
-        """The numbers in COCO's lines, each with its name here."""
-        return result_text.summary_text(self.averages, self.matches, len(self.images))
+    __str__ = __format__ = result_text.summary_text
+
+    def model_table(self, name: str = "model") -> ModelTable:
+        """A table of papers with one row, that of the model, by its name."""
+        headings = {each: Heading(result_text.title_of(each)) for each in self.means}
+        return results_table(self, name, headings, f"{self.evaluator.title}, {len(self.images)} images")
 
     def class_table(self, *, iou_threshold: float | None = None) -> str:
         """A table of the numbers of each class, to be printed: see `class_numbers`.

@@ -16,11 +16,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import named_numbers
-from reid_torchmetrics.functional.named_numbers import NEVER, NamedNumbers, aligned, in_words, json_safe
+from reid_torchmetrics.functional.model_tables import NEVER, Heading, Tabled, comparison_table, comparison_text
+from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report, title_of
+from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 
 from .paired_queries import pair
 from .protocol import Protocol
@@ -29,7 +29,6 @@ from .ranking_options import Setup
 from .results import RetrievalResults
 
 _PLAIN = ("names", "num_queries", "num_valid", "level", "repeats", "permutations", "per_identity", "seed")  # of JSON
-_SEED = 0  # where no generator is given
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ _no_queries = partial(torch.empty, 0, dtype=torch.int64, device="cpu")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison(SavedResults):
+class Comparison(Tabled, SavedResults):
     """What two models differ by on the same queries, or on the same images; a is the first model, b the second."""
 
     _PARTS = (Difference, Protocol, GalleryDraw, Setup)
@@ -86,7 +85,7 @@ class Comparison(SavedResults):
     permutations: int
     per_identity: bool
     seed: int | None
-    """the seed of the draws; None where a generator was given"""
+    """the seed of the draws; None where a generator was given that had drawn before"""
     gained: Int[Tensor, " gained"] = field(default_factory=_no_queries)
     """queries with a first candidate that is right in b and wrong in a, counted from 0 in the order of a; in the whole
     gallery, also where the protocol draws galleries"""
@@ -125,7 +124,7 @@ class Comparison(SavedResults):
 
     def __post_init__(self) -> None:
         for name in ("differences", "conventions"):
-            object.__setattr__(self, name, named_numbers.ByName(getattr(self, name)))
+            object.__setattr__(self, name, ByName(getattr(self, name)))
 
     @property
     def by_name(self) -> dict[str, Comparison]:
@@ -157,40 +156,20 @@ class Comparison(SavedResults):
             "others": [each.to_dict() for each in self.others],
         }
 
-    def __repr__(self) -> str:
-        """A table of the numbers for each model but the first, then how each number was computed."""
-        # The head: who is compared, and how chance was drawn.
-        pairs, protocol = self.by_name, self.protocol
-        where = f"{self.num_queries} images"
-        if protocol is not None:
-            where = f"protocol {protocol.name}, {self.num_valid} of {self.num_queries} queries valid"
-        setups = {self.names[0]: self.setup_a} | {name: each.setup_b for name, each in pairs.items()}
-        alone, shared = named_numbers.split_conventions(self.conventions)
-        width = max(map(len, alone))
-        lines = [
-            f"Comparison: {', '.join(f'{b} - {self.names[0]}' for b in pairs)}, {where}",
-            *(f"  {name}: {setup}" for name, setup in setups.items() if setup),
-            f"  {self.chance}",
-            *(line for each in pairs.values() for line in each._table()),  # noqa: SLF001 - of the same class
-            *(f"  {name.ljust(width)}  {said}" for name, said in alone.items() if said),
-            *([f"  unless noted: {shared}"] if shared else []),
-        ]
-        return "\n".join(lines)
+    def to_frame(self) -> Any:
+        """The numbers as a `pandas.DataFrame` with a row for each model.
 
-    def _table(self) -> list[str]:
-        """One row per number, columns to the right but for the name, and who moved."""
-        (a, b), has_holm = self.names, any(each.p_holm >= 0 for each in self.differences.values())
-        titles = ["", a, b, f"{b} - {a}", f"{100 * self.level:g}% interval", "p", *["p Holm"] * has_holm]
-        rows = [[*titles, "better", "worse", "equal"]]
-        for name, of in self.differences.items():
-            means = in_words(of.mean_a), in_words(of.mean_b)
-            interval = "none: a mean is infinite" if NEVER in means else f"[{of.low:+.4f}, {of.high:+.4f}]"
-            p_values = [f"{p_value:.4f}" for p_value in (of.p_value, of.p_holm)[: 1 + has_holm]]
-            counts = map(str, (of.num_better, of.num_worse, of.num_equal))
-            rows.append([name, *means, f"{of.difference:+.4f}", interval, *p_values, *counts])
-        moved = f"right at rank 1 in {b} only: {len(self.gained)} queries; in {a} only: {len(self.lost)}"
-        below = moved if self.protocol else "better, worse and equal: classes"
-        return [f"  {line}" for line in (*aligned(rows), below)]
+        Shares are not in percent; p-values are in `by_name`.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - an optional package
+
+        return pd.DataFrame.from_dict(self.model_table().rows, orient="index").rename_axis("model")
+
+    model_table = comparison_table
+    __repr__ = __format__ = comparison_text
 
 
 def compare(
@@ -266,23 +245,24 @@ def compare(
             raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {came}.")
     # The same draws for each model but the first.
     draws = 10_000 if isinstance(ours, RetrievalResults) else 1_000  # each draw of images is an evaluation
-    seed, generator = (_SEED, torch.Generator("cpu").manual_seed(_SEED)) if generator is None else (None, generator)
+    generator = torch.Generator("cpu").manual_seed(0) if generator is None else generator
     resampling = Resampling(generator, level, *(draws if each is None else each for each in (repeats, permutations)))
     if generator.device.type != "cpu":
         raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")
     _checks.boolean("per_identity", per_identity)
     if per_identity and getattr(ours, "query_identities", None) is None:
         raise ValueError("`per_identity` must come with results that know identities; got others.")
-    state, pairs = generator.get_state(), []
+    state, seed, pairs = generator.get_state(), generator.initial_seed(), []
+    is_new = torch.equal(state, torch.Generator("cpu").manual_seed(seed).get_state())
     for name, theirs in others:
         generator.set_state(state)
         names = str(first), str(name)
         if isinstance(ours, RetrievalResults):
             compared = _compare_queries(ours, theirs, names, resampling, per_identity=per_identity)
         else:
-            compared = _compare_images(ours.paired_with(theirs, names), resampling)
+            compared = _compare_images(ours, ours.paired_with(theirs, names), resampling)
         compared |= {name: getattr(resampling, name) for name in ("level", "repeats", "permutations")}
-        pairs.append(Comparison(names=names, per_identity=per_identity, seed=seed, **compared))
+        pairs.append(Comparison(names=names, per_identity=per_identity, seed=seed if is_new else None, **compared))
     pairs = pairs if len(pairs) == 1 else corrected(pairs)
     return replace(pairs[0], others=tuple(pairs[1:]))
 
@@ -300,17 +280,17 @@ def corrected(pairs: Sequence[Comparison]) -> list[Comparison]:
     return [replace(each, differences=table) for each, table in zip(pairs, tables, strict=True)]
 
 
-def _compare_images(paired: Any, resampling: Resampling) -> dict[str, Any]:
-    """The fields of a comparison of `PairedDetections`."""
-    means, by_class = paired.means, paired.class_differences
+def _compare_images(ours: Any, paired: Any, resampling: Resampling) -> dict[str, Any]:
+    """The fields of a comparison of the `PairedDetections` of our `DetectionResults` and others."""
+    means, by_class, headings = paired.means, paired.class_differences, ours.model_table().headings
     counts = ((by_class > ROUNDING).sum(0), (by_class < -ROUNDING).sum(0), (by_class.abs() <= ROUNDING).sum(0))
     columns = means.T.tolist(), chances_of_draws(paired, resampling), torch.stack(counts, 1).tolist()
-    rows: Any = zip(paired.titles.items(), *columns, strict=True)
     differences = {
-        name: replace(Difference(*of, *chance, *classes), title=title) for (name, title), of, chance, classes in rows
+        name: replace(Difference(*of, *chance, *classes), title=heading.title)
+        for (name, heading), of, chance, classes in zip(headings.items(), *columns, strict=True)
     }
     numbers = dict.fromkeys(("num_queries", "num_valid"), paired.num_images)
-    return {"differences": differences, "conventions": paired.conventions, **numbers}
+    return {"differences": differences, "conventions": ours.conventions, **numbers}
 
 
 def _compare_queries(
@@ -331,11 +311,11 @@ def _compare_queries(
         # What stands for a query without a value is the same in both means.
         substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
     )
-    query_index = a.query_index.cpu()
+    query_index, headings = a.query_index.cpu(), a.model_table().headings
     is_moved = {"gained": (ours > 1) & (theirs == 1), "lost": (ours == 1) & (theirs > 1)}
     return {
         "differences": {
-            name: _difference(name, means[name], values, resampled.get(name, UNDEFINED))
+            name: _difference(headings[name], means[name], values, resampled.get(name, UNDEFINED))
             for name, values in differences.items()
         },
         "conventions": {name: a.conventions[name] for name in pairs},
@@ -356,9 +336,8 @@ def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " q
     return differences.masked_fill(is_equal, 0.0)
 
 
-def _difference(name: str, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
-    measure, _ = parse_report(name)
+def _difference(heading: Heading, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
     more, less = int((differences > 0).sum()), int((differences < 0).sum())
-    counts = (less, more) if measure.lower_is_better else (more, less)
-    numbers: Any = *means, *chance, *counts, int((differences == 0).sum()), measure.is_rank
-    return replace(Difference(*numbers), title=title_of(name), lower_is_better=measure.lower_is_better)
+    counts = (less, more) if heading.lower_is_better else (more, less)
+    numbers: Any = *means, *chance, *counts, int((differences == 0).sum()), heading.is_rank
+    return replace(Difference(*numbers), title=heading.title, lower_is_better=heading.lower_is_better)

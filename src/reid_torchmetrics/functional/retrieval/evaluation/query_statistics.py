@@ -90,7 +90,7 @@ class Interval:
 def bootstrap_interval(
     values: Float[Tensor, " queries"],
     *,
-    generator: torch.Generator,
+    generator: torch.Generator | None = None,
     level: float = 0.95,
     repeats: int = 1000,
     identities: Real[Tensor, " queries"] | _checks.Integers | None = None,
@@ -110,7 +110,8 @@ def bootstrap_interval(
 
     Args:
         values: what a measure gives for every query; NaN stands for a query without positives.
-        generator: source of all randomness; one on the CPU draws the same wherever `values` are.
+        generator: source of all randomness; one on the CPU draws the same wherever `values` are. None for one with the
+            seed 0.
         level: share of the means that lie between the ends of the interval.
         repeats: how often queries are drawn.
         identities: identity of every query, or another label of what to draw as a whole.
@@ -121,6 +122,7 @@ def bootstrap_interval(
         TypeError: an argument of the wrong type or dtype.
         ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
     """
+    generator = torch.Generator("cpu").manual_seed(0) if generator is None else generator
     Resampling(generator, level, repeats)
     values = at_work(values)
     if identities is not None:

@@ -14,7 +14,8 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
-from reid_torchmetrics.functional.named_numbers import NEVER, NamedNumbers, in_words, json_safe, split_conventions
+from reid_torchmetrics.functional.model_tables import NEVER, Heading, ModelTable, evaluated, results_table, summary_text
+from reid_torchmetrics.functional.named_numbers import NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
@@ -165,12 +166,12 @@ class RetrievalResults(NamedNumbers, SavedResults):
         self,
         name: str | None = None,
         *,
-        generator: torch.Generator,
+        generator: torch.Generator | None = None,
         level: float = 0.95,
         repeats: int = 1000,
         per_identity: bool = False,
     ) -> Interval:
-        """Bootstrap confidence interval of a reported number, see `bootstrap_interval`.
+        """Bootstrap confidence interval of a reported number, see `bootstrap_interval`; None draws with the seed 0.
 
         `per_identity` draws identities with all their queries, which are not independent of each other.
         """
@@ -278,17 +279,14 @@ class RetrievalResults(NamedNumbers, SavedResults):
             **{name: asdict(getattr(self, name)) for name in ("counts", "protocol", "setup")},
         }
 
-    def __repr__(self) -> str:
-        """The numbers, how each was computed, and what holds for all."""
-        counts = self.counts
-        head = (
-            f"RetrievalResults: protocol {self.protocol.name}, {counts.valid} of {counts.total} queries valid"
-            f" ({counts.not_in_gallery} not in the gallery, {counts.same_camera_only} without a positive left,"
-            f" {counts.junk} junk, {counts.not_ranked} not ranked)"
-        )
-        alone, shared = split_conventions(self._conventions)
-        lines = [f"  {name:<12} {in_words(mean)}  {alone[name]}".rstrip() for name, mean in self._means.items()]
-        return "\n".join([head, *lines, f"  {'; '.join(filter(None, (str(self.setup), shared)))}"])
+    __repr__ = __format__ = summary_text
+
+    def model_table(self, name: str = "model") -> ModelTable:
+        """A table of papers with one row, that of the model, by its name."""
+        rows = {each: measures.parse_report(each)[0] for each in self.means}
+        headings = {each: Heading(measures.title_of(each), of.is_rank, of.lower_is_better) for each, of in rows.items()}
+        where = evaluated(self.protocol, self.counts.valid, self.counts.total)
+        return results_table(self, name, headings, f"{where}; {self.setup}")
 
     def _columns(self) -> dict[str, Any]:
         columns = {name: getattr(self, name) for name in _OF_QUERIES} | dict(self.per_query)

@@ -1,0 +1,96 @@
+"""What the command prints: text in percent, and tables of papers with a row for each model."""
+
+import csv
+import json
+
+import pytest
+
+from reid_torchmetrics.functional.retrieval import RetrievalResults, compare, evaluate
+from tests.command.test_coco_files import problem as detections
+from tests.command.test_coco_files import written
+
+
+def lists(tmp_path):
+    """Two queries; the first one is found at rank 1, the other at rank 2: the mean AP is 3/4."""
+    (tmp_path / "a.run").write_text("q1 Q0 d1 1 0.9 x\nq2 Q0 d3 1 0.9 x\nq2 Q0 d2 2 0.5 x\n", encoding="utf-8")
+    (tmp_path / "b.run").write_text("q1 Q0 d1 1 0.9 x\nq2 Q0 d2 1 0.9 x\n", encoding="utf-8")
+    (tmp_path / "truth.qrels").write_text("q1 0 d1 1\nq2 0 d2 1\n", encoding="utf-8")
+    return ["truth.qrels", "--reports", "map", "mean_rank"]
+
+
+TABLES = {
+    "markdown": [
+        "| model | mAP (%) | Mean rank |",
+        "| :--   |     --: |       --: |",
+        "| model |    75.0 |       1.5 |",
+    ],
+    "latex": [r"model & mAP (\%) & Mean rank \\", r"\midrule", r"model &     75.0 &       1.5 \\"],
+    "csv": ["model,mAP (%),Mean rank", "model,75.0,1.5"],
+}
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_a_table_has_the_row_of_the_model(command, tmp_path, form):
+    lines = command("lists", "a.run", *lists(tmp_path), "--format", form).out.splitlines()
+    start = lines.index(TABLES[form][0])
+    assert lines[start : start + len(TABLES[form])] == TABLES[form]
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [([], "75.00%"), (["--format", "text"], "75.00%"), (["--decimals", "0"], "75%"), (["--decimals", "3"], "75.000%")],
+)
+def test_text_is_in_percent_and_json_in_shares(command, tmp_path, words, number):
+    said = command("lists", "a.run", *lists(tmp_path), *words, "--json", "a.json")
+    assert said.out.splitlines()[1].split()[:2] == ["map", number]
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["measures"]["map"]["value"] == 0.75
+
+
+def test_decimals_of_a_table(command, tmp_path):
+    said = command("lists", "a.run", *lists(tmp_path), "--format", "csv", "--decimals", "3")
+    assert said.out.splitlines()[1] == "model,75.000,1.500"
+
+
+def test_embeddings_as_a_table(command, files, problem):
+    said = command("evaluate", *files, "--format", "latex")
+    assert said.out == f"{evaluate(*problem).to_latex()}\n"
+
+
+def test_models_that_are_compared_are_rows(command, tmp_path):
+    words = lists(tmp_path)
+    for name in "ab":
+        command("lists", f"{name}.run", *words, "--save", f"{name}.npz")
+    expected = compare({name: RetrievalResults.load(tmp_path / f"{name}.npz") for name in "ab"}, repeats=9)
+    for form, text in (("markdown", expected.to_markdown()), ("latex", expected.to_latex())):
+        assert command("compare", "a.npz", "b.npz", "--repeats", "9", "--format", form).out == f"{text}\n"
+    said = command("compare", "a.npz", "b.npz", "--repeats", "9", "--seed", "7", "--format", "markdown")
+    assert said.out.splitlines()[2:4] == ["| a     |      75.0 |       1.5 |", "| b     | **100.0** |   **1.0** |"]
+    assert said.out.endswith("sign flips of queries; seed 7.\n")
+
+
+def test_every_kind_of_detections_has_a_row_of_its_name(command, tmp_path):
+    rows, data_set = detections()
+    for row in (*rows, *data_set["annotations"]):
+        left, top, width, height = row["bbox"]
+        ends = left + width, top + height
+        row |= {"segmentation": [[left, top, ends[0], top, *ends, left, ends[1]]], "iscrowd": 0}
+    for image in data_set["images"]:
+        image |= {"width": 600, "height": 600}
+    said = command("detect", *written(tmp_path, rows, data_set), "--iou-type", "bbox", "segm", "--format", "csv")
+    tables = [[*csv.DictReader(table.splitlines())] for table in said.out.split("\n\n")]
+    assert [(row["model"], row["mAP (%)"]) for (row,) in tables] == [("bbox", "100.0"), ("segm", "100.0")]
+    said = command("detect", "gt.json", "dt.json")
+    assert said.out.splitlines()[1].endswith("= 100.00%  map")
+
+
+@pytest.mark.parametrize("words", [["--format", "text"], ["--format", "csv"], ["--decimals", "1"]])
+def test_what_is_not_printed_has_no_form(command, tmp_path, words):
+    said = command("lists", "a.run", *lists(tmp_path), "--json", "-", *words)
+    assert said.status == 1
+    rule = "`--json -` must come without `--format` and `--decimals`, as it prints JSON; got both."
+    assert said.err == f"reid-torchmetrics: {rule}\n"
+
+
+@pytest.mark.parametrize("words", [["--format", "html"], ["--decimals", "-1"], ["--decimals", "x"]])
+def test_another_form_is_wrong_usage(command, tmp_path, words):
+    assert command("lists", "a.run", *lists(tmp_path), *words).status == 2

@@ -1,0 +1,225 @@
+"""Numbers of models as tables of papers: what is written, what is bold and marked, and what LaTeX and Markdown read."""
+
+import csv
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from itertools import accumulate
+
+import pytest
+import torch
+
+from reid_torchmetrics import compare
+from reid_torchmetrics.functional.model_tables import Heading, ModelTable
+from tests.functional.retrieval.evaluation import two_models
+from tests.functional.retrieval.evaluation.two_models import ranked
+from tests.functional.saved_results import ALL, COMPARISON
+from tests.report import problems
+
+HEADINGS = {
+    "map": Heading("mAP"),
+    "anmrr": Heading("ANMRR", lower_is_better=True),
+    "mean_rank": Heading("Mean rank", is_rank=True, lower_is_better=True),
+}
+ROWS = {
+    "a_1": {"map": 0.70049, "anmrr": 0.25, "mean_rank": math.inf},
+    "b": {"map": 0.7, "anmrr": math.nan, "mean_rank": 12.25},
+    "c&d|e": {"map": 0.1, "anmrr": 0.5},
+}
+TABLE = ModelTable(HEADINGS, ROWS, "50% of a_1.", {("b", "map"), ("c&d|e", "anmrr")})
+
+
+def test_the_best_are_bold_as_they_are_written_and_marks_are_daggers():
+    # 70.0 twice, the lowest of what is a loss or a rank, and nothing that is undefined.
+    assert TABLE.markdown(1).splitlines() == [
+        r"| model   |   mAP (%) | ANMRR (%) | Mean rank |",
+        r"| :--     |       --: |       --: |       --: |",
+        r"| a\_1    |  **70.0** |  **25.0** |     never |",
+        r"| b       | **70.0**† |         - |  **12.2** |",
+        r"| c\&d\|e |      10.0 |     50.0† |         - |",
+        "",
+        r"50% of a\_1.",
+    ]
+
+
+def test_a_table_of_latex():
+    assert TABLE.latex(2).splitlines() == [
+        r"\begin{table}",
+        r"\centering",
+        r"\caption{50\% of a\_1.}",
+        r"\begin{tabular}{lrrr}",
+        r"\toprule",
+        r"model           &               mAP (\%) &             ANMRR (\%) &      Mean rank \\",
+        r"\midrule",
+        r"a\_1            &         \textbf{70.05} &         \textbf{25.00} &          never \\",
+        r"b               & 70.00\rlap{$^\dagger$} &                      - & \textbf{12.25} \\",
+        r"c\&d\textbar{}e &                  10.00 & 50.00\rlap{$^\dagger$} &              - \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+
+
+def test_comma_separated_values():
+    expected = ["model,mAP (%),ANMRR (%),Mean rank", "a_1,70,25,never", "b,70,,12", "c&d|e,10,50,"]
+    assert TABLE.csv(0).splitlines() == expected
+    named = ModelTable({"map": Heading("mAP")}, {'a, "b"': {"map": 0.5}}, "").csv(1)
+    assert [*csv.reader(named.splitlines())] == [["model", "mAP (%)"], ['a, "b"', "50.0"]]
+
+
+def test_one_model_is_not_the_best():
+    assert problems.retrieval().to_markdown("ours").splitlines()[2] == "| ours  |    66.7 |       50.0 |"
+    assert r"\textbf" not in problems.detection().to_latex()
+
+
+@pytest.mark.parametrize(("decimals", "error"), [(-1, ValueError), (True, TypeError), (1.0, TypeError)])
+def test_decimals_are_a_number_of_digits(decimals, error):
+    for results in (problems.retrieval(), COMPARISON["two models"]()):
+        with pytest.raises(error, match=r"^`decimals` must be "):
+            results.to_latex(decimals=decimals)
+        with pytest.raises(error, match=r"^`decimals` must be "):
+            results.to_markdown(decimals=decimals)
+
+
+def test_a_comparison_has_a_row_for_each_model():
+    three = {"one": ranked(1, 2, 4, None), "two": ranked(1, 1, 2, None), "three": ranked(1, 1, 1, None)}
+    found = compare(three, repeats=9, permutations=9)
+    table = found.model_table()
+    assert {model: row["map"] for model, row in table.rows.items()} == pytest.approx(
+        {"one": 7 / 12, "two": 5 / 6, "three": 1.0}
+    )
+    assert [heading.title for heading in table.headings.values()] == ["mAP", "mINP", "Rank-1", "Rank-5", "Rank-10"]
+    assert [line.split("|")[2].strip() for line in found.to_markdown().splitlines()[2:5]] == [
+        "58.3",
+        "83.3",
+        "**100.0**",
+    ]
+    frame = pytest.importorskip("pandas") and found.to_frame()
+    assert (frame.index.name, frame.index.tolist()) == ("model", [*three])
+    assert frame["map"].tolist() == pytest.approx([7 / 12, 5 / 6, 1])
+
+
+def test_a_mark_is_for_a_p_value_after_holm_where_there_is_one():
+    pair = COMPARISON["two models"]()
+    for p_value, p_holm, is_marked in ((0.04, math.nan, True), (0.05, math.nan, False), (0.04, 0.08, False)):
+        differences = {"map": replace(pair.differences["map"], p_value=p_value, p_holm=p_holm)}
+        table = replace(pair, differences=differences).model_table()
+        assert table.marked == ({("b", "map")} if is_marked else set())
+    undefined = replace(pair.differences["map"], p_value=math.nan)
+    assert not replace(pair, differences={"map": undefined}).model_table().marked
+
+
+def test_a_caption_has_the_protocol_in_words_and_the_seed():
+    three = {name: two_models.evaluated(seed, reports=("map", "rank_1", "rank_5")) for seed, name in enumerate("abc")}
+    caption = compare(three, repeats=9, permutations=9).model_table().caption
+    setup, *measures, marks = caption.split(". ")
+    assert setup.split("; ") == [
+        "Protocol market1501, 30 of 30 queries valid",
+        *("similarity: cosine", "ties: pessimistic", "same camera: same_identity", "junk identities: -1"),
+        "queries without a positive: skip",
+    ]
+    average_precision = "mAP: average precision, rule rectangle, over all ranks"
+    assert measures == [average_precision, "Rank-1: CMC, first_match, at rank 1"]  # the first one of each kind
+    assert marks == "† p < 0.05 against a with Holm's correction; p: 9 sign flips of queries; seed 0."
+
+
+def test_a_caption_tells_apart_models_with_other_similarities():
+    models = {name: two_models.evaluated(0, similarity=name) for name in ("cosine", "euclidean")}
+    caption = (
+        compare(models, repeats=9, permutations=9, generator=torch.Generator().manual_seed(5)).model_table().caption
+    )
+    assert (
+        "cosine: similarity: cosine; ties: pessimistic; euclidean: similarity: euclidean; ties: pessimistic" in caption
+    )
+    assert caption.endswith("† p < 0.05 against cosine; p: 9 sign flips of queries; seed 5.")
+
+
+def test_a_caption_of_detections_says_what_the_first_number_of_each_kind_is():
+    assert problems.detection().model_table().caption == (
+        "COCO, 3 images; average precision, rule coco; mean over 10 IoU thresholds from 0.5 to 0.95; mean over classes;"
+        " area range all, 0 to 100000² pixels; at most 100 detections of an image and class. mAR1: largest recall;"
+        " at most 1 detections of an image and class."
+    )
+
+
+def test_text_has_shares_in_percent_on_demand():
+    a, b = (ranked(*ranks, None, reports=("map", "mean_rank")) for ranks in ((1, 2, 4), (1, 1, 2)))
+    assert f"{a:.1%}".splitlines()[1:3] == [
+        "  map          58.3%  average precision, rule rectangle, over all ranks",
+        "  mean_rank      2.3  rank of the first positive",
+    ]
+    assert (f"{a}", f"{a:.4f}") == (str(a), str(a))
+    found = compare(a, b, repeats=9, permutations=9)
+    shares, rank = (each.split()[:4] for each in f"{found:.2%}".splitlines()[5:7])
+    # Differences are percentage points.
+    assert shares == ["map", "58.33%", "83.33%", "+25.00"]
+    assert rank == ["mean_rank", "2.33", "1.33", "-1.00"]
+    assert f"{found}" == str(found) == repr(found)
+    lines = f"{problems.detection():.1%}".splitlines()
+    assert lines[1].endswith("= 75.2%  map")  # (51 / 101 + 1) / 2
+    assert lines[4].endswith("= -1.0  map_small")
+
+
+NAMES = ["my_model&co|x", "100% #1", "[b]", "*c", r"a\b{c}^~$<d>", "two\nlines", "a--b"]
+
+
+def tables():
+    """Tables of every kind of results, and of models with names that LaTeX and Markdown read otherwise."""
+    models = [two_models.evaluated(seed) for seed in range(len(NAMES))]
+    yield compare(dict(zip(NAMES, models, strict=True)), repeats=9, permutations=9)
+    detections = {"a_b": problems.detection(), "c&d": problems.detection()}
+    yield compare(detections, repeats=2, permutations=2)
+    yield from (make() for make in ALL.values())
+
+
+@pytest.fixture(scope="module")
+def every_table():
+    return [*tables()]
+
+
+OURS = r"\\(begin|end)\{\w+\}(\{l\w+\})?|\\[a-z]+(\{\})?|\\[#$%&_{}]|\$(\^?\\dagger|\^2)\$| & | \\\\$"
+"""what we write, in which letters are more than themselves"""
+
+
+def test_latex_can_read_every_table(every_table):
+    for results in every_table:
+        text, table = results.to_latex(), results.model_table()
+        # What begins ends, in the order of a stack, and so do braces.
+        open_ones = []
+        for sign, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+            assert sign == "begin" or open_ones.pop() == name
+            open_ones += [name] * (sign == "begin")
+        assert open_ones == []
+        depths = [(sign == "{") - (sign == "}") for sign in re.sub(r"\\[{}]", "", text)]
+        assert min(accumulate(depths)) == sum(depths) == 0
+        # The head and a row for each model, with as many cells; a row that begins with an option would be none.
+        rows = [line for line in text.splitlines() if line.endswith(r" \\")]
+        assert len(rows) == 1 + len(table.rows)
+        assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(table.headings)}
+        assert f"{{tabular}}{{l{'r' * len(table.headings)}}}\n" in text
+        assert not any(row.startswith(("[", "*")) for row in rows)
+        assert not re.search(r"[#$%&_^~\\<>|]", re.sub(OURS, "", text, flags=re.MULTILINE))
+
+
+def test_markdown_has_as_many_cells_in_each_row(every_table):
+    for results in every_table:
+        lines, table = results.to_markdown().splitlines(), results.model_table()
+        cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines[: 2 + len(table.rows)]]
+        assert {len(row) for row in cells} == {1 + len(table.headings)}
+        names = [re.sub(r"\\(.)", r"\1", row[0].strip()) for row in cells[2:]]
+        assert names == [" ".join(name.split()) for name in table.rows]
+        assert lines[2 + len(table.rows)] == ""
+
+
+@pytest.mark.skipif(not (shutil.which("pdflatex") or shutil.which("tectonic")), reason="no LaTeX to compile with")
+def test_every_table_compiles(every_table, tmp_path):
+    pages = "\n\\clearpage\n".join(results.to_latex() for results in every_table)
+    preamble = "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
+    (tmp_path / "tables.tex").write_text(f"{preamble}{pages}\n\\end{{document}}\n", encoding="utf-8")
+    program = shutil.which("pdflatex")
+    words = [program, "-interaction=nonstopmode", "-halt-on-error"] if program else [shutil.which("tectonic")]
+    done = subprocess.run([*words, "tables.tex"], cwd=tmp_path, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:].decode(errors="replace")
+    assert (tmp_path / "tables.pdf").stat().st_size
