@@ -47,6 +47,8 @@ def broken(tmp_path):
         "no_labels": {"feat": ROWS},
         "two_names": {"feat": ROWS, "features": ROWS, "pids": LABELS},
         "no_embeddings": {"pids": LABELS},
+        "d": {"distmat": ROWS, "q_pids": LABELS, "g_pids": LABELS[:4]},
+        "nan_distances": {"distmat": nan_rows(), "q_pids": LABELS, "g_pids": LABELS[:4]},
         "rank_3": {"feat": ROWS[:, :, None], "pids": LABELS},
         "ints": {"feat": LABELS[:, None], "pids": LABELS},
         "half_labels": {"feat": ROWS, "pids": LABELS + 0.5},
@@ -57,6 +59,8 @@ def broken(tmp_path):
     (tmp_path / "truncated.npz").write_bytes((tmp_path / "g.npz").read_bytes()[:300])
     np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object))
     np.save(tmp_path / "rows.npy", ROWS)
+    np.save(tmp_path / "two.npy", ROWS[:2])
+    np.save(tmp_path / "ids.npy", LABELS)
     np.save(tmp_path / "lists.npy", np.array([[0, 1]]))
     torch.save([torch.eye(2)] * 2, tmp_path / "listed.pt")
     (tmp_path / "labels.pkl").write_bytes(pickle.dumps({"gnd": print}))
@@ -111,6 +115,40 @@ BROKEN = [
     ("evaluate g.npz no_labels.npz", "`identities` must"),
     ("evaluate g.npz g.npz --protocol pitts30k", "`positions` must be given for `radius` 25.0, as an array or"),
     ("evaluate rows.npy rows.npy --labels rows.npy rows.npy", "rows.npy: an array without a name must be"),
+    ("evaluate rows.npy rows.npy --labels camera=lists.npy", "`--labels` must be files, or one of identities, cameras"),
+    ("evaluate rows.npy rows.npy --labels cameras=g.npz", "g.npz: the cameras must be an array without a name, as in"),
+    ("evaluate rows.npy rows.npy --labels cameras=nope.npy", "There is no file 'nope.npy'."),
+    ("evaluate rows.npy rows.npy --labels cameras=lists.npy", "lists.npy: `cameras` must have a row for each of"),
+    (
+        "evaluate g.npz g.npz --labels identities=ids.npy identities=ids.npy",
+        "ids.npy and ids.npy: `identities` must come",
+    ),
+    ("evaluate rows.npy two.npy --captions 2", "`--captions` must be how many captions each image has, or a file of"),
+    ("evaluate rows.npy two.npy --captions 0", "`--captions` must be how many captions each image has, or a file of"),
+    (
+        "evaluate rows.npy two.npy --captions ids.npy",
+        "`--captions` must be how many captions each image has, or a file",
+    ),
+    (
+        "evaluate rows.npy rows.npy --captions ids.npy",
+        "`--captions` must be how many captions each image has, or a file",
+    ),
+    ("evaluate rows.npy two.npy --captions nope.npy", "There is no file 'nope.npy'."),
+    (
+        "evaluate rows.npy --captions 1",
+        "`--captions` must come with one file of images and one of captions; got one of",
+    ),
+    ("evaluate g.npz g.npz --captions 1", "--captions: `identities` must come once; got it from g.npz, too."),
+    (
+        "evaluate d.npz g.npz",
+        "d.npz: distances must come in one file, with the labels of both sides; got several files.",
+    ),
+    (
+        "evaluate d.npz d.npz",
+        "d.npz: distances must come in one file, with the labels of both sides; got several files.",
+    ),
+    ("evaluate d.npz --similarity dot", "`--similarity` must come with embeddings; got distances."),
+    ("evaluate nan_distances.npz", "`distances` must give scores that can be ordered; got NaN."),
     ("evaluate rows.npy rows.npy --labels paths.csv", "paths.csv: `paths` must have the pattern 'market1501' in each"),
     ("evaluate g.npz g.npz --protocol market", "`protocol` must be one of"),
     ("evaluate g.npz g.npz --reports mpa", "`reports` must"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, chain, pairwise, product
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ from jsonargparse import Namespace
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _arrays, data
-from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, find_relevance
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, evaluate_scores, find_relevance
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 from reid_torchmetrics.functional.retrieval.scores import Rows
@@ -27,7 +28,10 @@ _Columns: TypeAlias = dict[str, NDArray[Any]]
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
 _FROM_FILES = ("query", "gallery", "ground_truth", "self_index", *map("_".join, product(SIDES, LABELS)))
+_ON_EMBEDDINGS = ("similarity", "rerank", "multi_query")
+"""options of `evaluate` that distances and scores do not have"""
 _FILE_NAMES = "--file-names"
+_TABLE, _FIELDS = "", [*LABELS, "roles"]
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
 
 
@@ -38,6 +42,10 @@ class _Side:
         self.files = files
         columns = [file.labels | ({} if file.roles is None else {"roles": file.roles}) for file in files]
         self.columns: _Columns = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
+
+    @property
+    def kind(self) -> str:
+        return self.files[0].kind
 
     def __len__(self) -> int:
         return sum(len(file.embeddings) for file in self.files)
@@ -60,6 +68,7 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("query", help="embeddings of the queries: a file, a folder or a pattern in quotes; or of both")
     parser.add_argument("gallery", nargs="*", help="those of the gallery; without it each item is searched among all")
     parser.add_argument("--labels", nargs="+", default=[], metavar="FILE", help="table of labels, or one of each side")
+    parser.add_argument("--captions", metavar="NUMBER", help="captions of an image")
     parser.add_argument("--names", nargs="+", default=[], metavar="NAME=ARRAY", help="where names are not guessed")
     parser.add_argument("--file-names", metavar="PATTERN", help="how file names in a table hold labels: market1501")
     parser.add_argument("--ground-truth", metavar="FILE", help="lists of positives and junk, by the numbers of items")
@@ -72,7 +81,8 @@ def run(words: Sequence[str]) -> int:
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
     files = [*chain(*(side.files for side in sides.values()))]
-    outputs = Outputs(arguments, [*(file.path for file in files), *arguments.labels, arguments.ground_truth])
+    read = [*chain(*_label_files(arguments.labels).values()), arguments.ground_truth, arguments.captions]
+    outputs = Outputs(arguments, [*(file.path for file in files), *read])
     with joined() as share:
         try:
             results = _evaluated(sides, beside | {"protocol": protocol}, arguments, share)
@@ -86,7 +96,8 @@ def run(words: Sequence[str]) -> int:
 
 def _read_sides(arguments: Namespace) -> _Sides:
     """The files of each side, with their labels."""
-    names, tables, pattern = named_values("--names", arguments.names), arguments.labels, arguments.file_names
+    names, labels = named_values("--names", arguments.names), _label_files(arguments.labels)
+    tables, pattern, guesses = labels.get(_TABLE, []), arguments.file_names, list[str]()
     # What each side and each table uses; without tables each side must have all names.
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
     sources = arguments.query, arguments.gallery or arguments.query
@@ -94,22 +105,27 @@ def _read_sides(arguments: Namespace) -> _Sides:
         role: _Side(data.read_samples(source, role=role, names=names, used=of_side if tables else None))
         for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
     }
+    _check_kinds(sides, is_one_file=not arguments.gallery)
+    for file in (file for side in sides.values() for file in side.files):
+        guesses += [line.removeprefix(f"{file.path}: ") for line in file.guesses]
     # Without arrays for each side, both have found the same ones in one file.
     query, gallery = ([file.guesses for file in side.files] for side in sides.values())
-    if not arguments.gallery and query == gallery:
+    if not arguments.gallery and query == gallery and sides["query"].kind == "embeddings":
         del sides["gallery"]
-    say(*dict.fromkeys(guess for side in sides.values() for file in side.files for guess in file.guesses))
     if tables:
-        read = [_read_table(path, names, pattern, of_table) for path, of_table in zip(tables, used[1], strict=True)]
-        _add_labels(sides, read, " and ".join(tables))
+        read = [_read_table(path, names, pattern, of, guesses) for path, of in zip(tables, used[1], strict=True)]
+        _add_labels(sides, read, " and ".join(tables), guesses)
+    for field in (field for field in labels if field != _TABLE):
+        read = [data.read_labels(path, field=field) for path in labels[field]]
+        _add_labels(sides, read, " and ".join(labels[field]), guesses)
+    if arguments.captions is not None:
+        _add_captions(sides, arguments.captions)
+    if guesses:
+        say(f"guessed: {', '.join(dict.fromkeys(guesses))}")
     _check_used(names if tables else {}, pattern, used)
     _check_roles(sides)
     if len(sides) == 1 and "roles" not in sides["query"].columns:
         say("no gallery: each item is searched among all others")
-    first, last = sides["query"].files[0], [*sides.values()][-1].files[0]
-    if last.embeddings.shape[1] != first.embeddings.shape[1]:
-        widths = f"{last.embeddings.shape[1]} and {first.embeddings.shape[1]}"
-        raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
     # Names become numbers, the same on both sides.
     for name in ("identities", "cameras"):
         named = [side.columns for side in sides.values() if name in side.columns]
@@ -118,8 +134,32 @@ def _read_sides(arguments: Namespace) -> _Sides:
     return sides
 
 
-def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: set[str]) -> _Columns:
-    """The labels of a table, from its columns or from the names of files in it."""
+def _label_files(words: Sequence[str]) -> dict[str, list[str]]:
+    """The files of labels by what each is, such as `cameras=q.npy`; tables are of no label alone."""
+    files: dict[str, list[str]] = {}
+    for word in words:
+        field, sign, path = word.partition("=")
+        is_table = not sign or Path(word).exists()
+        if not is_table and field not in _FIELDS:
+            raise ValueError(f"`--labels` must be files, or one of {', '.join(_FIELDS)} = a file; got {word!r}.")
+        files.setdefault(_TABLE if is_table else field, []).append(word if is_table else path)
+    return files
+
+
+def _check_kinds(sides: _Sides, *, is_one_file: bool) -> None:
+    """Raise unless both sides are embeddings of one width, or distances or scores in one file."""
+    query, gallery = sides.values()
+    first, last = query.files[0], gallery.files[-1]
+    if first.kind != last.kind or (first.kind != "embeddings" and not is_one_file):
+        kind, path = max((file.kind, file.path) for file in (first, last) if file.kind != "embeddings")
+        raise ValueError(f"{path}: {kind} must come in one file, with the labels of both sides; got several files.")
+    if first.kind == "embeddings" and last.embeddings.shape[1] != first.embeddings.shape[1]:
+        widths = f"{last.embeddings.shape[1]} and {first.embeddings.shape[1]}"
+        raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
+
+
+def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: set[str], said: list[str]) -> _Columns:
+    """The labels of a table, from its columns or from the names of files in it; `said` gets what was guessed."""
     guesses: list[str] = []
     table = data.read_labels(path, names=names, guesses=guesses, used=used)
     file_names, known = table.pop("names", None), pattern or "market1501"
@@ -130,13 +170,34 @@ def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: 
         except ValueError as error:
             remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
             raise ValueError(f"{path}: {error} {remedy}") from None
-        guesses.append(f"{path}: labels from file names as in {known}")
+        guesses.append(f"labels from file names as in {known}")
     elif file_names is not None and "names" in names:
         raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
     elif file_names is not None:
-        guesses.append(f"{path}: no labels from file names, as it has identities")
-    say(*guesses)
+        guesses.append("no labels from file names, as there are identities")
+    said += [line.removeprefix(f"{path}: ") for line in guesses]
     return table
+
+
+def _add_captions(sides: _Sides, given: str) -> None:
+    """Number the images of both sides, the captions by a file or by how many of them in a row are of an image."""
+    if len(sides) < len(SIDES):
+        raise ValueError("`--captions` must come with one file of images and one of captions; got one of both.")
+    images, captions = sorted(sides.values(), key=len)
+    if given.isdecimal():
+        index = np.arange(len(captions)) // max(1, int(given))
+        is_fitting = len(captions) == int(given) * len(images)
+    else:
+        index = data.read_labels(given, field="identities")["identities"]
+        if len(index) == len(images):
+            images, captions = captions, images
+        is_fitting = len(index) == len(captions) != len(images) and {*index.tolist()} <= {*range(len(images))}
+    if not is_fitting:
+        rule = "be how many captions each image has, or a file of each caption's image, from 0 on"
+        raise ValueError(f"`--captions` must {rule}, for {len(captions)} captions of {len(images)}; got {given}.")
+    for side, numbers in ((images, np.arange(len(images))), (captions, index)):
+        _check_table(side, {"identities": numbers}, "--captions", "side's")
+        side.columns["identities"] = numbers
 
 
 def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Sequence[Collection[str]]]) -> None:
@@ -153,14 +214,14 @@ def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Se
         raise ValueError(f"`--file-names` must come with a table of file names without identities; got {pattern!r}.")
 
 
-def _add_labels(sides: _Sides, tables: list[_Columns], said: str) -> None:
+def _add_labels(sides: _Sides, tables: list[_Columns], said: str, guesses: list[str]) -> None:
     """Give the sides the labels and roles of tables."""
     if len(tables) == 1 and len(sides) == 2:
         # Rows of queries come first, unless a column says it.
         is_query, num_queries = tables[0].get("roles"), len(sides["query"])
         if is_query is None:
             is_query = np.arange(min(map(len, tables[0].values()))) < num_queries
-            say(f"{said}: the first {num_queries} rows as those of the queries")
+            guesses.append(f"the first {num_queries} rows of {said} as those of the queries")
         tables = [{name: each[side] for name, each in tables[0].items()} for side in (is_query, ~is_query)]
     if len(tables) != len(sides):
         raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
@@ -209,7 +270,7 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
 def _evaluated(sides: _Sides, options: dict[str, Any], arguments: Namespace, share: Share) -> RetrievalResults:
     """All processes get the same results, with what a report shows if there is one."""
     truth = None if arguments.ground_truth is None else data.read_ground_truth(arguments.ground_truth, by_name=False)
-    if set(_BY_ONE_CALL) & options.keys():
+    if set(_BY_ONE_CALL) & options.keys() or sides["query"].kind != "embeddings":
         return _by_one_call(sides, options, truth, share)
     metric, has_gallery = ReIDMetrics(ground_truth=truth, **options), len(sides) == 2
     for role, side in sides.items():
@@ -229,10 +290,13 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: Namespace, sha
 
 
 def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Share) -> RetrievalResults:
-    """By `evaluate`, for what metrics do not have."""
+    """By `evaluate`, for what metrics do not have, or by `evaluate_scores`."""
+    kind = sides["query"].kind
     if share.size > 1 or any(len(side.files) > 1 or "index" in side.columns for side in sides.values()):
-        option, *_ = (name.replace("_", "-") for name in _BY_ONE_CALL if name in options)
-        raise ValueError(f"`--{option}` must come with one file of each side, without `index`, in one process.")
+        given, *_ = (*(f"--{name.replace('_', '-')}" for name in _BY_ONE_CALL if name in options), kind)
+        raise ValueError(f"`{given}` must come with one file of each side, without `index`, in one process.")
+    if kind != "embeddings" and (others := options.keys() & {*_ON_EMBEDDINGS}):
+        raise ValueError(f"`--{min(others).replace('_', '-')}` must come with embeddings; got {kind}.")
     first, *_ = sides.values()
     rows: dict[str, tuple[_Side, Any]] = {role: (side, slice(None)) for role, side in sides.items()}
     if len(sides) == 1 and "roles" in first.columns:
@@ -243,12 +307,15 @@ def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Shar
         arrays[role] = side.files[0].embeddings[of_role]
         names = [name for name in side.columns if name in LABELS and role in LABELS[name].sides]
         arrays |= {f"{role}_{name}": side.columns[name][of_role] for name in names}
-    return evaluate(**arrays, ground_truth=truth, **options)
+    if kind == "embeddings":
+        return evaluate(**arrays, ground_truth=truth, **options)
+    del arrays["gallery"]  # the same, turned around
+    return evaluate_scores(**{kind: arrays.pop("query")}, **arrays, ground_truth=truth, **options)
 
 
 def _name_bad_rows(files: Sequence[data.SampleFile]) -> None:
     """Raise if some embeddings are not finite: their file and rows."""
-    for file in files:
+    for file in (file for file in files if file.kind == "embeddings"):
         (embeddings,) = _arrays.as_tensors(file.embeddings)
         if bad := Rows([embeddings]).non_finite().tolist():
             came = f"{len(bad)} rows that are not, first {bad[0]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ Labels: TypeAlias = dict[str, Array]
 
 FIELD_NAMES = {
     "embeddings": "embeddings embedding embs emb features feature feats feat f x arr_0",
+    "distances": "distances distance distmat dist dists",
+    "scores": "scores similarities similarity sims sim",
     "identities": "identities identity ids id pids pid person_ids person_id labels label targets target y",
     "cameras": "cameras camera cams cam camids camid cam_ids cam_id camera_ids camera_id",
     "sequences": "sequences sequence seqs seq tracks track track_ids track_id tracklets tracklet",
@@ -31,6 +33,9 @@ FIELD_NAMES = {
     "names": "names name paths path filenames filename file_names file_name image_path img_path",
 }
 """what an array may be called, by what it is here; positions may also be two columns"""
+
+MATRICES = ("embeddings", "distances", "scores")
+"""what a file of samples may hold; without a name of the user's the first that is there"""
 
 _ROLES = {
     **dict.fromkeys(("query", "queries", "q", "probe"), True),
@@ -59,6 +64,23 @@ class Asked:
             _checks.one_of("role", self.role, _PREFIXES)
 
 
+def _spellings(key: str, role: str | None) -> set[str]:
+    """What an array may be called that is `key`, of a side or of any."""
+    sides = [role] if role else _PREFIXES
+    prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
+    return {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
+
+
+def _spelled(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+def holds_named_arrays(folder: Path, names: Mapping[str, str]) -> bool:
+    """Whether a folder's .npy files are arrays by name, and no shards: one is called like a label, or by `names`."""
+    known = {*names.values()}.union(*(_spellings(key, None) for key in FIELD_NAMES if key != "embeddings"))
+    return folder.is_dir() and any({path.stem, _spelled(path.stem)} & known for path in folder.glob("*.npy"))
+
+
 def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked: Asked, alone: str) -> dict[str, str]:
     """The array that is each of the `keys`, where there is one: as asked for, ours, or the only one that may be.
 
@@ -77,22 +99,23 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
             raise refused(path, f"`{name}`, named as {key}, must be in the file", _listed(named))
     if UNNAMED in arrays:
         return {alone: UNNAMED}
-    sides = [asked.role] if asked.role else _PREFIXES
-    prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
     chosen = dict[str, str]()
     for key in keys:
-        spellings = {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
-        fitting = [name for name in named if name.lower().replace("-", "_") in spellings]
-        # What the user says counts first, and then our own name.
-        if asked.names.get(key) in named:
-            fitting = [asked.names[key]]
-        elif key in fitting:
-            fitting = [key]
+        if key in MATRICES and chosen and key not in asked.names:
+            continue
+        fitting = _fitting(key, named, asked)
         if len(fitting) > 1:
             rule = f"one array must be the {key}, or be said to be by `names`"
             raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))
         chosen.update((key, name) for name in fitting)
     return chosen
+
+
+def _fitting(key: str, named: Sequence[str], asked: Asked) -> list[str]:
+    # What the user says counts first, and then our own name.
+    if asked.names.get(key) in named:
+        return [asked.names[key]]
+    return [key] if key in named else [name for name in named if _spelled(name) in _spellings(key, asked.role)]
 
 
 def _listed(names: Collection[str]) -> str:
