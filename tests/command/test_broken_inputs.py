@@ -49,6 +49,10 @@ def broken(tmp_path):
         "no_embeddings": {"pids": LABELS},
         "d": {"distmat": ROWS, "q_pids": LABELS, "g_pids": LABELS[:4]},
         "nan_distances": {"distmat": nan_rows(), "q_pids": LABELS, "g_pids": LABELS[:4]},
+        "cosines": {"scores": LABELS, "same": LABELS % 2},
+        "one_kind": {"scores": LABELS, "same": LABELS * 0 + 1},
+        "not_flags": {"scores": LABELS, "same": LABELS},
+        "five_flags": {"scores": LABELS, "same": LABELS[:5] % 2},
         "rank_3": {"feat": ROWS[:, :, None], "pids": LABELS},
         "ints": {"feat": LABELS[:, None], "pids": LABELS},
         "half_labels": {"feat": ROWS, "pids": LABELS + 0.5},
@@ -65,7 +69,11 @@ def broken(tmp_path):
     torch.save([torch.eye(2)] * 2, tmp_path / "listed.pt")
     (tmp_path / "labels.pkl").write_bytes(pickle.dumps({"gnd": print}))
     texts = {
-        "features.txt": "1 2 3",
+        "features.txt": "1 a b\nname 1 2\n",
+        "trials.txt": "1 a b\n0 a c\n",
+        "three.txt": "1\n2\n3\n",
+        "one.txt": "1\n",
+        "swapped.txt": "0.5 a c\n0.1 a b\n",
         "uneven.csv": "pid,camid\n1,2\n3\n",
         "short.csv": "pid\n1\n2\n",
         "paths.csv": "path\n" + 12 * "door/1.jpg\n",
@@ -114,7 +122,10 @@ BROKEN = [
     ("evaluate no_labels.npz no_labels.npz", "`identities` must be given unless relevance is by `radius`"),
     ("evaluate g.npz no_labels.npz", "`identities` must"),
     ("evaluate g.npz g.npz --protocol pitts30k", "`positions` must be given for `radius` 25.0, as an array or"),
-    ("evaluate rows.npy rows.npy --labels rows.npy rows.npy", "rows.npy: an array without a name must be"),
+    (
+        "evaluate rows.npy rows.npy --labels rows.npy rows.npy",
+        "rows.npy: `identities` must have shape [N]; got [6, 4].",
+    ),
     ("evaluate rows.npy rows.npy --labels camera=lists.npy", "`--labels` must be files, or one of identities, cameras"),
     ("evaluate rows.npy rows.npy --labels cameras=g.npz", "g.npz: the cameras must be an array without a name, as in"),
     ("evaluate rows.npy rows.npy --labels cameras=nope.npy", "There is no file 'nope.npy'."),
@@ -134,20 +145,10 @@ BROKEN = [
         "`--captions` must be how many captions each image has, or a file",
     ),
     ("evaluate rows.npy two.npy --captions nope.npy", "There is no file 'nope.npy'."),
-    (
-        "evaluate rows.npy --captions 1",
-        "`--captions` must come with one file of images and one of captions; got one of",
-    ),
+    ("evaluate rows.npy --captions 1", "`--captions` must be how many captions each image has"),
     ("evaluate g.npz g.npz --captions 1", "--captions: `identities` must come once; got it from g.npz, too."),
-    (
-        "evaluate d.npz g.npz",
-        "d.npz: distances must come in one file, with the labels of both sides; got several files.",
-    ),
-    (
-        "evaluate d.npz d.npz",
-        "d.npz: distances must come in one file, with the labels of both sides; got several files.",
-    ),
-    ("evaluate d.npz --similarity dot", "`--similarity` must come with embeddings; got distances."),
+    ("evaluate d.npz g.npz", "d.npz: distances must come in one file, with the labels of both sides; got two files."),
+    ("evaluate d.npz --similarity dot", "Unexpected keyword arguments: `similarity`; `evaluate_scores` takes"),
     ("evaluate nan_distances.npz", "`distances` must give scores that can be ordered; got NaN."),
     ("evaluate rows.npy rows.npy --labels paths.csv", "paths.csv: `paths` must have the pattern 'market1501' in each"),
     ("evaluate g.npz g.npz --protocol market", "`protocol` must be one of"),
@@ -177,6 +178,43 @@ BROKEN = [
     ("detect nope.json results.json", "There is no file 'nope.json'."),
     ("detect no_shards results.json", "'no_shards' must be a file; got a folder."),
     ("detect lvis.json nope.json --evaluator lvis", "There is no file 'nope.json'."),
+    ("pairs nope.npz", "There is no file 'nope.npz'."),
+    ("pairs g.npz", "g.npz: arrays must be `scores` and `same`, one of each; got `feat`, `pids`."),
+    ("pairs good.run", "good.run: scores must come with `same` in one file of arrays, or in a file beside a list of"),
+    (
+        "pairs cosines.npz ids.npy",
+        "cosines.npz: scores must come with `same` in one file of arrays, or in a file beside a",
+    ),
+    ("pairs cosines.npz --reports accuracy", "`accuracy` must be of cosines, from -1 to 1; got scores from 0 to 5."),
+    (
+        "pairs one_kind.npz",
+        "`same` must be True for some pairs and False for others; got 6 pairs of one identity and 0 of",
+    ),
+    (
+        "pairs not_flags.npz",
+        "not_flags.npz: scores must be a number for each of 6 pairs, and `same` 1 or 0; got int64 [6]",
+    ),
+    (
+        "pairs five_flags.npz",
+        "five_flags.npz: scores must be a number for each of 5 pairs, and `same` 1 or 0; got int64 [6]",
+    ),
+    ("pairs trials.txt nope.txt", "There is no file 'nope.txt'."),
+    (
+        "pairs trials.txt ids.npy",
+        "ids.npy: scores must be a number for each of 2 pairs, and `same` 1 or 0; got int64 [6] and",
+    ),
+    ("pairs trials.txt three.txt", "three.txt:3: a line must be the score of no pair; got '3'."),
+    (
+        "pairs trials.txt one.txt",
+        "one.txt: scores must be a number for each of 2 pairs, and `same` 1 or 0; got float64 [1] and",
+    ),
+    ("pairs trials.txt swapped.txt", "swapped.txt:1: a line must be the score of a b; got '0.5 a c'."),
+    (
+        "pairs features.txt ids.npy",
+        "features.txt:2: lines must all be of one form, 1 first second; first second 1; first",
+    ),
+    ("pairs nothing.csv", "nothing.csv: "),
+    ("pairs a_file ids.npy", "a_file: lines must all be of one form"),
     ("compare nope.npz g.npz", "There is no file 'nope.npz'."),
     ("compare no_shards g.npz", "'no_shards' must be a file; got a folder."),
     ("lists nope.run good.qrels", "There is no file 'nope.run'."),
@@ -204,7 +242,9 @@ BROKEN = [
 @pytest.mark.parametrize(("words", "line"), BROKEN, ids=[words for words, _ in BROKEN])
 def test_a_broken_input_is_one_line_that_names_it(command, tmp_path, words, line):
     name, *rest = words.split()
-    outputs = [] if name == "protocols" else [each for each in OUT if rest[-2:-1] != [each]]
+    outputs = (
+        OUT[:2] if name == "pairs" else [] if name == "protocols" else [each for each in OUT if rest[-2:-1] != [each]]
+    )
     said = command(name, *(outputs if not {"--report", "--save", "--pictures"} & {*rest} else []), *rest)
     last = said.err.splitlines()[-1]
     assert last.startswith(f"reid-torchmetrics: {line}"), said.err

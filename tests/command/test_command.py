@@ -26,7 +26,7 @@ def test_help_needs_no_torch_and_lists_the_commands():
         "sys.exit(status or bool({'torch', 'numpy', 'jsonargparse'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
+    assert all(f"\n    {name}" in done.stdout for name in COMMANDS)
 
 
 @pytest.mark.slow

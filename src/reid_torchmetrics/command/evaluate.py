@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise, product
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
-from jsonargparse import Namespace
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _arrays, data
-from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, evaluate_scores, find_relevance
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 from reid_torchmetrics.functional.retrieval.scores import Rows
-from reid_torchmetrics.metrics.reid import EmbeddingMetric, ReIDMetrics
+from reid_torchmetrics.metrics.reid import ReIDMetrics
 
 from . import say
-from .options import named_values, new_parser, parsed
+from .options import named_values, parsed
 from .outputs import Outputs
 from .processes import Share, joined
 
@@ -27,9 +27,6 @@ _Columns: TypeAlias = dict[str, NDArray[Any]]
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
-_FROM_FILES = ("query", "gallery", "ground_truth", "self_index", *map("_".join, product(SIDES, LABELS)))
-_ON_EMBEDDINGS = ("similarity", "rerank", "multi_query")
-"""options of `evaluate` that distances and scores do not have"""
 _FILE_NAMES = "--file-names"
 _TABLE, _FIELDS = "", [*LABELS, "roles"]
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
@@ -42,10 +39,6 @@ class _Side:
         self.files = files
         columns = [file.labels | ({} if file.roles is None else {"roles": file.roles}) for file in files]
         self.columns: _Columns = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
-
-    @property
-    def kind(self) -> str:
-        return self.files[0].kind
 
     def __len__(self) -> int:
         return sum(len(file.embeddings) for file in self.files)
@@ -64,16 +57,7 @@ _Sides: TypeAlias = dict[str, _Side]
 
 def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
-    parser = new_parser("evaluate")
-    parser.add_argument("query", help="embeddings of the queries: a file, a folder or a pattern in quotes; or of both")
-    parser.add_argument("gallery", nargs="*", help="those of the gallery; without it each item is searched among all")
-    parser.add_argument("--labels", nargs="+", default=[], metavar="FILE", help="table of labels, or one of each side")
-    parser.add_argument("--captions", metavar="NUMBER", help="captions of an image")
-    parser.add_argument("--names", nargs="+", default=[], metavar="NAME=ARRAY", help="where names are not guessed")
-    parser.add_argument("--file-names", metavar="PATTERN", help="how file names in a table hold labels: market1501")
-    parser.add_argument("--ground-truth", metavar="FILE", help="lists of positives and junk, by the numbers of items")
-    others = find_relevance, EmbeddingMetric, Protocol
-    arguments, options = parsed(parser, words, evaluate, without=_FROM_FILES, others=others)
+    arguments, options = parsed("evaluate", words)
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     named, lists = options.get("protocol") or "market1501", arguments.ground_truth is not None
     protocol, beside = take_protocol(named, options, lists=lists)
@@ -94,7 +78,7 @@ def run(words: Sequence[str]) -> int:
         return outputs.write({"": results}) if share.process == 0 else 0
 
 
-def _read_sides(arguments: Namespace) -> _Sides:
+def _read_sides(arguments: SimpleNamespace) -> _Sides:
     """The files of each side, with their labels."""
     names, labels = named_values("--names", arguments.names), _label_files(arguments.labels)
     tables, pattern, guesses = labels.get(_TABLE, []), arguments.file_names, list[str]()
@@ -105,12 +89,12 @@ def _read_sides(arguments: Namespace) -> _Sides:
         role: _Side(data.read_samples(source, role=role, names=names, used=of_side if tables else None))
         for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
     }
-    _check_kinds(sides, is_one_file=not arguments.gallery)
+    _check_kinds(sides)
     for file in (file for side in sides.values() for file in side.files):
         guesses += [line.removeprefix(f"{file.path}: ") for line in file.guesses]
     # Without arrays for each side, both have found the same ones in one file.
     query, gallery = ([file.guesses for file in side.files] for side in sides.values())
-    if not arguments.gallery and query == gallery and sides["query"].kind == "embeddings":
+    if not arguments.gallery and query == gallery and sides["query"].files[0].kind == "embeddings":
         del sides["gallery"]
     if tables:
         read = [_read_table(path, names, pattern, of, guesses) for path, of in zip(tables, used[1], strict=True)]
@@ -146,13 +130,12 @@ def _label_files(words: Sequence[str]) -> dict[str, list[str]]:
     return files
 
 
-def _check_kinds(sides: _Sides, *, is_one_file: bool) -> None:
+def _check_kinds(sides: _Sides) -> None:
     """Raise unless both sides are embeddings of one width, or distances or scores in one file."""
-    query, gallery = sides.values()
-    first, last = query.files[0], gallery.files[-1]
-    if first.kind != last.kind or (first.kind != "embeddings" and not is_one_file):
-        kind, path = max((file.kind, file.path) for file in (first, last) if file.kind != "embeddings")
-        raise ValueError(f"{path}: {kind} must come in one file, with the labels of both sides; got several files.")
+    first, last = (side.files[-1] for side in sides.values())
+    if first.kind != last.kind or (first.kind != "embeddings" and first.path != last.path):
+        kind = min(first.kind, last.kind, key="embeddings".__eq__)
+        raise ValueError(f"{first.path}: {kind} must come in one file, with the labels of both sides; got two files.")
     if first.kind == "embeddings" and last.embeddings.shape[1] != first.embeddings.shape[1]:
         widths = f"{last.embeddings.shape[1]} and {first.embeddings.shape[1]}"
         raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
@@ -181,23 +164,18 @@ def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: 
 
 def _add_captions(sides: _Sides, given: str) -> None:
     """Number the images of both sides, the captions by a file or by how many of them in a row are of an image."""
-    if len(sides) < len(SIDES):
-        raise ValueError("`--captions` must come with one file of images and one of captions; got one of both.")
-    images, captions = sorted(sides.values(), key=len)
+    images, captions = sorted([*sides.values(), *sides.values()][:2], key=len)
     if given.isdecimal():
-        index = np.arange(len(captions)) // max(1, int(given))
-        is_fitting = len(captions) == int(given) * len(images)
+        index = np.repeat(np.arange(len(images)), int(given))
     else:
         index = data.read_labels(given, field="identities")["identities"]
-        if len(index) == len(images):
-            images, captions = captions, images
-        is_fitting = len(index) == len(captions) != len(images) and {*index.tolist()} <= {*range(len(images))}
-    if not is_fitting:
+        images, captions = (captions, images) if len(index) == len(images) else (images, captions)
+    is_told = len(sides) > 1 and (given.isdecimal() or len(images) != len(captions))
+    if not is_told or len(index) != len(captions) or not np.isin(index, np.arange(len(images))).all():
         rule = "be how many captions each image has, or a file of each caption's image, from 0 on"
         raise ValueError(f"`--captions` must {rule}, for {len(captions)} captions of {len(images)}; got {given}.")
-    for side, numbers in ((images, np.arange(len(images))), (captions, index)):
-        _check_table(side, {"identities": numbers}, "--captions", "side's")
-        side.columns["identities"] = numbers
+    tables = [{"identities": index if side is captions else np.arange(len(side))} for side in sides.values()]
+    _add_labels(sides, tables, "--captions", [])
 
 
 def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Sequence[Collection[str]]]) -> None:
@@ -257,7 +235,7 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
     names = {name for side in sides.values() for name in side.columns}
     for name, why in protocol.needed_labels.items():
         if name not in names:
-            how = f"as an array or a column of that name, or by `--names {name}=NAME`"
+            how = f"as an array or a column of that name, by `--labels {name}=FILE` or `--names {name}=NAME`"
             raise ValueError(f"`{name}` must be given {why}, {how}; got none in the files.")
     rules = {name: getattr(protocol, name) for name in _RULES_ABOUT_CAMERAS if "cameras" not in names}
     for name, rule in ((name, rule) for name, rule in rules.items() if rule not in (None, "keep", ())):
@@ -267,10 +245,10 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
         say(f"no cameras: `{name}` {rule!r} of {protocol.name} drops nothing")
 
 
-def _evaluated(sides: _Sides, options: dict[str, Any], arguments: Namespace, share: Share) -> RetrievalResults:
+def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespace, share: Share) -> RetrievalResults:
     """All processes get the same results, with what a report shows if there is one."""
     truth = None if arguments.ground_truth is None else data.read_ground_truth(arguments.ground_truth, by_name=False)
-    if set(_BY_ONE_CALL) & options.keys() or sides["query"].kind != "embeddings":
+    if set(_BY_ONE_CALL) & options.keys() or sides["query"].files[0].kind != "embeddings":
         return _by_one_call(sides, options, truth, share)
     metric, has_gallery = ReIDMetrics(ground_truth=truth, **options), len(sides) == 2
     for role, side in sides.items():
@@ -291,12 +269,10 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: Namespace, sha
 
 def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Share) -> RetrievalResults:
     """By `evaluate`, for what metrics do not have, or by `evaluate_scores`."""
-    kind = sides["query"].kind
+    kind = sides["query"].files[0].kind
     if share.size > 1 or any(len(side.files) > 1 or "index" in side.columns for side in sides.values()):
         given, *_ = (*(f"--{name.replace('_', '-')}" for name in _BY_ONE_CALL if name in options), kind)
         raise ValueError(f"`{given}` must come with one file of each side, without `index`, in one process.")
-    if kind != "embeddings" and (others := options.keys() & {*_ON_EMBEDDINGS}):
-        raise ValueError(f"`--{min(others).replace('_', '-')}` must come with embeddings; got {kind}.")
     first, *_ = sides.values()
     rows: dict[str, tuple[_Side, Any]] = {role: (side, slice(None)) for role, side in sides.items()}
     if len(sides) == 1 and "roles" in first.columns:

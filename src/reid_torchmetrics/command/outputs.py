@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from itertools import combinations, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-
-from jsonargparse import Namespace
 
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
@@ -30,7 +29,7 @@ _STANDARD = "-"
 class Outputs:
     """Where results go."""
 
-    def __init__(self, arguments: Namespace, inputs: Iterable[object], kinds: Sequence[str] = ("",)) -> None:
+    def __init__(self, arguments: SimpleNamespace, inputs: Iterable[object], kinds: Sequence[str] = ("",)) -> None:
         """Read the options, and check the paths; results of several `kinds` are files of their own.
 
         Raises:

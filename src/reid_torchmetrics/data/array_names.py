@@ -63,6 +63,11 @@ class Asked:
         if self.role is not None:
             _checks.one_of("role", self.role, _PREFIXES)
 
+    def are_in(self, folder: Path) -> bool:
+        """Whether the .npy files of a folder are arrays by name, and no shards: one is called like a label, or so."""
+        known = {*self.names.values()}.union(*(_spellings(key, None) for key in FIELD_NAMES if key != "embeddings"))
+        return folder.is_dir() and any({path.stem, _spelled(path.stem)} & known for path in folder.glob("*.npy"))
+
 
 def _spellings(key: str, role: str | None) -> set[str]:
     """What an array may be called that is `key`, of a side or of any."""
@@ -73,12 +78,6 @@ def _spellings(key: str, role: str | None) -> set[str]:
 
 def _spelled(name: str) -> str:
     return name.lower().replace("-", "_")
-
-
-def holds_named_arrays(folder: Path, names: Mapping[str, str]) -> bool:
-    """Whether a folder's .npy files are arrays by name, and no shards: one is called like a label, or by `names`."""
-    known = {*names.values()}.union(*(_spellings(key, None) for key in FIELD_NAMES if key != "embeddings"))
-    return folder.is_dir() and any({path.stem, _spelled(path.stem)} & known for path in folder.glob("*.npy"))
 
 
 def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked: Asked, alone: str) -> dict[str, str]:
@@ -96,7 +95,9 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
         elif asked.used is None and key not in keys:
             raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
         elif asked.used is None and name not in named:
-            raise refused(path, f"`{name}`, named as {key}, must be in the file", _listed(named))
+            raise refused(
+                path, f"`{name}`, named as {key}, must be in the file", _listed(named) + _checks.likely(name, named)
+            )
     if UNNAMED in arrays:
         return {alone: UNNAMED}
     chosen = dict[str, str]()

@@ -23,18 +23,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
-from .array_names import (
-    FIELD_NAMES,
-    MATRICES,
-    Asked,
-    Labels,
-    as_label,
-    as_labels,
-    find_names,
-    guessed,
-    holds_named_arrays,
-    of_file,
-)
+from .array_names import FIELD_NAMES, MATRICES, Asked, Labels, as_label, as_labels, find_names, guessed, of_file
 
 NAME_PATTERNS = {
     **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
@@ -43,7 +32,6 @@ NAME_PATTERNS = {
 """for each benchmark how a file's name begins: the person or vehicle, and the camera"""
 _PLURALS = {"identity": "identities", "camera": "cameras"}
 _KINDS = {"i": "", "f": "", "U": " as strings"}
-_MOST_COORDINATES = 3
 _PARTS = re.compile(r"(\d+)")
 _ARRAYS = [key for key in FIELD_NAMES if key != "names"]
 _COLUMNS = [key for key in FIELD_NAMES if key not in MATRICES]
@@ -104,7 +92,7 @@ def read_samples(
             that differ in width, dtype or labels. The message is one line that names the file and the array.
     """
     asked = Asked(names or {}, role, used)
-    paths = _paths(source, asked.names)
+    paths = _paths(source, asked)
     if not paths or len({path.resolve() for path in paths}) < len(paths):
         raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
     files = [_open(path, asked) for path in paths]
@@ -114,11 +102,11 @@ def read_samples(
     return files
 
 
-def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], names: Mapping[str, str]) -> list[Path]:
+def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: Asked) -> list[Path]:
     if not isinstance(source, (str, PathLike)):
-        return [path for each in source for path in _paths(each, names)]
+        return [path for each in source for path in _paths(each, asked)]
     is_folder, name = Path(source).is_dir(), fspath(source)
-    if Path(source).is_file() or holds_named_arrays(Path(source), names):
+    if Path(source).is_file() or asked.are_in(Path(source)):
         return [Path(source)]
     found = glob.glob(f"{glob.escape(name)}/*" if is_folder else name, recursive=True)  # noqa: PTH207 - of any folder
     paths = [path for path in map(Path, found) if not is_folder or path.suffix.lower() in FORMATS]
@@ -196,23 +184,19 @@ def read_labels(
     path, asked = Path(path), Asked(names or {}, used=used)
     if field is not None:
         _checks.one_of("field", field, _COLUMNS)
-    columns = read_arrays(path, _TABLES | FORMATS)
+    columns = read_arrays(path, TABLES | FORMATS)
     if field is not None and UNNAMED not in columns:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
         columns = _with_positions(columns, asked.names)
-    shape, dtype = np.shape(columns.get(UNNAMED, ())), getattr(columns.get(UNNAMED), "dtype", None)
-    are_pairs = len(shape) == 2 and 1 not in shape
-    are_positions = are_pairs and shape[1] <= _MOST_COORDINATES and "float" in str(dtype)
-    if field is None and are_pairs and not are_positions:
-        raise refused(path, "an array without a name must be identities [N] or positions, float [N, 2]", [*shape])
-    alone = field or ("positions" if are_positions else "identities")
+    alone, given = field or "identities", columns.get(UNNAMED)
+    if field is None and np.ndim(given) == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
+        alone = "positions"  # and nothing else
     chosen = find_names(path, _COLUMNS, columns, asked, alone)
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
     if guesses is not None:
         guesses += guessed(path, chosen, asked.names)
-        guesses += [f"{path}: numbers [N, {shape[1]}] as positions"] if are_positions and field is None else []
     return as_labels(path, chosen, columns)
 
 
@@ -237,7 +221,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     return {name: np.asarray(table[name].to_pylist()) for name in flat}
 
 
-_TABLES: dict[str, Format] = {
+TABLES: dict[str, Format] = {
     ".csv": (_read_csv, "comma-separated values in UTF-8, rows as long as the first, which names them"),
     ".parquet": (_read_parquet, "a whole table of Parquet"),
 }

@@ -290,18 +290,15 @@ def _check_boxes(rows: Iterable[Row], path: str) -> None:
 
 def _warn_of_corners(rows: Sequence[Row], path: str, images: Iterable[Row]) -> None:
     """Warn if boxes of results are corners beyond doubt: read as sizes one in ten leaves its image, as corners none."""
-    sizes = {image["id"]: (image.get("width"), image.get("height")) for image in images}
-    known = [(*row["bbox"], *sizes[row["image_id"]]) for row in rows if all(map(_is_size, sizes[row["image_id"]]))]
+    sizes = {image["id"]: [image.get(name) for name in ("width", "height")] for image in images}
+    sizes = {number: size for number, size in sizes.items() if all(isinstance(side, int) for side in size)}
+    known = [(*row["bbox"], *sizes[row["image_id"]]) for row in rows if row["image_id"] in sizes]
     if len(known) < _LEAST_BOXES or not all(x <= a <= w + 1 and y <= b <= h + 1 for x, y, a, b, w, h in known):
         return
     num_out = sum(x + a > w + 1 or y + b > h + 1 for x, y, a, b, w, h in known)
     if 10 * num_out >= len(known):
         came = f"two corners, as {num_out} of {len(known)} boxes leave their image otherwise"
         warn(f"`{path}` must have x, y, width and height as `bbox`; it seems to have {came}.")
-
-
-def _is_size(value: object) -> bool:
-    return isinstance(value, (int, float))
 
 
 def _columns(
