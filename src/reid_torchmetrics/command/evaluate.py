@@ -134,8 +134,7 @@ def _check_kinds(sides: _Sides) -> None:
     """Raise unless both sides are embeddings of one width, or distances or scores in one file."""
     first, last = (side.files[-1] for side in sides.values())
     if first.kind != last.kind or (first.kind != "embeddings" and first.path != last.path):
-        kind = min(first.kind, last.kind, key="embeddings".__eq__)
-        raise ValueError(f"{first.path}: {kind} must come in one file, with the labels of both sides; got two files.")
+        raise ValueError(f"{first.path}: distances and scores must come in one file with all labels; got two files.")
     if first.kind == "embeddings" and last.embeddings.shape[1] != first.embeddings.shape[1]:
         widths = f"{last.embeddings.shape[1]} and {first.embeddings.shape[1]}"
         raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
@@ -172,8 +171,8 @@ def _add_captions(sides: _Sides, given: str) -> None:
         images, captions = (captions, images) if len(index) == len(images) else (images, captions)
     is_told = len(sides) > 1 and (given.isdecimal() or len(images) != len(captions))
     if not is_told or len(index) != len(captions) or not np.isin(index, np.arange(len(images))).all():
-        rule = "be how many captions each image has, or a file of each caption's image, from 0 on"
-        raise ValueError(f"`--captions` must {rule}, for {len(captions)} captions of {len(images)}; got {given}.")
+        came = f"{given} for {len(captions)} captions of {len(images)} images"
+        raise ValueError(f"`--captions` must be how many each image has, or a file of each one's image; got {came}.")
     tables = [{"identities": index if side is captions else np.arange(len(side))} for side in sides.values()]
     _add_labels(sides, tables, "--captions", [])
 

@@ -23,8 +23,6 @@ from . import COMMANDS, PROGRAM, TABLE
 
 _OWN = ("files", "labels", "output")
 """groups of options of the command, and not of a function"""
-_OUTPUTS = ("json", "save", "report", "pictures", "fail_under")
-"""None where a subcommand lacks one"""
 _MAPS = {"MAP": dict[int, int], "RANGES": dict[str, tuple[float, float]]}
 _TYPES: dict[str, Any] = {"N": int, "X": float, "NAME": str, **_MAPS}
 
@@ -46,8 +44,8 @@ def add_help(command: str, parser: ArgumentParser) -> None:
     titles = dict.fromkeys(group for group, *_ in rows(command))
     groups = {group: parser.add_argument_group(group, TABLE["groups"][group]) for group in titles}
     for group, name, kind, text, default in rows(command):
-        words = f"{text} [{default}]" if default else text
-        groups[group].add_argument(_flag(name, kind), help=words.replace("%", "%%"), **_form(kind))
+        words = f"{text} [{default}]".removesuffix(" []")
+        groups[group].add_argument(_flag(name, kind), help=words, **_form(kind))
 
 
 def parsed(command: str, words: Sequence[str], own: Sequence[str] = ()) -> tuple[SimpleNamespace, dict[str, Any]]:
@@ -56,7 +54,7 @@ def parsed(command: str, words: Sequence[str], own: Sequence[str] = ()) -> tuple
     library = import_module("jsonargparse")
     options: dict[str, Any] = {"add_help": False, "allow_abbrev": False, "print_config": "--print-config"}
     parser = library.ArgumentParser(prog=f"{PROGRAM} {command}", usage=_usage(command), **options)
-    of_command: dict[str, Any] = dict.fromkeys((*_OUTPUTS, *own))
+    of_command: dict[str, Any] = dict.fromkeys(("save", "report", "pictures", *own))  # not all have all
     for group, name, kind, *_ in rows(command):
         of_command |= {name: [] if kind[-1] in "+*" else None} if group in _OWN else {}
         given = {} if kind[0] == "@" or kind == "CONFIG" else {"default": SUPPRESS}

@@ -54,8 +54,7 @@ class PairNumbers:
                 cosines.
         """
         if "accuracy" in reports and max(abs(scores)) > _LARGEST:
-            came = f"scores from {min(scores):g} to {max(scores):g}"
-            raise ValueError(f"`accuracy` must be of cosines, from -1 to 1; got {came}.")
+            raise ValueError(f"`accuracy` must be of cosines, from -1 to 1; got {max(abs(scores)):g}.")
         self._found, given = verify_pairs(scores, same), (torch.tensor(scores), torch.tensor(same))
         options = SimpleNamespace(far=far, p_target=p_target)
         self.means = {name: float(PAIR_REPORTS[name](options, self._found, given)) for name in reports}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +66,9 @@ class Asked:
     def are_in(self, folder: Path) -> bool:
         """Whether the .npy files of a folder are arrays by name, and no shards: one is called like a label, or so."""
         known = {*self.names.values()}.union(*(_spellings(key, None) for key in FIELD_NAMES if key != "embeddings"))
-        return folder.is_dir() and any({path.stem, _spelled(path.stem)} & known for path in folder.glob("*.npy"))
+        return folder.is_dir() and any(
+            {path.stem, path.stem.lower().replace("-", "_")} & known for path in folder.glob("*.npy")
+        )
 
 
 def _spellings(key: str, role: str | None) -> set[str]:
@@ -74,10 +76,6 @@ def _spellings(key: str, role: str | None) -> set[str]:
     sides = [role] if role else _PREFIXES
     prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
     return {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
-
-
-def _spelled(name: str) -> str:
-    return name.lower().replace("-", "_")
 
 
 def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked: Asked, alone: str) -> dict[str, str]:
@@ -104,19 +102,15 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
     for key in keys:
         if key in MATRICES and chosen and key not in asked.names:
             continue
-        fitting = _fitting(key, named, asked)
+        # What the user says counts first, and then our own name.
+        first, spellings = (asked.names.get(key, key), key), _spellings(key, asked.role)
+        fitting = [name for name in first if name in named][:1]
+        fitting = fitting or [name for name in named if name.lower().replace("-", "_") in spellings]
         if len(fitting) > 1:
             rule = f"one array must be the {key}, or be said to be by `names`"
             raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))
         chosen.update((key, name) for name in fitting)
     return chosen
-
-
-def _fitting(key: str, named: Sequence[str], asked: Asked) -> list[str]:
-    # What the user says counts first, and then our own name.
-    if asked.names.get(key) in named:
-        return [asked.names[key]]
-    return [key] if key in named else [name for name in named if _spelled(name) in _spellings(key, asked.role)]
 
 
 def _listed(names: Collection[str]) -> str:

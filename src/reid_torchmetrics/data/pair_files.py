@@ -30,7 +30,6 @@ _FORMS = (
     r"(?P<pair>\S+\s+\S+)\s+(?P<same>[01]|target|nontarget)",
 )
 _FORMS_IN_WORDS = "1 first second; first second 1; first second target; name 1 4 or name 1 other 2"
-_HEADER = re.compile(r"\d+(\s+\d+)?")
 
 
 def read_pairs(path: str | PathLike[str], scores: str | PathLike[str] | None = None) -> tuple[Array, Array]:
@@ -52,8 +51,9 @@ def read_pairs(path: str | PathLike[str], scores: str | PathLike[str] | None = N
     """
     path, beside = Path(path), None if scores is None else Path(scores)
     if (path.suffix.lower() in TABLES | FORMATS) != (beside is None):
-        rule = "scores must come with `same` in one file of arrays, or in a file beside a list of pairs"
-        raise refused(path, rule, beside or "none")
+        raise refused(
+            path, "scores must be beside `same` in arrays, or in a file for a list of pairs", beside or "none"
+        )
     if beside is not None:
         pairs, same = _read_list(path)
         is_array = beside.suffix.lower() in FORMATS
@@ -62,8 +62,7 @@ def read_pairs(path: str | PathLike[str], scores: str | PathLike[str] | None = N
         arrays = read_arrays(path, TABLES | FORMATS)
         named = [(key, name) for key, names in PAIR_NAMES.items() for name in arrays if name.lower() in names.split()]
         if [key for key, _ in named] != [*PAIR_NAMES]:
-            rule = "arrays must be `scores` and `same`, one of each"
-            raise refused(path, rule, ", ".join(f"`{name}`" for name in arrays))
+            raise refused(path, "arrays must be `scores` and `same`, one of each", ", ".join(arrays))
         given, same = (arrays[name] for _, name in named)
     values, flags = np.asarray(given).ravel(), np.asarray(same).ravel()
     if values.dtype.kind not in "iuf" or len(values) != len(flags) or not np.isin(flags, (0, 1)).all():
@@ -75,7 +74,7 @@ def read_pairs(path: str | PathLike[str], scores: str | PathLike[str] | None = N
 def _read_list(path: Path) -> tuple[list[str], list[bool]]:
     """The names of each pair, and whether they are of one identity; the first line tells the form of all."""
     lines = [*text_lines(path)]
-    lines = lines[1:] if lines and _HEADER.fullmatch(lines[0][1]) else lines
+    lines = lines[1:] if lines and re.fullmatch(r"\d+(\s+\d+)?", lines[0][1]) else lines
     form = next((form for form in _FORMS if lines and re.fullmatch(form, lines[0][1])), "")
     pairs, same = [], []
     for where, line in lines or [(str(path), "no line")]:

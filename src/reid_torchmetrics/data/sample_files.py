@@ -182,8 +182,7 @@ def read_labels(
             message is one line that names the file and the column.
     """
     path, asked = Path(path), Asked(names or {}, used=used)
-    if field is not None:
-        _checks.one_of("field", field, _COLUMNS)
+    _checks.one_of("field", field or "identities", _COLUMNS)
     columns = read_arrays(path, TABLES | FORMATS)
     if field is not None and UNNAMED not in columns:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))

@@ -297,8 +297,7 @@ def _warn_of_corners(rows: Sequence[Row], path: str, images: Iterable[Row]) -> N
         return
     num_out = sum(x + a > w + 1 or y + b > h + 1 for x, y, a, b, w, h in known)
     if 10 * num_out >= len(known):
-        came = f"two corners, as {num_out} of {len(known)} boxes leave their image otherwise"
-        warn(f"`{path}` must have x, y, width and height as `bbox`; it seems to have {came}.")
+        warn(f"`{path}` seems to have corners as `bbox`: {num_out} of {len(known)} boxes leave their image otherwise.")
 
 
 def _columns(
