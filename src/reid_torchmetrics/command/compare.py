@@ -16,7 +16,7 @@ from .outputs import Outputs
 
 def run(words: Sequence[str]) -> int:
     """Compare what the words of the command line say; return the exit status."""
-    arguments, options = parsed("compare", words, own=("seed",))
+    arguments, options = parsed("compare", words, seed=None)
     files, outputs = arguments.files, Outputs(arguments, arguments.files)
     if arguments.seed is not None:
         options["generator"] = torch.Generator().manual_seed(arguments.seed)

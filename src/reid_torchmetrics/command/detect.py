@@ -20,11 +20,10 @@ _METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP}
 
 def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
-    arguments, options = parsed("detect", words, own=("evaluator",))
-    evaluator = arguments.evaluator or "coco"
-    of_evaluator = _METRICS[evaluator]
+    arguments, options = parsed("detect", words, evaluator="coco")
+    of_evaluator = _METRICS[arguments.evaluator]
     if others := options.keys() - signature(of_evaluator).parameters:
-        raise ValueError(f"`{min(others)}` must be given with another `--evaluator`; got {evaluator!r}.")
+        raise ValueError(f"`{min(others)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")
     kinds = tuple(options.pop("iou_type", ("bbox",)))
     prefixes = [f"{kind}_" for kind in kinds] if len(kinds) > 1 else [""]
     outputs = Outputs(arguments, (arguments.ground_truths, arguments.detections), prefixes)

@@ -48,13 +48,13 @@ def add_help(command: str, parser: ArgumentParser) -> None:
         groups[group].add_argument(_flag(name, kind), help=words, **_form(kind))
 
 
-def parsed(command: str, words: Sequence[str], own: Sequence[str] = ()) -> tuple[SimpleNamespace, dict[str, Any]]:
+def parsed(command: str, words: Sequence[str], **own: Any) -> tuple[SimpleNamespace, dict[str, Any]]:
     """Files, outputs and `own` options in the words of a command line, and the options given for a function."""
     require("The command", "jsonargparse")
     library = import_module("jsonargparse")
     options: dict[str, Any] = {"add_help": False, "allow_abbrev": False, "print_config": "--print-config"}
     parser = library.ArgumentParser(prog=f"{PROGRAM} {command}", usage=_usage(command), **options)
-    of_command: dict[str, Any] = dict.fromkeys(("save", "report", "pictures", *own))  # not all have all
+    of_command: dict[str, Any] = dict.fromkeys(("save", "report", "pictures")) | own  # not all have all
     for group, name, kind, *_ in rows(command):
         of_command |= {name: [] if kind[-1] in "+*" else None} if group in _OWN else {}
         given = {} if kind[0] == "@" or kind == "CONFIG" else {"default": SUPPRESS}

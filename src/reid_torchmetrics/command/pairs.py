@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from reid_torchmetrics import _names
-from reid_torchmetrics._arrays import Array
 from reid_torchmetrics.data import read_pairs
 from reid_torchmetrics.functional.retrieval import verify_pairs
 from reid_torchmetrics.metrics.reid import PAIR_REPORTS
@@ -40,8 +39,8 @@ class PairNumbers:
 
     def __init__(
         self,
-        scores: Array,
-        same: Array,
+        scores: Any,
+        same: Any,
         *,
         reports: Sequence[_names.PairReport] = ("auc", "eer", "tar_at_far", "min_dcf"),
         far: float = 0.001,

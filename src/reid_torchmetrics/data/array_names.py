@@ -66,9 +66,8 @@ class Asked:
     def are_in(self, folder: Path) -> bool:
         """Whether the .npy files of a folder are arrays by name, and no shards: one is called like a label, or so."""
         known = {*self.names.values()}.union(*(_spellings(key, None) for key in FIELD_NAMES if key != "embeddings"))
-        return folder.is_dir() and any(
-            {path.stem, path.stem.lower().replace("-", "_")} & known for path in folder.glob("*.npy")
-        )
+        stems = {path.stem for path in folder.glob("*.npy")}
+        return not known.isdisjoint(stems | {stem.lower().replace("-", "_") for stem in stems})
 
 
 def _spellings(key: str, role: str | None) -> set[str]:
@@ -93,9 +92,8 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
         elif asked.used is None and key not in keys:
             raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
         elif asked.used is None and name not in named:
-            raise refused(
-                path, f"`{name}`, named as {key}, must be in the file", _listed(named) + _checks.likely(name, named)
-            )
+            came = f"{_listed(named)}{_checks.likely(name, named)}"
+            raise refused(path, f"`{name}`, named as {key}, must be in the file", came)
     if UNNAMED in arrays:
         return {alone: UNNAMED}
     chosen = dict[str, str]()

@@ -51,13 +51,11 @@ def read_pairs(path: str | PathLike[str], scores: str | PathLike[str] | None = N
     """
     path, beside = Path(path), None if scores is None else Path(scores)
     if (path.suffix.lower() in TABLES | FORMATS) != (beside is None):
-        raise refused(
-            path, "scores must be beside `same` in arrays, or in a file for a list of pairs", beside or "none"
-        )
+        rule = "scores must be beside `same` in arrays, or in a file for a list of pairs"
+        raise refused(path, rule, beside or "none")
     if beside is not None:
         pairs, same = _read_list(path)
-        is_array = beside.suffix.lower() in FORMATS
-        given = read_arrays(beside).get(UNNAMED, ()) if is_array else _read_scores(beside, pairs)
+        given = read_arrays(beside).get(UNNAMED, ()) if beside.suffix in FORMATS else _read_scores(beside, pairs)
     else:
         arrays = read_arrays(path, TABLES | FORMATS)
         named = [(key, name) for key, names in PAIR_NAMES.items() for name in arrays if name.lower() in names.split()]

@@ -188,8 +188,8 @@ def read_labels(
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
         columns = _with_positions(columns, asked.names)
-    alone, given = field or "identities", columns.get(UNNAMED)
-    if field is None and np.ndim(given) == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
+    alone, given = field or "identities", columns.get(UNNAMED, np.empty(0))
+    if field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
         alone = "positions"  # and nothing else
     chosen = find_names(path, _COLUMNS, columns, asked, alone)
     if not chosen:
