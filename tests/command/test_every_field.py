@@ -117,7 +117,7 @@ EXPECTED = {
             *sides(X), query_positions=PLACES[:NUM_QUERIES], gallery_positions=PLACES[NUM_QUERIES:], protocol="pitts30k"
         ).means
     ),
-    "evaluate queries.npy database.npy --protocol pitts30k --ground": lambda: (
+    "evaluate queries.npy database.npy --protocol pitts30k   --ground": lambda: (
         evaluate(*sides(X), ground_truth=[{"ok": each} for each in LISTS], protocol="pitts30k").means
     ),
     "evaluate test.npz": lambda: evaluate(X, query_identities=IDS, protocol="cub200").means,
