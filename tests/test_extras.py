@@ -69,15 +69,11 @@ def test_the_command_asks_before_it_reads_the_files(option, tmp_path, monkeypatc
     )
 
 
-@pytest.mark.parametrize(
-    ("package", "title"), [("jsonargparse", "jsonargparse"), ("docstring_parser", "docstring-parser")]
-)
-def test_the_command_says_what_it_needs_itself(package, title, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, package, None)
+def test_the_command_says_what_it_needs_itself(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "jsonargparse", None)
     assert main(["evaluate", "query.npy"]) == 1
     said = capsys.readouterr().err
-    title = package.replace("_", "-")
-    assert said == f"reid-torchmetrics: The command needs {title}: pip install 'reid-torchmetrics[command]'.\n"
+    assert said == "reid-torchmetrics: The command needs jsonargparse: pip install 'reid-torchmetrics[command]'.\n"
 
 
 def test_numbers_need_no_extra(monkeypatch):

@@ -23,6 +23,7 @@ from ._arrays import Array, Integers, IntegersOrNames, Numbers, as_tensors, at_w
 
 _Device: TypeAlias = torch.device | None
 
+_MANY = 20  # names, among which one is not seen at once
 FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _SAID_ELSEWHERE = {
@@ -40,7 +41,13 @@ _SAID_ELSEWHERE = {
 def one_of(argument: str, value: object, options: Collection[str]) -> None:
     """Raise unless `value` is one of the names in `options`."""
     if not isinstance(value, str) or value not in options:
-        raise ValueError(f"`{argument}` must be one of {', '.join(map(repr, options))}; got {value!r}.")
+        hint = likely(value, options) if len(options) > _MANY else ""
+        raise ValueError(f"`{argument}` must be one of {', '.join(map(repr, options))}; got {value!r}{hint}.")
+
+
+def likely(value: object, names: Iterable[str]) -> str:
+    """The name that was meant, in words."""
+    return "".join(f", which may be {each!r}" for each in get_close_matches(str(value).lower(), names, n=1))
 
 
 def boolean(argument: str, value: object) -> None:

@@ -11,7 +11,6 @@ _EXTRAS = {
     "PIL": ("Pillow", "plot"),
     "lightning": ("Lightning", "lightning"),
     "jsonargparse": ("jsonargparse", "command"),
-    "docstring_parser": ("docstring-parser", "command"),
 }
 """by the name of a package: its title, and the extra"""
 

@@ -47,6 +47,12 @@ def broken(tmp_path):
         "no_labels": {"feat": ROWS},
         "two_names": {"feat": ROWS, "features": ROWS, "pids": LABELS},
         "no_embeddings": {"pids": LABELS},
+        "d": {"distmat": ROWS, "q_pids": LABELS, "g_pids": LABELS[:4]},
+        "nan_distances": {"distmat": nan_rows(), "q_pids": LABELS, "g_pids": LABELS[:4]},
+        "cosines": {"scores": LABELS, "same": LABELS % 2},
+        "one_kind": {"scores": LABELS, "same": LABELS * 0 + 1},
+        "not_flags": {"scores": LABELS, "same": LABELS},
+        "five_flags": {"scores": LABELS, "same": LABELS[:5] % 2},
         "rank_3": {"feat": ROWS[:, :, None], "pids": LABELS},
         "ints": {"feat": LABELS[:, None], "pids": LABELS},
         "half_labels": {"feat": ROWS, "pids": LABELS + 0.5},
@@ -57,11 +63,17 @@ def broken(tmp_path):
     (tmp_path / "truncated.npz").write_bytes((tmp_path / "g.npz").read_bytes()[:300])
     np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object))
     np.save(tmp_path / "rows.npy", ROWS)
+    np.save(tmp_path / "two.npy", ROWS[:2])
+    np.save(tmp_path / "ids.npy", LABELS)
     np.save(tmp_path / "lists.npy", np.array([[0, 1]]))
     torch.save([torch.eye(2)] * 2, tmp_path / "listed.pt")
     (tmp_path / "labels.pkl").write_bytes(pickle.dumps({"gnd": print}))
     texts = {
-        "features.txt": "1 2 3",
+        "features.txt": "1 a b\nname 1 2\n",
+        "trials.txt": "1 a b\n0 a c\n",
+        "three.txt": "1\n2\n3\n",
+        "one.txt": "1\n",
+        "swapped.txt": "0.5 a c\n0.1 a b\n",
         "uneven.csv": "pid,camid\n1,2\n3\n",
         "short.csv": "pid\n1\n2\n",
         "paths.csv": "path\n" + 12 * "door/1.jpg\n",
@@ -110,7 +122,28 @@ BROKEN = [
     ("evaluate no_labels.npz no_labels.npz", "`identities` must be given unless relevance is by `radius`"),
     ("evaluate g.npz no_labels.npz", "`identities` must"),
     ("evaluate g.npz g.npz --protocol pitts30k", "`positions` must be given for `radius` 25.0, as an array or"),
-    ("evaluate rows.npy rows.npy --labels rows.npy rows.npy", "rows.npy: an array without a name must be"),
+    (
+        "evaluate rows.npy rows.npy --labels rows.npy rows.npy",
+        "rows.npy: `identities` must have shape [N]; got [6, 4].",
+    ),
+    ("evaluate rows.npy rows.npy --labels camera=lists.npy", "`--labels` must be files, or one of identities, cameras"),
+    ("evaluate rows.npy rows.npy --labels cameras=g.npz", "g.npz: the cameras must be an array without a name, as in"),
+    ("evaluate rows.npy rows.npy --labels cameras=nope.npy", "There is no file 'nope.npy'."),
+    ("evaluate rows.npy rows.npy --labels cameras=lists.npy", "lists.npy: `cameras` must have a row for each of"),
+    (
+        "evaluate g.npz g.npz --labels identities=ids.npy identities=ids.npy",
+        "ids.npy and ids.npy: `identities` must come",
+    ),
+    ("evaluate rows.npy two.npy --captions 2", "`--captions` must be how many each image has, or a file of"),
+    ("evaluate rows.npy two.npy --captions 0", "`--captions` must be how many each image has, or a file of"),
+    ("evaluate rows.npy two.npy --captions ids.npy", "`--captions` must be how many each image has, or a file"),
+    ("evaluate rows.npy rows.npy --captions ids.npy", "`--captions` must be how many each image has, or a file"),
+    ("evaluate rows.npy two.npy --captions nope.npy", "There is no file 'nope.npy'."),
+    ("evaluate rows.npy --captions 1", "`--captions` must be how many each image has"),
+    ("evaluate g.npz g.npz --captions 1", "--captions: `identities` must come once; got it from g.npz, too."),
+    ("evaluate d.npz g.npz", "d.npz: distances and scores must come in one file with all labels; got two files."),
+    ("evaluate d.npz --similarity dot", "Unexpected keyword arguments: `similarity`; `evaluate_scores` takes"),
+    ("evaluate nan_distances.npz", "`distances` must give scores that can be ordered; got NaN."),
     ("evaluate rows.npy rows.npy --labels paths.csv", "paths.csv: `paths` must have the pattern 'market1501' in each"),
     ("evaluate g.npz g.npz --protocol market", "`protocol` must be one of"),
     ("evaluate g.npz g.npz --reports mpa", "`reports` must"),
@@ -139,6 +172,46 @@ BROKEN = [
     ("detect nope.json results.json", "There is no file 'nope.json'."),
     ("detect no_shards results.json", "'no_shards' must be a file; got a folder."),
     ("detect lvis.json nope.json --evaluator lvis", "There is no file 'nope.json'."),
+    ("pairs nope.npz", "There is no file 'nope.npz'."),
+    ("pairs g.npz", "g.npz: arrays must be `scores` and `same`, one of each; got feat, pids."),
+    ("pairs good.run", "good.run: scores must be beside `same` in arrays, or in a file for a list of pairs; got none"),
+    (
+        "pairs cosines.npz ids.npy",
+        "cosines.npz: scores must be beside `same` in arrays, or in a file for a list of pairs; got ids",
+    ),
+    ("pairs cosines.npz --reports accuracy", "`accuracy` must be of cosines, from -1 to 1; got 5."),
+    (
+        "pairs one_kind.npz",
+        "`same` must be True for some pairs and False for others; got 6 pairs of one identity and 0 of",
+    ),
+    (
+        "pairs not_flags.npz",
+        "not_flags.npz: scores must be a number for each of 6 pairs, and `same` 1 or 0; got int64 [6]",
+    ),
+    (
+        "pairs five_flags.npz",
+        "five_flags.npz: scores must be a number for each of 5 pairs, and `same` 1 or 0; got int64 [6]",
+    ),
+    ("pairs trials.txt nope.txt", "There is no file 'nope.txt'."),
+    (
+        "pairs trials.txt ids.npy",
+        "ids.npy: scores must be a number for each of 2 pairs, and `same` 1 or 0; got int64 [6] and",
+    ),
+    (
+        "pairs trials.txt three.txt",
+        "three.txt: scores must be a number for each of 2 pairs, and `same` 1 or 0; got float64 [3]",
+    ),
+    (
+        "pairs trials.txt one.txt",
+        "one.txt: scores must be a number for each of 2 pairs, and `same` 1 or 0; got float64 [1] and",
+    ),
+    ("pairs trials.txt swapped.txt", "swapped.txt:1: a line must be the score of a b; got '0.5 a c'."),
+    (
+        "pairs features.txt ids.npy",
+        "features.txt:2: lines must all be of one form, 1 first second; first second 1; first",
+    ),
+    ("pairs nothing.csv", "nothing.csv: "),
+    ("pairs a_file ids.npy", "a_file: lines must all be of one form"),
     ("compare nope.npz g.npz", "There is no file 'nope.npz'."),
     ("compare no_shards g.npz", "'no_shards' must be a file; got a folder."),
     ("lists nope.run good.qrels", "There is no file 'nope.run'."),
@@ -166,7 +239,9 @@ BROKEN = [
 @pytest.mark.parametrize(("words", "line"), BROKEN, ids=[words for words, _ in BROKEN])
 def test_a_broken_input_is_one_line_that_names_it(command, tmp_path, words, line):
     name, *rest = words.split()
-    outputs = [] if name == "protocols" else [each for each in OUT if rest[-2:-1] != [each]]
+    outputs = (
+        OUT[:2] if name == "pairs" else [] if name == "protocols" else [each for each in OUT if rest[-2:-1] != [each]]
+    )
     said = command(name, *(outputs if not {"--report", "--save", "--pictures"} & {*rest} else []), *rest)
     last = said.err.splitlines()[-1]
     assert last.startswith(f"reid-torchmetrics: {line}"), said.err

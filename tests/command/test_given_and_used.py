@@ -120,7 +120,30 @@ def two_tables(folder, labels):
     return [*words[:2], "--labels", "query.csv", "gallery.csv"]
 
 
-INPUTS = [two_files, arrays_of_both, array_of_roles, column_of_roles, shards_with_roles, one_table, two_tables]
+def two_folders(folder, labels):
+    for role in ("query", "gallery"):
+        (folder / role).mkdir(exist_ok=True)
+        for name, values in side(role, labels).items():
+            np.save(folder / role / f"{name}.npy", values)
+    return ["query", "gallery"]
+
+
+def arrays_of_labels(folder, labels):
+    words = two_folders(folder, labels)
+    files = [f"{name}={role}/{name}.npy" for name in labels for role in words]
+    return ["query/feat.npy", "gallery/feat.npy", "--labels", *files]
+
+
+INPUTS = [
+    two_files,
+    two_folders,
+    arrays_of_both,
+    array_of_roles,
+    column_of_roles,
+    shards_with_roles,
+    one_table,
+    two_tables,
+]
 OF_BOTH = [array_of_roles, column_of_roles, shards_with_roles]
 
 
@@ -142,7 +165,7 @@ def expected(labels, **options):
 
 
 @pytest.mark.parametrize("column", OPTIONS)
-@pytest.mark.parametrize("make", INPUTS)
+@pytest.mark.parametrize("make", [*INPUTS, arrays_of_labels])
 def test_every_column_counts_in_every_kind_of_input(command, tmp_path, make, column):
     labels = with_columns(*{column, "cameras"} if column == "groups" else {column})
     words = OPTIONS[column]
@@ -275,7 +298,7 @@ def test_file_names_beside_identities_are_said_not_to_count(command, tmp_path):
     paths = np.array([f"{number:04d}_c1s1_0.jpg" for number in range(NUM_ALL)])
     (tmp_path / "labels.csv").write_text(table(with_columns("cameras") | {"path": paths}), encoding="utf-8")
     said = command("evaluate", *words)
-    assert "labels.csv: no labels from file names, as it has identities" in said.err
+    assert "no labels from file names, as there are identities" in said.err
     said = command("evaluate", *words, "--names", "names=path")
     assert said.status == 1
     assert "`--names` must name file names where identities are missing; got both." in said.err

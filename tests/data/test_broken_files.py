@@ -49,8 +49,8 @@ BROKEN = [
     (read_samples, "a.npz", b"", f"{SAMPLES} a whole archive of numpy.savez without pickle; got BadZipFile: File is not"),
     (read_samples, "a.npz", npz(feat=np.array([None, 1])), f"{SAMPLES} a whole archive of numpy.savez without pickle; got `feat` with Python objects, which"),
     (read_samples, "a.npz", spoiled(NPZ, b"(5, 3)", b"(4, 3)"), f"{SAMPLES} a whole archive of numpy.savez without pickle; got `feat` of shape [4, 3] and dtype float32 in 188 bytes."),
-    (read_samples, "a.npz", npz(), "an array must be the embeddings by its name, or be said to be by `names`; got none."),
-    (read_samples, "a.npz", npz(a=X, b=X), "an array must be the embeddings by its name, or be said to be by `names`; got `a`, `b`."),
+    (read_samples, "a.npz", npz(), "one array must be the embeddings, distances or scores by its name, or be said to be by `names`; got none."),
+    (read_samples, "a.npz", npz(a=X, b=X), "one array must be the embeddings, distances or scores by its name, or be said to be by `names`; got `a`, `b`."),
     (read_samples, "a.npz", npz(feat=X, emb=X), "one array must be the embeddings, or be said to be by `names` or `role`; got `feat`, `emb`."),
     (read_samples, "a.npz", npz(query_f=X, gallery_f=X), "one array must be the embeddings, or be said to be by `names` or `role`; got `query_f`, `gallery_f`."),
     (read_samples, "a.npz", npz(f=X, id=IDS, pid=IDS), "one array must be the identities, or be said to be by `names` or `role`; got `id`, `pid`."),
@@ -176,7 +176,7 @@ def test_arguments_are_checked(tmp_path):
         read_samples([])
     with pytest.raises(ValueError, match=r"^`role` must be one of 'query', 'gallery'; got 'probe'."):
         read_samples(tmp_path, role="probe")
-    with pytest.raises(ValueError, match=r"^`names` must be one of 'embeddings', 'identities', .*; got 'pid'."):
+    with pytest.raises(ValueError, match=r"^`names` must be one of 'embeddings', 'distances', .*; got 'pid'."):
         read_labels(tmp_path / "a.npz", names={"pid": "f"})
     with pytest.raises(ValueError, match=r"a.npz: `g`, named as cameras, must be in the file; got `f`.$"):
         read_samples(tmp_path / "a.npz", names={"cameras": "g"})

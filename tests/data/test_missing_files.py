@@ -7,7 +7,7 @@ import pytest
 
 from reid_torchmetrics import DetectionMAP, LvisMAP
 from reid_torchmetrics.coco import COCO
-from reid_torchmetrics.data import read_ground_truth, read_labels, read_retrieved, read_samples
+from reid_torchmetrics.data import read_ground_truth, read_labels, read_pairs, read_retrieved, read_samples
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
 
@@ -19,6 +19,7 @@ READERS = {
     "read_samples.pt": read_samples,
     "read_samples.safetensors": read_samples,
     "read_samples.mat": read_samples,
+    "read_pairs.csv": read_pairs,
     "read_retrieved.run": read_retrieved,
     "read_retrieved.npy": read_retrieved,
     "read_retrieved.json": read_retrieved,

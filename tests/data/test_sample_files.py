@@ -8,8 +8,8 @@ import pytest
 import scipy.io
 import torch
 
-from reid_torchmetrics.data import read_samples
-from reid_torchmetrics.data.array_names import FIELD_NAMES
+from reid_torchmetrics.data import read_labels, read_samples
+from reid_torchmetrics.data.array_names import FIELD_NAMES, MATRICES
 from reid_torchmetrics.data.mat_files import read_mat
 from reid_torchmetrics.functional.retrieval import evaluate
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
@@ -94,8 +94,44 @@ def test_a_guess_is_said(tmp_path):
     assert read_samples(tmp_path / "alone.npy")[0].guesses == ()
 
 
+def test_a_folder_of_arrays_by_name_is_one_file(tmp_path):
+    for name, values in {"features": X, "Pids": IDS, "camids": CAMERAS, "note": X[0]}.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    (file,) = read_samples(tmp_path)
+    assert (file.embeddings.tolist(), file.labels["cameras"].tolist()) == (X.tolist(), CAMERAS.tolist())
+    assert file.guesses[1] == f"{tmp_path}: `Pids` as identities"
+    assert read_labels(tmp_path)["identities"].tolist() == IDS.tolist()
+
+
+def test_a_folder_is_of_shards_unless_an_array_is_called_like_a_label(tmp_path):
+    for name in ("0", "1"):
+        np.save(tmp_path / f"{name}.npy", X)
+    assert [len(each.embeddings) for each in read_samples(tmp_path)] == [7, 7]
+    np.save(tmp_path / "zoo.npy", IDS)
+    (file,) = read_samples(tmp_path, names={"embeddings": "1", "identities": "zoo"})
+    assert file.labels["identities"].tolist() == IDS.tolist()
+
+
+@pytest.mark.parametrize(("name", "kind"), [("distmat", "distances"), ("sims", "scores"), ("D", "distances")])
+def test_distances_and_scores_are_read_for_each_side(tmp_path, name, kind):
+    matrix = X[:3] @ X[3:].T
+    np.savez(tmp_path / "d.npz", q_pids=IDS[:3], g_pids=IDS[3:], **{name: matrix})
+    names = {kind: name} if name == "D" else {}
+    query, gallery = (read_samples(tmp_path / "d.npz", role=role, names=names)[0] for role in ("query", "gallery"))
+    assert (query.kind, query.embeddings.tolist()) == (kind, matrix.tolist())
+    assert (gallery.kind, gallery.embeddings.tolist()) == (kind, matrix.T.tolist())
+    assert gallery.labels["identities"].tolist() == IDS[3:].tolist()
+
+
+def test_embeddings_count_beside_scores_unless_these_are_asked_for(tmp_path):
+    np.savez(tmp_path / "a.npz", feat=X, scores=X[:, :1], sims=X)
+    assert read_samples(tmp_path / "a.npz")[0].kind == "embeddings"
+    with pytest.raises(ValueError, match="one array must be the embeddings, distances or scores by its name"):
+        read_samples(tmp_path / "a.npz", names={"scores": "sims"})
+
+
 def test_every_label_has_names_and_no_name_has_two_meanings():
-    assert FIELD_NAMES.keys() == {"embeddings", *LABELS, "roles", "names"}
+    assert FIELD_NAMES.keys() == {*MATRICES, *LABELS, "roles", "names"}
     assert all(key in names.split() for key, names in FIELD_NAMES.items())
     every = [prefix + name for names in FIELD_NAMES.values() for name in names.split() for prefix in ("", "q", "g")]
     assert len({*every}) == len(every)

@@ -1,55 +1,58 @@
 """The command: from files to numbers, a results file, a report and pictures.
 
-A subcommand is a module with `run(arguments)` and a row of `COMMANDS`. Nothing here imports torch, so that help is
+A subcommand is a module with `run(words)` and a row of `options.json`. Nothing here imports torch, so that help is
 there at once.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import warnings
+from argparse import ArgumentParser
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
+from importlib.resources import files
 
-from reid_torchmetrics._extras import require
 from reid_torchmetrics._version import __version__
 
 PROGRAM = "reid-torchmetrics"
-COMMANDS = {
-    "evaluate": "embeddings of queries and of a gallery, in files of any size",
-    "lists": "ranked lists: of a vector index, a TREC run, names in text files",
-    "detect": "detections in COCO's files: boxes, masks, keypoints",
-    "compare": "two or more results files, with intervals and p-values",
-    "protocols": "the protocols of benchmarks by name, in words",
-}
+TABLE = json.loads(files(__name__).joinpath("options.json").read_text(encoding="utf-8"))
+COMMANDS: dict[str, str] = {name: each["summary"] for name, each in TABLE["commands"].items()}
 """the subcommands, each with what it takes"""
 
 
-def usage() -> str:
-    """What `--help` says."""
-    rows = "\n".join(f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
-    return (
-        f"usage: {PROGRAM} COMMAND ...\n\nEvaluate re-identification, image retrieval and object detection from files."
-        f"\n\ncommands:\n{rows}\n\n`{PROGRAM} COMMAND --help` lists the options of a command."
-        " `--debug` shows where an error comes from, `--version` the version."
-        "\nExit status: 0; 1 for an error in the input, or a number below `--fail-under`; 2 for wrong usage."
+def _parsers() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
+    """What shows help and completes words: of the program, and of each subcommand."""
+    root = ArgumentParser(
+        prog=PROGRAM, usage=f"{PROGRAM} COMMAND ...", description=TABLE["about"], epilog=TABLE["status"]
     )
+    commands = root.add_subparsers(title="commands", metavar="COMMAND")
+    for name, summary in COMMANDS.items():
+        import_module(f"{__name__}.options").add_help(name, commands.add_parser(name, help=summary))
+    return root, commands.choices
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit status."""
     given = [*(sys.argv[1:] if arguments is None else arguments)]
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks how the words go on
+        import_module("argcomplete").autocomplete(_parsers()[0])
     name, *words = [each for each in given if each != "--debug"] or ["--help"]
-    if name in {"-h", "--help", "--version"}:
-        print(__version__ if name == "--version" else usage())  # noqa: T201
+    if name == "--version":
+        print(__version__)  # noqa: T201
+        return 0
+    if {"-h", "--help"} & {name, *words}:
+        root, commands = _parsers()
+        commands.get(name, root).print_help()
         return 0
     if why := _why_wrong(name, words):
         say(f"{PROGRAM}: {why}")
         return 2
     warnings.showwarning = _show_warning
     try:
-        require("The command", "jsonargparse", "docstring_parser")
         return int(import_module(f"{__name__}.{name}").run(words))
     except Exception as error:  # a line in the place of a traceback, for whatever a file may lead to
         if "--debug" in given:
@@ -64,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _why_wrong(name: str, words: Sequence[str]) -> str:
     """Why the usage is wrong; empty where it is right."""
     if name not in COMMANDS:
-        return f"there is no command {name!r}; there are {', '.join(COMMANDS)}"
+        likely = "".join(f", which may be {each!r}" for each in get_close_matches(name, COMMANDS, n=1))
+        return f"there is no command {name!r}{likely}; there are {', '.join(COMMANDS)}"
     # The parser would take the last of two, and drop the values of the first.
     options = [each.partition("=")[0] for each in words if each.startswith("--")]
     twice = {each for each in options if options.count(each) > 1} - {"--config"}

@@ -10,16 +10,13 @@ import torch
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval import RetrievalResults, compare
 
-from .options import new_parser, parsed
+from .options import parsed
 from .outputs import Outputs
 
 
 def run(words: Sequence[str]) -> int:
     """Compare what the words of the command line say; return the exit status."""
-    parser = new_parser("compare")
-    parser.add_argument("files", nargs="+", help="results files of `--save`; the others are compared with the first")
-    parser.add_argument("--seed", type=int, help="of the resampling; 0 if it is not given")
-    arguments, options = parsed(parser, words, compare, without=("a", "b"))
+    arguments, options = parsed("compare", words, seed=None)
     files, outputs = arguments.files, Outputs(arguments, arguments.files)
     if arguments.seed is not None:
         options["generator"] = torch.Generator().manual_seed(arguments.seed)

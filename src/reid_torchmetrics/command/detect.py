@@ -11,26 +11,16 @@ from typing import Any
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP
 
 from . import say
-from .options import new_parser, parsed
+from .options import parsed
 from .outputs import Outputs
 from .processes import joined
 
 _METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP}
-_WITHOUT = (
-    # Format and frequencies come from the files; others shape what `compute` returns and not the results.
-    *("box_format", "frequencies", "class_metrics", "extended_summary", "backend", "metric", "confidence"),
-    # The command joins its processes by itself.
-    *("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"),
-)
 
 
 def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
-    parser = new_parser("detect")
-    parser.add_argument("ground_truths", help="a data set in COCO's form, such as instances_val2017.json")
-    parser.add_argument("detections", help="a list of results in COCO's form")
-    parser.add_argument("--evaluator", choices=[*_METRICS], default="coco", help="whose numbers and files they are")
-    arguments, options = parsed(parser, words, *_METRICS.values(), without=_WITHOUT)
+    arguments, options = parsed("detect", words, evaluator="coco")
     of_evaluator = _METRICS[arguments.evaluator]
     if others := options.keys() - signature(of_evaluator).parameters:
         raise ValueError(f"`{min(others)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise, product
+from itertools import accumulate, chain, pairwise
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
-from jsonargparse import Namespace
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _arrays, data
-from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, find_relevance
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 from reid_torchmetrics.functional.retrieval.scores import Rows
-from reid_torchmetrics.metrics.reid import EmbeddingMetric, ReIDMetrics
+from reid_torchmetrics.metrics.reid import ReIDMetrics
 
 from . import say
-from .options import named_values, new_parser, parsed
+from .options import named_values, parsed
 from .outputs import Outputs
 from .processes import Share, joined
 
@@ -26,8 +27,8 @@ _Columns: TypeAlias = dict[str, NDArray[Any]]
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
-_FROM_FILES = ("query", "gallery", "ground_truth", "self_index", *map("_".join, product(SIDES, LABELS)))
 _FILE_NAMES = "--file-names"
+_TABLE, _FIELDS = "", [*LABELS, "roles"]
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
 
 
@@ -56,15 +57,7 @@ _Sides: TypeAlias = dict[str, _Side]
 
 def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
-    parser = new_parser("evaluate")
-    parser.add_argument("query", help="embeddings of the queries: a file, a folder or a pattern in quotes; or of both")
-    parser.add_argument("gallery", nargs="*", help="those of the gallery; without it each item is searched among all")
-    parser.add_argument("--labels", nargs="+", default=[], metavar="FILE", help="table of labels, or one of each side")
-    parser.add_argument("--names", nargs="+", default=[], metavar="NAME=ARRAY", help="where names are not guessed")
-    parser.add_argument("--file-names", metavar="PATTERN", help="how file names in a table hold labels: market1501")
-    parser.add_argument("--ground-truth", metavar="FILE", help="lists of positives and junk, by the numbers of items")
-    others = find_relevance, EmbeddingMetric, Protocol
-    arguments, options = parsed(parser, words, evaluate, without=_FROM_FILES, others=others)
+    arguments, options = parsed("evaluate", words)
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     named, lists = options.get("protocol") or "market1501", arguments.ground_truth is not None
     protocol, beside = take_protocol(named, options, lists=lists)
@@ -72,7 +65,8 @@ def run(words: Sequence[str]) -> int:
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
     files = [*chain(*(side.files for side in sides.values()))]
-    outputs = Outputs(arguments, [*(file.path for file in files), *arguments.labels, arguments.ground_truth])
+    read = [*chain(*_label_files(arguments.labels).values()), arguments.ground_truth, arguments.captions]
+    outputs = Outputs(arguments, [*(file.path for file in files), *read])
     with joined() as share:
         try:
             results = _evaluated(sides, beside | {"protocol": protocol}, arguments, share)
@@ -84,9 +78,10 @@ def run(words: Sequence[str]) -> int:
         return outputs.write({"": results}) if share.process == 0 else 0
 
 
-def _read_sides(arguments: Namespace) -> _Sides:
+def _read_sides(arguments: SimpleNamespace) -> _Sides:
     """The files of each side, with their labels."""
-    names, tables, pattern = named_values("--names", arguments.names), arguments.labels, arguments.file_names
+    names, labels = named_values("--names", arguments.names), _label_files(arguments.labels)
+    tables, pattern, guesses = labels.get(_TABLE, []), arguments.file_names, list[str]()
     # What each side and each table uses; without tables each side must have all names.
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
     sources = arguments.query, arguments.gallery or arguments.query
@@ -94,22 +89,27 @@ def _read_sides(arguments: Namespace) -> _Sides:
         role: _Side(data.read_samples(source, role=role, names=names, used=of_side if tables else None))
         for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
     }
+    _check_kinds(sides)
+    for file in (file for side in sides.values() for file in side.files):
+        guesses += [line.removeprefix(f"{file.path}: ") for line in file.guesses]
     # Without arrays for each side, both have found the same ones in one file.
     query, gallery = ([file.guesses for file in side.files] for side in sides.values())
-    if not arguments.gallery and query == gallery:
+    if not arguments.gallery and query == gallery and sides["query"].files[0].kind == "embeddings":
         del sides["gallery"]
-    say(*dict.fromkeys(guess for side in sides.values() for file in side.files for guess in file.guesses))
     if tables:
-        read = [_read_table(path, names, pattern, of_table) for path, of_table in zip(tables, used[1], strict=True)]
-        _add_labels(sides, read, " and ".join(tables))
+        read = [_read_table(path, names, pattern, of, guesses) for path, of in zip(tables, used[1], strict=True)]
+        _add_labels(sides, read, " and ".join(tables), guesses)
+    for field in (field for field in labels if field != _TABLE):
+        read = [data.read_labels(path, field=field) for path in labels[field]]
+        _add_labels(sides, read, " and ".join(labels[field]), guesses)
+    if arguments.captions is not None:
+        _add_captions(sides, arguments.captions)
+    if guesses:
+        say(f"guessed: {', '.join(dict.fromkeys(guesses))}")
     _check_used(names if tables else {}, pattern, used)
     _check_roles(sides)
     if len(sides) == 1 and "roles" not in sides["query"].columns:
         say("no gallery: each item is searched among all others")
-    first, last = sides["query"].files[0], [*sides.values()][-1].files[0]
-    if last.embeddings.shape[1] != first.embeddings.shape[1]:
-        widths = f"{last.embeddings.shape[1]} and {first.embeddings.shape[1]}"
-        raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
     # Names become numbers, the same on both sides.
     for name in ("identities", "cameras"):
         named = [side.columns for side in sides.values() if name in side.columns]
@@ -118,8 +118,30 @@ def _read_sides(arguments: Namespace) -> _Sides:
     return sides
 
 
-def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: set[str]) -> _Columns:
-    """The labels of a table, from its columns or from the names of files in it."""
+def _label_files(words: Sequence[str]) -> dict[str, list[str]]:
+    """The files of labels by what each is, such as `cameras=q.npy`; tables are of no label alone."""
+    files: dict[str, list[str]] = {}
+    for word in words:
+        field, sign, path = word.partition("=")
+        is_table = not sign or Path(word).exists()
+        if not is_table and field not in _FIELDS:
+            raise ValueError(f"`--labels` must be files, or one of {', '.join(_FIELDS)} = a file; got {word!r}.")
+        files.setdefault(_TABLE if is_table else field, []).append(word if is_table else path)
+    return files
+
+
+def _check_kinds(sides: _Sides) -> None:
+    """Raise unless both sides are embeddings of one width, or distances or scores in one file."""
+    first, last = (side.files[-1] for side in sides.values())
+    if first.kind != last.kind or (first.kind != "embeddings" and first.path != last.path):
+        raise ValueError(f"{first.path}: distances and scores must come in one file with all labels; got two files.")
+    if first.kind == "embeddings" and last.embeddings.shape[1] != first.embeddings.shape[1]:
+        widths = f"{last.embeddings.shape[1]} and {first.embeddings.shape[1]}"
+        raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
+
+
+def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: set[str], said: list[str]) -> _Columns:
+    """The labels of a table, from its columns or from the names of files in it; `said` gets what was guessed."""
     guesses: list[str] = []
     table = data.read_labels(path, names=names, guesses=guesses, used=used)
     file_names, known = table.pop("names", None), pattern or "market1501"
@@ -130,13 +152,29 @@ def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: 
         except ValueError as error:
             remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
             raise ValueError(f"{path}: {error} {remedy}") from None
-        guesses.append(f"{path}: labels from file names as in {known}")
+        guesses.append(f"labels from file names as in {known}")
     elif file_names is not None and "names" in names:
         raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
     elif file_names is not None:
-        guesses.append(f"{path}: no labels from file names, as it has identities")
-    say(*guesses)
+        guesses.append("no labels from file names, as there are identities")
+    said += [line.removeprefix(f"{path}: ") for line in guesses]
     return table
+
+
+def _add_captions(sides: _Sides, given: str) -> None:
+    """Number the images of both sides, the captions by a file or by how many of them in a row are of an image."""
+    images, captions = sorted([*sides.values(), *sides.values()][:2], key=len)
+    if given.isdecimal():
+        index = np.repeat(np.arange(len(images)), int(given))
+    else:
+        index = data.read_labels(given, field="identities")["identities"]
+        images, captions = (captions, images) if len(index) == len(images) else (images, captions)
+    is_told = len(sides) > 1 and (given.isdecimal() or len(images) != len(captions))
+    if not is_told or len(index) != len(captions) or not np.isin(index, np.arange(len(images))).all():
+        came = f"{given} for {len(captions)} captions of {len(images)} images"
+        raise ValueError(f"`--captions` must be how many each image has, or a file of each one's image; got {came}.")
+    tables = [{"identities": index if side is captions else np.arange(len(side))} for side in sides.values()]
+    _add_labels(sides, tables, "--captions", [])
 
 
 def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Sequence[Collection[str]]]) -> None:
@@ -153,14 +191,14 @@ def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Se
         raise ValueError(f"`--file-names` must come with a table of file names without identities; got {pattern!r}.")
 
 
-def _add_labels(sides: _Sides, tables: list[_Columns], said: str) -> None:
+def _add_labels(sides: _Sides, tables: list[_Columns], said: str, guesses: list[str]) -> None:
     """Give the sides the labels and roles of tables."""
     if len(tables) == 1 and len(sides) == 2:
         # Rows of queries come first, unless a column says it.
         is_query, num_queries = tables[0].get("roles"), len(sides["query"])
         if is_query is None:
             is_query = np.arange(min(map(len, tables[0].values()))) < num_queries
-            say(f"{said}: the first {num_queries} rows as those of the queries")
+            guesses.append(f"the first {num_queries} rows of {said} as those of the queries")
         tables = [{name: each[side] for name, each in tables[0].items()} for side in (is_query, ~is_query)]
     if len(tables) != len(sides):
         raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
@@ -196,7 +234,7 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
     names = {name for side in sides.values() for name in side.columns}
     for name, why in protocol.needed_labels.items():
         if name not in names:
-            how = f"as an array or a column of that name, or by `--names {name}=NAME`"
+            how = f"as an array or a column of that name, by `--labels {name}=FILE` or `--names {name}=NAME`"
             raise ValueError(f"`{name}` must be given {why}, {how}; got none in the files.")
     rules = {name: getattr(protocol, name) for name in _RULES_ABOUT_CAMERAS if "cameras" not in names}
     for name, rule in ((name, rule) for name, rule in rules.items() if rule not in (None, "keep", ())):
@@ -206,10 +244,10 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
         say(f"no cameras: `{name}` {rule!r} of {protocol.name} drops nothing")
 
 
-def _evaluated(sides: _Sides, options: dict[str, Any], arguments: Namespace, share: Share) -> RetrievalResults:
+def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespace, share: Share) -> RetrievalResults:
     """All processes get the same results, with what a report shows if there is one."""
     truth = None if arguments.ground_truth is None else data.read_ground_truth(arguments.ground_truth, by_name=False)
-    if set(_BY_ONE_CALL) & options.keys():
+    if set(_BY_ONE_CALL) & options.keys() or sides["query"].files[0].kind != "embeddings":
         return _by_one_call(sides, options, truth, share)
     metric, has_gallery = ReIDMetrics(ground_truth=truth, **options), len(sides) == 2
     for role, side in sides.items():
@@ -229,10 +267,11 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: Namespace, sha
 
 
 def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Share) -> RetrievalResults:
-    """By `evaluate`, for what metrics do not have."""
+    """By `evaluate`, for what metrics do not have, or by `evaluate_scores`."""
+    kind = sides["query"].files[0].kind
     if share.size > 1 or any(len(side.files) > 1 or "index" in side.columns for side in sides.values()):
-        option, *_ = (name.replace("_", "-") for name in _BY_ONE_CALL if name in options)
-        raise ValueError(f"`--{option}` must come with one file of each side, without `index`, in one process.")
+        given, *_ = (*(f"--{name.replace('_', '-')}" for name in _BY_ONE_CALL if name in options), kind)
+        raise ValueError(f"`{given}` must come with one file of each side, without `index`, in one process.")
     first, *_ = sides.values()
     rows: dict[str, tuple[_Side, Any]] = {role: (side, slice(None)) for role, side in sides.items()}
     if len(sides) == 1 and "roles" in first.columns:
@@ -243,12 +282,15 @@ def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Shar
         arrays[role] = side.files[0].embeddings[of_role]
         names = [name for name in side.columns if name in LABELS and role in LABELS[name].sides]
         arrays |= {f"{role}_{name}": side.columns[name][of_role] for name in names}
-    return evaluate(**arrays, ground_truth=truth, **options)
+    if kind == "embeddings":
+        return evaluate(**arrays, ground_truth=truth, **options)
+    del arrays["gallery"]  # the same, turned around
+    return evaluate_scores(**{kind: arrays.pop("query")}, **arrays, ground_truth=truth, **options)
 
 
 def _name_bad_rows(files: Sequence[data.SampleFile]) -> None:
     """Raise if some embeddings are not finite: their file and rows."""
-    for file in files:
+    for file in (file for file in files if file.kind == "embeddings"):
         (embeddings,) = _arrays.as_tensors(file.embeddings)
         if bad := Rows([embeddings]).non_finite().tolist():
             came = f"{len(bad)} rows that are not, first {bad[0]}"

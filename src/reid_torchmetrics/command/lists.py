@@ -6,22 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
-from reid_torchmetrics.functional.retrieval import Protocol, evaluate_lists, find_relevance
+from reid_torchmetrics.functional.retrieval import evaluate_lists
 
-from .options import new_parser, parsed
+from .options import parsed
 from .outputs import Outputs
-
-_LABELS = ("query_identities", "gallery_identities", "self_index")
-_FROM_FILES = ("retrieved", "positives", "gains", "num_positives", *_LABELS)
 
 
 def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
-    parser = new_parser("lists")
-    of_retrieved = "a TREC run, ints of a vector index (.npy), ranked names, or a folder of them"
-    parser.add_argument("retrieved", help=of_retrieved)
-    parser.add_argument("positives", help="qrels, a folder of Oxford's lists (*_good.txt, ...), JSON, or gnd_*.pkl")
-    arguments, options = parsed(parser, words, evaluate_lists, without=_FROM_FILES, others=(find_relevance, Protocol))
+    arguments, options = parsed("lists", words)
     outputs = Outputs(arguments, (arguments.retrieved, arguments.positives))
     retrieved, positives = read_retrieved(arguments.retrieved), read_ground_truth(arguments.positives)
     if Path(arguments.retrieved).suffix == ".txt" and isinstance(retrieved, list):

@@ -1,98 +1,104 @@
-"""Options of a subcommand from the signature of the function behind it, with the words of its docstrings.
+"""Options of a subcommand, by the table in `options.json`: help, completion and what is parsed.
 
-    evaluate(..., *, rule: Literal["rectangle", ...] | None, k: int | None, draw: GalleryDraw | None)
-    --rule {rectangle,...}, --k K, --draw.shots N
+    "k": ["N?", "cutoff of average precision", "none"]         --k N    cutoff of average precision [none]
 
-A parameter that takes nothing that can be typed, such as a tensor or a function, has no option. Only options that
-were given are passed on, so that None keeps its meaning: `--k null`.
+A row has the kind of value, what it is, and its default in words. Options are named like the parameters of the function
+behind the subcommand, and a test compares both. The table is read without torch, so that help is there at once. Only
+options that were given are passed on, so that None keeps its meaning: `--k null`.
 """
 
 from __future__ import annotations
 
-import inspect
-from argparse import SUPPRESS
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import is_dataclass
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, Union, get_args
 
-import docstring_parser
-from jsonargparse import ActionYesNo, ArgumentParser, Namespace
-from jsonargparse.typing import NonNegativeInt
+from reid_torchmetrics import _names
+from reid_torchmetrics._extras import require
 
-from reid_torchmetrics.functional.model_tables import ModelTable
-from reid_torchmetrics.functional.retrieval import Protocol
+from . import COMMANDS, PROGRAM, TABLE
 
-from . import COMMANDS, PROGRAM
-
-_OUTPUTS = {
-    "json": ("FILE", "write the numbers as JSON; - prints them in place of the text"),
-    "save": ("FILE", "write a results file (.npz), for `compare`"),
-    "report": ("FILE", "write a page of HTML"),
-    "pictures": ("FOLDER", "write the figures as PNG files"),
-}
-TABLES = {"markdown": ModelTable.markdown, "latex": ModelTable.latex, "csv": ModelTable.csv}
-_LEAST = "exit with 1 if a number is below a value, such as map=0.85"
+_OWN = ("files", "labels", "output")
+"""groups of options of the command, and not of a function"""
+_MAPS = {"MAP": dict[int, int], "RANGES": dict[str, tuple[float, float]]}
+_TYPES: dict[str, Any] = {"N": int, "X": float, "NAME": str, **_MAPS}
 
 
-def new_parser(command: str) -> ArgumentParser:
-    """The parser of a subcommand, with what all of them have."""
-    text = f"Evaluate {COMMANDS[command]}."
-    parser = ArgumentParser(prog=f"{PROGRAM} {command}", description=text, allow_abbrev=False)
-    parser.add_argument("--config", action="config", help="YAML file of options")
-    return parser
+def rows(command: str) -> Iterator[tuple[str, str, str, str, str]]:
+    """Group, name, kind, text and default of each option of a subcommand."""
+    for group, names in TABLE["commands"][command]["groups"].items():
+        for name in names.split():
+            kind, text, *default = TABLE["options"].get(f"{command}.{name}") or TABLE["options"][name]
+            yield group, name, kind, text, "".join(default)
 
 
-def parsed(
-    parser: ArgumentParser, words: Sequence[str], *functions: Any, without: Collection[str], others: Sequence[Any] = ()
-) -> tuple[Namespace, dict[str, Any]]:
-    """All arguments in the words of the command line, and the given options of functions.
-
-    The parser gets these options, with the texts of the functions and of others, and the options of outputs.
-    """
-    # Of several texts and of several types of one name the first counts.
-    texts: dict[str, str] = {}
-    for one in (one for each in (*functions, *others) for one in docstring_parser.parse_from_object(each).params):
-        texts = dict.fromkeys(one.arg_name.split(", "), one.description or "") | texts
-    types: dict[str, Any] = {}
-    for each in functions:
-        hints = {} if inspect.isclass(each) else get_type_hints(each)  # those of a class are known
-        signature = inspect.signature(each).parameters
-        types |= {name: hints.get(name, signature[name].annotation) for name in signature if name not in types}
-    forms = {name: _form(annotation) for name, annotation in types.items() if name not in without}
-    options = {name: form for name, form in forms.items() if form is not None}
-    for name, form in options.items():
-        text = " ".join(texts.get(name, "").replace("%", "%%").split())
-        parser.add_argument(f"--{name.replace('_', '-')}", default=SUPPRESS, help=text, **form)
-    for name, (metavar, text) in _OUTPUTS.items():
-        parser.add_argument(f"--{name}", metavar=metavar, help=text)
-    parser.add_argument("--format", choices=["text", *TABLES], help="of what is printed; tables have models as rows")
-    parser.add_argument("--decimals", type=NonNegativeInt, help="digits behind the point; 2 in text, 1 in tables")
-    parser.add_argument("--fail-under", nargs="+", default=[], metavar="NAME=VALUE", help=_LEAST)
-    arguments = parser.parse_args(words)
-    values = vars(parser.instantiate(arguments))
-    return arguments, {name: values[name] for name in options if name in values}
+def add_help(command: str, parser: ArgumentParser) -> None:
+    """Give a parser the options of a subcommand, in groups, with words and defaults, for help and completion."""
+    examples = (f"{PROGRAM} {command} {words}".rstrip() for words in TABLE["commands"][command]["examples"])
+    parser.formatter_class, parser.usage = RawDescriptionHelpFormatter, _usage(command)
+    parser.description = f"{COMMANDS[command][0].upper()}{COMMANDS[command][1:]}."
+    parser.epilog = "\n  ".join(["examples:", *examples])
+    titles = dict.fromkeys(group for group, *_ in rows(command))
+    groups = {group: parser.add_argument_group(group, TABLE["groups"][group]) for group in titles}
+    for group, name, kind, text, default in rows(command):
+        words = f"{text} [{default}]".removesuffix(" []")
+        groups[group].add_argument(_flag(name, kind), help=words, **_form(kind))
 
 
-def _form(annotation: Any) -> dict[str, Any] | None:
-    """How an option is read; None where nothing of the type can be typed."""
-    members = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
-    if bool in members:
-        return {"action": ActionYesNo}
-    for one in members:
-        if get_origin(one) in (Sequence, Iterable, Collection) and (inner := _form(get_args(one)[0])) is not None:
-            return inner | {"nargs": "+"}
-    # `null` is None, but not where it may be a word.
-    for one in members:
-        if get_origin(one) is Literal:
-            return {"choices": get_args(one)}
-        if one in (str, int, float):
-            return {"type": Union[one, None] if NoneType in members and one is not str else one}  # noqa: UP007
-        if get_origin(one) is Mapping:
-            return {"type": dict[get_args(one)]}  # type: ignore[misc]
-    classes = tuple(one for one in members if is_dataclass(one) and one is not Protocol)
-    return {"type": Union[(*classes, None)]} if classes else None
+def parsed(command: str, words: Sequence[str], **own: Any) -> tuple[SimpleNamespace, dict[str, Any]]:
+    """Files, outputs and `own` options in the words of a command line, and the options given for a function."""
+    require("The command", "jsonargparse")
+    library = import_module("jsonargparse")
+    options: dict[str, Any] = {"add_help": False, "allow_abbrev": False, "print_config": "--print-config"}
+    parser = library.ArgumentParser(prog=f"{PROGRAM} {command}", usage=_usage(command), **options)
+    of_command: dict[str, Any] = dict.fromkeys(("save", "report", "pictures")) | own  # not all have all
+    for group, name, kind, *_ in rows(command):
+        of_command |= {name: [] if kind[-1] in "+*" else None} if group in _OWN else {}
+        given = {} if kind[0] == "@" or kind == "CONFIG" else {"default": SUPPRESS}
+        parser.add_argument(_flag(name, kind), **given, **_typed(library, kind))
+    values = vars(parser.instantiate(parser.parse_args([*words])))
+    arguments = {name: values.get(name, default) for name, default in of_command.items()}
+    return SimpleNamespace(**arguments), {name: values[name] for name in values if name not in arguments}
+
+
+def _usage(command: str) -> str:
+    forms = {"@": "{}", "@?": "[{}]", "@*": "[{} ...]", "@+": "{} ..."}
+    places = (forms[kind].format(name) for _, name, kind, *_ in rows(command) if kind in forms)
+    return f"{PROGRAM} {command} {' '.join(places)} [options]"
+
+
+def _flag(name: str, kind: str) -> str:
+    return name if kind[0] == "@" else f"--{name.replace('_', '-')}"
+
+
+def _form(kind: str) -> dict[str, Any]:
+    """How an option looks: the number, the choices and the name of its values."""
+    if kind == "flag":
+        return {"action": BooleanOptionalAction}
+    if kind[0] == "@":
+        return {"nargs": kind[1:]} if kind[1:] else {}
+    base, _, more = kind.rstrip("+?").partition(" ")
+    choices = base.split("|") if "|" in base else get_args(getattr(_names, more or base, None))
+    called = {} if choices and not more else {"metavar": base}  # names of benchmarks are too many for a line
+    return called | ({"nargs": "+"} if kind[-1] == "+" else {}) | ({"choices": choices} if choices else {})
+
+
+def _typed(library: Any, kind: str) -> dict[str, Any]:
+    """How an option is parsed."""
+    form, (base, _, more) = _form(kind), kind.rstrip("+?").partition(" ")
+    if kind == "flag":
+        return {"action": library.ActionYesNo(yes_prefix="", no_prefix="no-")}
+    if kind == "CONFIG":
+        return {"action": "config"}
+    if base == "CLASS":
+        face = import_module("reid_torchmetrics")
+        return {"type": Union[(*(getattr(face, each) for each in more.split()), None)]}
+    if kind.startswith("NAME "):
+        del form["choices"]  # another word is an error of the function, which says what was meant
+    return form | ({"type": _TYPES[base] | None if kind[-1] == "?" else _TYPES[base]} if base in _TYPES else {})
 
 
 def named_values(option: str, given: Sequence[str], kind: Callable[[str], Any] = str) -> dict[str, Any]:

@@ -12,25 +12,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from itertools import combinations, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from jsonargparse import Namespace
-
+from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
+from reid_torchmetrics.functional.model_tables import ModelTable
 from reid_torchmetrics.plot import FIGURES, plot_comparison
 from reid_torchmetrics.report import write_report
 
 from . import PROGRAM, say
-from .options import TABLES, named_values
+from .options import named_values
 
 _STANDARD = "-"
+_TABLES = {"markdown": ModelTable.markdown, "latex": ModelTable.latex, "csv": ModelTable.csv}
 
 
 class Outputs:
     """Where results go."""
 
-    def __init__(self, arguments: Namespace, inputs: Iterable[object], kinds: Sequence[str] = ("",)) -> None:
+    def __init__(self, arguments: SimpleNamespace, inputs: Iterable[object], kinds: Sequence[str] = ("",)) -> None:
         """Read the options, and check the paths; results of several `kinds` are files of their own.
 
         Raises:
@@ -42,6 +44,8 @@ class Outputs:
         self._to, self._least = arguments, named_values("--fail-under", arguments.fail_under, float)
         if arguments.json == _STANDARD and (arguments.format, arguments.decimals) != (None, None):
             raise ValueError("`--json -` must come without `--format` and `--decimals`, as it prints JSON; got both.")
+        if arguments.decimals is not None:
+            _checks.positive_int("--decimals", arguments.decimals, 0)
         written = [] if arguments.json in {None, _STANDARD} else [Path(arguments.json)]
         of_kinds = [path for path in (arguments.save, arguments.report) if path is not None]
         written += [_named(path, kind) for path in of_kinds for kind in kinds]
@@ -93,7 +97,7 @@ class Outputs:
 
     def _text(self, results: Mapping[str, Any]) -> str:
         """The numbers in percent: text, or tables with the models as rows."""
-        written, decimals = TABLES.get(self._to.format), self._to.decimals
+        written, decimals = _TABLES.get(self._to.format), self._to.decimals
         if written is None:
             return "\n\n".join(f"{each:.{2 if decimals is None else decimals}%}" for each in results.values())
         # Of several kinds each has a row of its name.

@@ -8,14 +8,12 @@ from reid_torchmetrics.functional.model_tables import aligned, split_conventions
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import Setup, describe
 
-from .options import new_parser
+from .options import parsed
 
 
 def run(words: Sequence[str]) -> int:
     """Print all names with their sources, or the conventions of some; return the exit status."""
-    parser = new_parser("protocols")
-    parser.add_argument("names", nargs="*", help="of protocols; all of them, in short, if there is none")
-    names = parser.parse_args(words).names
+    names = parsed("protocols", words)[0].names
     texts = [in_words(find_protocol(name)) for name in names]
     short = aligned([(name, each.source) for name, each in PROTOCOLS.items()], num_left=2)
     print("\n\n".join(texts) if names else "\n".join(short))  # noqa: T201

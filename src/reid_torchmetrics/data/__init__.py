@@ -3,6 +3,7 @@
 from reid_torchmetrics._arrays import number_identities
 
 from .list_files import read_ground_truth, read_retrieved
+from .pair_files import read_pairs
 from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
 from .samplers import UnpaddedDistributedSampler
 from .voc_files import VOC_CLASSES, read_voc
@@ -17,6 +18,7 @@ __all__ = [
     "number_identities",
     "read_ground_truth",
     "read_labels",
+    "read_pairs",
     "read_retrieved",
     "read_samples",
     "read_voc",

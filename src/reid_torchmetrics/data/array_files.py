@@ -90,13 +90,15 @@ def optional(module: str, package: str) -> Any:
 
 
 def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict[str, Any]:
-    """The arrays, tensors or lists of a file by name; None stands for `FORMATS`.
+    """The arrays, tensors or lists of a file by name, or the .npy of a folder by theirs; None stands for `FORMATS`.
 
     Raises:
         OSError: there is no such file, or it may not be read.
         ModuleNotFoundError: the package that reads it is not installed.
         ValueError: an unknown suffix, or a file that cannot be read without pickle.
     """
+    if path.is_dir() and (files := sorted(path.glob("*.npy"))):
+        return {each.stem: read_arrays(each)[UNNAMED] for each in files}
     formats, suffix = formats or FORMATS, path.suffix.lower()
     if suffix not in formats:
         raise refused(path, f"the suffix must be one of {', '.join(formats)}", repr(path.suffix))

@@ -20,6 +20,8 @@ Labels: TypeAlias = dict[str, Array]
 
 FIELD_NAMES = {
     "embeddings": "embeddings embedding embs emb features feature feats feat f x arr_0",
+    "distances": "distances distance distmat dist dists",
+    "scores": "scores similarities similarity sims sim",
     "identities": "identities identity ids id pids pid person_ids person_id labels label targets target y",
     "cameras": "cameras camera cams cam camids camid cam_ids cam_id camera_ids camera_id",
     "sequences": "sequences sequence seqs seq tracks track track_ids track_id tracklets tracklet",
@@ -31,6 +33,9 @@ FIELD_NAMES = {
     "names": "names name paths path filenames filename file_names file_name image_path img_path",
 }
 """what an array may be called, by what it is here; positions may also be two columns"""
+
+MATRICES = ("embeddings", "distances", "scores")
+"""what a file of samples may hold; without a name of the user's the first that is there"""
 
 _ROLES = {
     **dict.fromkeys(("query", "queries", "q", "probe"), True),
@@ -58,6 +63,19 @@ class Asked:
         if self.role is not None:
             _checks.one_of("role", self.role, _PREFIXES)
 
+    def are_in(self, folder: Path) -> bool:
+        """Whether the .npy files of a folder are arrays by name, and no shards: one is called like a label, or so."""
+        known = {*self.names.values()}.union(*(_spellings(key, None) for key in FIELD_NAMES if key != "embeddings"))
+        stems = {path.stem for path in folder.glob("*.npy")}
+        return not known.isdisjoint(stems | {stem.lower().replace("-", "_") for stem in stems})
+
+
+def _spellings(key: str, role: str | None) -> set[str]:
+    """What an array may be called that is `key`, of a side or of any."""
+    sides = [role] if role else _PREFIXES
+    prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
+    return {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
+
 
 def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked: Asked, alone: str) -> dict[str, str]:
     """The array that is each of the `keys`, where there is one: as asked for, ours, or the only one that may be.
@@ -74,20 +92,18 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
         elif asked.used is None and key not in keys:
             raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
         elif asked.used is None and name not in named:
-            raise refused(path, f"`{name}`, named as {key}, must be in the file", _listed(named))
+            came = f"{_listed(named)}{_checks.likely(name, named)}"
+            raise refused(path, f"`{name}`, named as {key}, must be in the file", came)
     if UNNAMED in arrays:
         return {alone: UNNAMED}
-    sides = [asked.role] if asked.role else _PREFIXES
-    prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
     chosen = dict[str, str]()
     for key in keys:
-        spellings = {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
-        fitting = [name for name in named if name.lower().replace("-", "_") in spellings]
+        if key in MATRICES and chosen and key not in asked.names:
+            continue
         # What the user says counts first, and then our own name.
-        if asked.names.get(key) in named:
-            fitting = [asked.names[key]]
-        elif key in fitting:
-            fitting = [key]
+        first, spellings = (asked.names.get(key, key), key), _spellings(key, asked.role)
+        fitting = [name for name in first if name in named][:1]
+        fitting = fitting or [name for name in named if name.lower().replace("-", "_") in spellings]
         if len(fitting) > 1:
             rule = f"one array must be the {key}, or be said to be by `names`"
             raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))

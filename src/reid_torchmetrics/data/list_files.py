@@ -24,8 +24,8 @@ from reid_torchmetrics._files import readable
 
 from .array_files import AS_JSON, UNNAMED, read_arrays, reading, refused, text_lines
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_RUN = ("query Q0 item rank score name", re.compile(rf"(\S+)\s+\S+\s+(\S+)\s+\S+\s+({_NUMBER})\s+\S+"), float)
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_RUN = ("query Q0 item rank score name", re.compile(rf"(\S+)\s+\S+\s+(\S+)\s+\S+\s+({NUMBER})\s+\S+"), float)
 _QRELS = ("query 0 item grade", re.compile(r"(\S+)\s+\S+\s+(\S+)\s+([-+]?\d+)"), int)
 _OXFORD_LISTS = ("good", "ok", "junk")
 

@@ -23,7 +23,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
-from .array_names import FIELD_NAMES, Asked, Labels, as_label, as_labels, find_names, guessed, of_file
+from .array_names import FIELD_NAMES, MATRICES, Asked, Labels, as_label, as_labels, find_names, guessed, of_file
 
 NAME_PATTERNS = {
     **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
@@ -33,7 +33,8 @@ NAME_PATTERNS = {
 _PLURALS = {"identity": "identities", "camera": "cameras"}
 _KINDS = {"i": "", "f": "", "U": " as strings"}
 _PARTS = re.compile(r"(\d+)")
-_ARRAYS, _COLUMNS = ([key for key in FIELD_NAMES if key != other] for other in ("names", "embeddings"))
+_ARRAYS = [key for key in FIELD_NAMES if key != "names"]
+_COLUMNS = [key for key in FIELD_NAMES if key not in MATRICES]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,9 @@ class SampleFile:
     """a line for each array that was found by a name of the field: "query.npz: `feat` as embeddings" """
     roles: Array | None = None
     """bool [N], True for queries, where the file says it"""
+    kind: str = "embeddings"
+    """or "distances" or "scores" of queries and gallery items, in the place of embeddings: a row for each item of the
+    side that was read"""
 
 
 def read_samples(
@@ -69,7 +73,8 @@ def read_samples(
 
     Args:
         source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
-            pattern are shards, in natural order, 2 before 10.
+            pattern are shards, in natural order, 2 before 10; but the .npy of a folder are the arrays of one file, by
+            their names, where one is called like a label, such as `pids.npy`.
         role: "query" or "gallery", of a file that has arrays of both.
         names: what an array is called, by what it is: `{"embeddings": "my_array", "identities": "y"}`; without these
             exactly one array may be it. An array alone in a .npy or .pt has no name, and is embeddings.
@@ -87,7 +92,7 @@ def read_samples(
             that differ in width, dtype or labels. The message is one line that names the file and the array.
     """
     asked = Asked(names or {}, role, used)
-    paths = _paths(source)
+    paths = _paths(source, asked)
     if not paths or len({path.resolve() for path in paths}) < len(paths):
         raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
     files = [_open(path, asked) for path in paths]
@@ -97,11 +102,11 @@ def read_samples(
     return files
 
 
-def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: Asked) -> list[Path]:
     if not isinstance(source, (str, PathLike)):
-        return [path for each in source for path in _paths(each)]
+        return [path for each in source for path in _paths(each, asked)]
     is_folder, name = Path(source).is_dir(), fspath(source)
-    if Path(source).is_file():
+    if Path(source).is_file() or asked.are_in(Path(source)):
         return [Path(source)]
     found = glob.glob(f"{glob.escape(name)}/*" if is_folder else name, recursive=True)  # noqa: PTH207 - of any folder
     paths = [path for path in map(Path, found) if not is_folder or path.suffix.lower() in FORMATS]
@@ -115,21 +120,24 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[
 def _open(path: Path, asked: Asked) -> SampleFile:
     arrays = read_arrays(path)
     chosen = find_names(path, _ARRAYS, arrays, asked, alone="embeddings")
-    if "embeddings" not in chosen:
+    kind, *others = [key for key in MATRICES if key in chosen] or [""]
+    if not kind or others:
         came = ", ".join(f"`{name}`" for name in arrays) or "none"
-        raise refused(path, "an array must be the embeddings by its name, or be said to be by `names`", came)
+        rule = "one array must be the embeddings, distances or scores by its name, or be said to be by `names`"
+        raise refused(path, rule, came)
     if "roles" in chosen and np.ndim(arrays[chosen["roles"]]) == 0:  # one word about the whole file
         del chosen["roles"]
     guesses = tuple(guessed(path, chosen, asked.names))
-    name = chosen.pop("embeddings")
-    embeddings = arrays[name]
+    name = chosen.pop(kind)
+    # Rows of a matrix are of the queries, its columns of the gallery.
+    embeddings = arrays[name].T if kind != "embeddings" and asked.role == "gallery" else arrays[name]
     with of_file(path):
-        checked = _checks.embeddings(name or "embeddings", embeddings)
+        checked = _checks.embeddings(name or kind, embeddings)
         if not isinstance(embeddings, np.ndarray):  # NumPy has no bfloat16
             embeddings = checked if checked.dtype == torch.bfloat16 else checked.detach().numpy()
     labels = as_labels(path, chosen, arrays, len(checked))
     roles = labels.pop("roles", None)
-    return SampleFile(str(path), embeddings, labels, guesses, roles)
+    return SampleFile(str(path), embeddings, labels, guesses, roles, kind)
 
 
 def _form(file: SampleFile) -> str:
@@ -146,6 +154,7 @@ def read_labels(
     names: Mapping[str, str] | None = None,
     guesses: list[str] | None = None,
     used: set[str] | None = None,
+    field: str | None = None,
 ) -> Labels:
     """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
 
@@ -153,10 +162,12 @@ def read_labels(
     easting and northing, utm_east and utm_north, x and y.
 
     Args:
-        path: of the file; a .csv begins with a row of names, and is in UTF-8. A .npy holds identities alone.
+        path: of the file, or of a folder with .npy files by name; a .csv begins with a row of names, and is in UTF-8.
         names: what a column is called, by what it is: `{"identities": "y"}`; else exactly one column may be it.
         guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
         used: as in `read_samples`.
+        field: what an array without a name is, as in a .npy; None: identities, or positions if it holds two or three
+            floats for each sample.
 
     Returns:
         What the table has of N samples, in its order: the labels of a `SampleFile`; "roles", bool, True for queries,
@@ -171,14 +182,16 @@ def read_labels(
             message is one line that names the file and the column.
     """
     path, asked = Path(path), Asked(names or {}, used=used)
-    columns = read_arrays(path, _TABLES | FORMATS)
+    _checks.one_of("field", field or "identities", _COLUMNS)
+    columns = read_arrays(path, TABLES | FORMATS)
+    if field is not None and UNNAMED not in columns:
+        raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
         columns = _with_positions(columns, asked.names)
-    chosen = find_names(path, _COLUMNS, columns, asked, alone="identities")
-    shape = np.shape(columns.get(UNNAMED, ()))
-    if len(shape) == 2 and 1 not in shape:
-        rule = "an array without a name must be identities [N]; positions and others have names, as in .npz"
-        raise refused(path, rule, [*shape])
+    alone, given = field or "identities", columns.get(UNNAMED, np.empty(0))
+    if field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
+        alone = "positions"  # and nothing else
+    chosen = find_names(path, _COLUMNS, columns, asked, alone)
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
     if guesses is not None:
@@ -207,7 +220,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     return {name: np.asarray(table[name].to_pylist()) for name in flat}
 
 
-_TABLES: dict[str, Format] = {
+TABLES: dict[str, Format] = {
     ".csv": (_read_csv, "comma-separated values in UTF-8, rows as long as the first, which names them"),
     ".parquet": (_read_parquet, "a whole table of Parquet"),
 }

@@ -1,6 +1,7 @@
 """COCO's files that do not fit: the message says what to do."""
 
 import json
+import warnings
 
 import pytest
 
@@ -56,6 +57,39 @@ def test_file_names_without_suffix_stand_for_images_and_a_line_says_it(write, ki
     kind.coco_to_tm(*write([], truth), guesses=guesses)
     assert len(guesses) == 1
     kind.coco_to_tm(*write(results("000000"), truth))  # nobody asks
+
+
+def test_file_names_of_digits_may_be_integers(write):
+    """As Ultralytics writes them; where all are ids, they are ids."""
+    guesses = []
+    preds, _ = DetectionMAP.coco_to_tm(*write(results(2, 0, 2), data_set()), guesses=guesses)
+    assert [len(item["scores"]) for item in preds] == [1, 0, 2]
+    assert guesses == ["dt.json: `image_id` as `file_name` without suffix"]
+    preds, _ = DetectionMAP.coco_to_tm(*write(results(2, 1, 2), data_set()), guesses=guesses)
+    assert [len(item["scores"]) for item in preds] == [1, 2, 0]
+    assert len(guesses) == 1
+    assert refusal(write(results(0, 5), data_set())).startswith("`dt.json` must have boxes of images of the data set")
+
+
+@pytest.mark.parametrize(
+    ("box", "other", "is_told"),
+    [
+        ([100, 50, 300, 200], [200, 150, 440, 330], True),  # the other leaves 500 x 400 where 440 is a width
+        ([100, 50, 300, 200], [50, 50, 150, 150], False),  # none leaves it
+        ([100, 50, 300, 200], [480, 380, 30, 30], False),  # one that leaves it is no pair of corners
+    ],
+)
+@pytest.mark.parametrize("size", [{"width": 500, "height": 400}, {"width": None, "height": "400"}, {}])
+def test_corners_that_leave_their_image_as_sizes_are_told(write, box, other, is_told, size):
+    truth = data_set()
+    truth["images"] = [image | size for image in truth["images"]]
+    rows = [row | {"bbox": of} for of in 9 * [box] + [other] for row in results(1)]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        DetectionMAP.coco_to_tm(*write(rows, truth))
+    texts = [str(each.message) for each in told]
+    expected = "`dt.json` seems to have corners as `bbox`: 1 of 10 boxes leave their image otherwise."
+    assert texts == [expected] * (is_told and size.get("width") == 500)
 
 
 def test_ids_that_are_strings_are_no_file_names(write):

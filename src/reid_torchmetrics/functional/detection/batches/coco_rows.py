@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import torch
 
 from reid_torchmetrics._files import readable
+from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks, to_xywh
 
 from .checks import LISTS
@@ -21,6 +22,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 _LEAST_AREA = torch.finfo(torch.float32).tiny
 """stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
+_LEAST_BOXES = 10  # of results, that all can be two corners
 _MOST_SHOWN, _MOST_IDS = 60, 5  # characters of a value, and ids, in a message
 _SWAPPED = (
     "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other way"
@@ -119,6 +121,7 @@ def read_coco(
     if has_boxes:
         _add_boxes(detections, {image["id"]: image for image in images})
         _check_boxes(detections, results_path)
+        _warn_of_corners(detections, results_path, images)
     preds, target = [], []
     for image in images:
         boxes, objects = detected[image["id"]], true[image["id"]]
@@ -172,17 +175,23 @@ def _check_image(image: Row, path: str, *, is_federated: bool) -> None:
 def _find_images(rows: Sequence[dict[str, Any]], path: str, images: Sequence[Row], guesses: list[str] | None) -> None:
     """Give results the ids of their images where all have names of files without suffix, as Ultralytics writes them.
 
+    It writes a name of digits as an integer: integers are names where not all are ids, and all are names.
+
     Raises:
         ValueError: a name of several images.
     """
     ids = {image["id"] for image in images}
     names = [row.get("image_id") for row in rows]
-    if not names or not all(isinstance(name, str) and name not in ids for name in names):
+    stems = [(PurePath(str(image["file_name"])).stem, image["id"]) for image in images if "file_name" in image]
+    by_name: dict[Any, list[Any]] = {}
+    for stem, number in stems:
+        by_name.setdefault(stem, []).append(number)
+        if stem.isdecimal():
+            by_name.setdefault(int(stem), []).append(number)
+    are_texts = all(isinstance(name, str) and name not in ids for name in names)
+    are_numbers = all(isinstance(name, int) and name in by_name for name in names) and not ids.issuperset(names)
+    if not names or not (are_texts or are_numbers):
         return
-    by_name: dict[str, list[Any]] = {}
-    for image in images:
-        if "file_name" in image:
-            by_name.setdefault(PurePath(str(image["file_name"])).stem, []).append(image["id"])
     for row in rows:
         fitting = by_name.get(row["image_id"], [row["image_id"]])
         if len(fitting) > 1:
@@ -277,6 +286,18 @@ def _check_boxes(rows: Iterable[Row], path: str) -> None:
         if not row.get("bbox"):
             came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
             raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row['image_id']!r}.")
+
+
+def _warn_of_corners(rows: Sequence[Row], path: str, images: Iterable[Row]) -> None:
+    """Warn if boxes of results are corners beyond doubt: read as sizes one in ten leaves its image, as corners none."""
+    sizes = {image["id"]: [image.get(name) for name in ("width", "height")] for image in images}
+    sizes = {number: size for number, size in sizes.items() if all(isinstance(side, int) for side in size)}
+    known = [(*row["bbox"], *sizes[row["image_id"]]) for row in rows if row["image_id"] in sizes]
+    if len(known) < _LEAST_BOXES or not all(x <= a <= w + 1 and y <= b <= h + 1 for x, y, a, b, w, h in known):
+        return
+    num_out = sum(x + a > w + 1 or y + b > h + 1 for x, y, a, b, w, h in known)
+    if 10 * num_out >= len(known):
+        warn(f"`{path}` seems to have corners as `bbox`: {num_out} of {len(known)} boxes leave their image otherwise.")
 
 
 def _columns(

@@ -1,0 +1,75 @@
+"""`pairs`: scores of given pairs, by `verify_pairs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from reid_torchmetrics import _names
+from reid_torchmetrics.data import read_pairs
+from reid_torchmetrics.functional.model_tables import Heading, ModelTable
+from reid_torchmetrics.functional.retrieval import verify_pairs
+from reid_torchmetrics.metrics.reid import PAIR_METRICS
+
+from .options import parsed
+from .outputs import Outputs
+
+_CONVENTIONS = {
+    "accuracy": "mean over 10 folds of the pairs in their order, each at the best threshold of the others (LFW)",
+    "auc": "area under the ROC curve",
+    "eer": "equal error rate, interpolated on the ROC curve",
+    "eer_voxceleb": "equal error rate as in the code of VoxCeleb",
+    "min_dcf": "least detection cost, p_target {p_target:g}",
+    "tar_at_far": "largest true accept rate with a false accept rate of at most {far:g}",
+}
+_LARGEST = 1 + 1e-5  # cosine, with the rounding of float32
+
+
+def run(words: Sequence[str]) -> int:
+    """Evaluate what the words of the command line say; return the exit status."""
+    arguments, options = parsed("pairs", words)
+    outputs = Outputs(arguments, (arguments.pairs, arguments.scores))
+    return outputs.write({"": PairNumbers(*read_pairs(arguments.pairs, arguments.scores), **options)})
+
+
+class PairNumbers:
+    """Numbers of scored pairs by name, with their conventions."""
+
+    def __init__(
+        self,
+        scores: Any,
+        same: Any,
+        *,
+        reports: Sequence[_names.PairMetric] = ("auc", "eer", "tar_at_far", "min_dcf"),
+        far: float = 0.001,
+        p_target: float = 0.05,
+    ) -> None:
+        """Compute the numbers.
+
+        Raises:
+            ValueError: pairs of one kind alone, an option of another value, or an accuracy of scores that are no
+                cosines.
+        """
+        if "accuracy" in reports and max(abs(scores)) > _LARGEST:
+            raise ValueError(f"`accuracy` must be of cosines, from -1 to 1; got {max(abs(scores)):g}.")
+        self._found, given = verify_pairs(scores, same), (torch.tensor(scores), torch.tensor(same))
+        self._said = f"{self._found.num_genuine} pairs of one identity, {self._found.num_impostors} of two"
+        options = SimpleNamespace(far=far, p_target=p_target)
+        self.means = {name: float(PAIR_METRICS[name](options, self._found, given)) for name in reports}
+        self._conventions = {name: _CONVENTIONS[name].format(**vars(options)) for name in reports}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, conventions and counts, JSON-safe."""
+        measures = {name: {"value": mean, "convention": self._conventions[name]} for name, mean in self.means.items()}
+        return {"measures": measures, "counts": {"same": self._found.num_genuine, "other": self._found.num_impostors}}
+
+    def model_table(self, name: str = "model") -> ModelTable:
+        """A table of papers with one row."""
+        return ModelTable({each: Heading(each) for each in self.means}, {name: self.means}, self._said)
+
+    def __format__(self, form: str) -> str:
+        rows = (f"  {name:<12} {mean:{form}}  {self._conventions[name]}" for name, mean in self.means.items())
+        return "\n".join([self._said, *rows])

@@ -1,0 +1,181 @@
+"""Every field has a line in the page of the command, which runs on files in that form."""
+
+import json
+import pickle
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics.command.pairs import PairNumbers
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate, evaluate_scores
+
+PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "command.md"
+DICE = np.random.default_rng(0)
+NUM, NUM_QUERIES = 40, 12
+X = DICE.normal(size=(NUM, 6)).astype(np.float32)
+IDS, CAMERAS = np.arange(NUM) % 5, 1 + DICE.integers(0, 6, NUM)
+CLOTHES, PLACES = (IDS + CAMERAS) % 3, 5e5 + 60 * DICE.random((NUM, 2))
+SAME = np.arange(30) % 3 == 0
+COSINES = np.linspace(-1, 1, 30)
+LISTS = [[int(item) for item in np.flatnonzero(IDS[NUM_QUERIES:] == of)] for of in IDS[:NUM_QUERIES]]
+
+
+def lines():
+    """The lines of the block about every field, without the name of the program."""
+    block = PAGE.read_text(encoding="utf-8").partition("## Every field")[2].split("```")[1].replace("\\\n", "")
+    return re.findall(r"^reid-torchmetrics (.*)$", block, re.MULTILINE)
+
+
+LINES = lines()
+SIDES = {"query": slice(0, NUM_QUERIES), "gallery": slice(NUM_QUERIES, NUM)}
+
+
+@pytest.fixture
+def _field_files(tmp_path):
+    """The files that the lines name."""
+    for role, rows in SIDES.items():
+        arrays = {"feat": X[rows], "pids": IDS[rows], "camids": CAMERAS[rows], "clothes_ids": CLOTHES[rows]}
+        np.savez(tmp_path / f"{role}.npz", **arrays)
+        (tmp_path / f"{role}_folder").mkdir()
+        for name, values in arrays.items():
+            np.save(tmp_path / f"{role}_folder" / f"{name}.npy", values)
+        for name, values in {"": X, "_pids": IDS, "_camids": CAMERAS}.items():
+            np.save(tmp_path / f"{role[0]}{name}.npy", values[rows])
+    np.savez(tmp_path / "tracks.npz", **arrays, groups=10 * arrays["pids"] + arrays["camids"])
+    for name, rows in {"queries": SIDES["query"], "database": SIDES["gallery"]}.items():
+        np.save(tmp_path / f"{name}.npy", X[rows])
+        np.save(tmp_path / f"{name}_positions.npy", PLACES[rows])
+    parts = dict(zip(("q_pids", "g_pids", "q_camids", "g_camids"), sides(IDS, CAMERAS), strict=True))
+    np.savez(tmp_path / "distances.npz", distmat=distances(), **parts)
+    np.savez(tmp_path / "test.npz", features=X, labels=IDS)
+    np.save(tmp_path / "images.npy", X[:8])
+    np.save(tmp_path / "captions.npy", X)
+    np.save(tmp_path / "image_of_caption.npy", np.arange(NUM) // 5)
+    np.savez(tmp_path / "pairs.npz", scores=COSINES, same=SAME)
+    np.save(tmp_path / "cosines.npy", COSINES.astype(np.float64))
+    np.save(tmp_path / "I.npy", np.array([[4, 2, -1], [0, 1, 2]]))
+    names = {"imlist": [f"i{item}" for item in range(28)], "qimlist": [f"q{query}" for query in range(12)]}
+    truth = [{"easy": easy, "hard": [], "junk": []} for easy in LISTS]
+    (tmp_path / "gnd_roxford5k.pkl").write_bytes(pickle.dumps(names | {"gnd": truth}))
+    box = {"bbox": [0, 0, 4, 4], "image_id": 1, "category_id": 5}
+    data_set = {"images": [{"id": 1, "height": 9, "width": 9}], "categories": [{"id": 5, "name": "cat"}]}
+    data_set["annotations"] = [box | {"id": 1, "area": 16, "iscrowd": 0}]
+    rows = zip([*IDS], [*CAMERAS], strict=True)
+    texts = {
+        "labels.csv": "pid,camid\n" + "".join(f"{identity},{camera}\n" for identity, camera in rows),
+        "gt.json": json.dumps(LISTS),
+        "truth.json": "[[2], [0]]",
+        "bm25.run": "q1 Q0 d2 1 0.9 x\nq1 Q0 d1 2 0.5 x\n",
+        "robust.qrels": "q1 0 d1 2\n",
+        "tower_1.txt": "a\nb\n",
+        "veri_test.txt": "".join(f"{int(each)} a/{place}.wav b.wav\n" for place, each in enumerate(SAME)),
+        "scores.txt": "".join(f"{each} a/{place}.wav b.wav\n" for place, each in enumerate(COSINES)),
+        "pairs.txt": "1\t30\n" + "".join("al\t1\t2\n" if each else "al\t1\tbo\t2\n" for each in SAME),
+        "instances_val2017.json": json.dumps(data_set),
+        "detections.json": json.dumps([box | {"score": 0.5}]),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "ground_truth_folder").mkdir()
+    for name in ("good", "ok", "junk"):
+        (tmp_path / "ground_truth_folder" / f"tower_1_{name}.txt").write_text(name[0], encoding="utf-8")
+
+
+def sides(*columns):
+    return [values[rows] for values in columns for rows in SIDES.values()]
+
+
+def distances():
+    query, gallery = sides(X.astype(np.float64))
+    return ((query[:, None] - gallery) ** 2).sum(-1)
+
+
+def by_labels(protocol, **labels):
+    sided = {f"{role}_{name}": values[rows] for name, values in labels.items() for role, rows in SIDES.items()}
+    return evaluate(*sides(X), *sides(IDS), **sided, protocol=protocol).means
+
+
+def captions(query, gallery, numbers):
+    return evaluate(query, gallery, *numbers, protocol="flickr30k").means
+
+
+IMAGES, OF_CAPTIONS = np.arange(8), np.arange(NUM) // 5
+EXPECTED = {
+    "evaluate query.npz gallery.npz --protocol market1501": lambda: by_labels("market1501", cameras=CAMERAS),
+    "evaluate query_folder": lambda: by_labels("msmt17", cameras=CAMERAS),
+    "evaluate distances.npz": lambda: evaluate_scores(-distances(), *sides(IDS, CAMERAS), protocol="veri776").means,
+    "evaluate q.npy g.npy --labels": lambda: by_labels("market1501", cameras=CAMERAS),
+    "evaluate q.npy g.npy --protocol": lambda: by_labels("market1501", cameras=CAMERAS),
+    "evaluate query.npz gallery.npz --protocol ltcc_cc": lambda: by_labels("ltcc_cc", cameras=CAMERAS, clothes=CLOTHES),
+    "evaluate images.npy": lambda: captions(X[:8], X, (IMAGES, OF_CAPTIONS)),
+    "evaluate captions.npy": lambda: captions(X, X[:8], (OF_CAPTIONS, IMAGES)),
+    "evaluate queries.npy database.npy --protocol pitts30k   --labels": lambda: (
+        evaluate(
+            *sides(X), query_positions=PLACES[:NUM_QUERIES], gallery_positions=PLACES[NUM_QUERIES:], protocol="pitts30k"
+        ).means
+    ),
+    "evaluate queries.npy database.npy --protocol pitts30k   --ground": lambda: (
+        evaluate(*sides(X), ground_truth=[{"ok": each} for each in LISTS], protocol="pitts30k").means
+    ),
+    "evaluate test.npz": lambda: evaluate(X, query_identities=IDS, protocol="cub200").means,
+    "lists bm25": lambda: {"map": 0.5, "ndcg_10": 1 / np.log2(3)},
+    "lists tower": lambda: {"map": 0.0},
+    "pairs pairs.npz": lambda: PairNumbers(COSINES, SAME).means,
+    "pairs veri_test": lambda: PairNumbers(COSINES, SAME, reports=("eer_voxceleb", "min_dcf")).means,
+    "pairs pairs.txt": lambda: PairNumbers(COSINES, SAME, reports=("accuracy", "auc")).means,
+}
+"""what a line that begins so must give"""
+
+
+@pytest.mark.usefixtures("_field_files")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("line", LINES)
+def test_the_line_of_a_field_gives_its_numbers(command, line):
+    said = command(*shlex.split(line), "--json", "-")
+    assert said.status == 0, said.err
+    found = json.loads(said.out)
+    if "measures" in found:
+        found = {name: each["value"] for name, each in found["measures"].items()}
+        assert all(0 <= value <= 1 for value in found.values() if value is not None)
+    for words, expected in EXPECTED.items():
+        if line.startswith(words):
+            assert found == pytest.approx(expected(), abs=1e-12)
+
+
+def test_every_number_that_is_expected_is_of_a_line():
+    assert all(any(line.startswith(words) for line in LINES) for words in EXPECTED)
+
+
+def test_every_kind_of_protocol_has_a_line():
+    """A kind is what a protocol needs: labels, lists, leave-one-out, cameras that are searched, drawn galleries."""
+
+    def kind(name):
+        protocol = PROTOCOLS[name]
+        needs = {*protocol.needed_labels} - {"cameras"}
+        return frozenset(needs), protocol.leave_one_out, protocol.search_cameras is not None
+
+    shown = {word for line in LINES for word in line.split() if word in PROTOCOLS} | {"trec"}
+    without = {"vehicleid", "tokyo247", "cuhk_sysu", "prw"}  # drawn from the queries; both of two kinds; person search
+    assert {kind(name) for name in PROTOCOLS.keys() - without} <= {kind(name) for name in shown}
+
+
+def test_lists_of_pairs_are_read_with_scores_in_every_place(command, tmp_path):
+    forms = {
+        "voxceleb": ("1 a b", "0 a c", "1 d e"),
+        "kaldi": ("a b target", "a c nontarget", "d e target"),
+        "kinship": ("a b 1", "a c 0", "d e 1"),
+        "lfw": ("al 1 4", "al 1 bo 2", "bo 2 3"),
+    }
+    for name, rows in forms.items():
+        (tmp_path / f"{name}.txt").write_text("\n".join(["2 3"] * (name == "lfw") + [*rows]), encoding="utf-8")
+        pairs = [re.sub("^[01] | [01]$| (non)?target$", "", row) for row in rows] if name != "lfw" else rows
+        for form in ("{score}", "{score} {pair}", "{pair}\t{score}"):
+            scores = [form.format(score=score, pair=pair) for score, pair in zip((1, 2, 3), pairs, strict=True)]
+            (tmp_path / "scores.txt").write_text("\n".join(scores), encoding="utf-8")
+            said = command("pairs", f"{name}.txt", "scores.txt", "--reports", "auc", "--json", "-")
+            assert said.status == 0, said.err
+            assert json.loads(said.out)["measures"]["auc"]["value"] == 0.5
+            assert json.loads(said.out)["counts"] == {"same": 2, "other": 1}
