@@ -91,6 +91,11 @@ def test_what_is_not_printed_has_no_form(command, tmp_path, words):
     assert said.err == f"reid-torchmetrics: {rule}\n"
 
 
-@pytest.mark.parametrize("words", [["--format", "html"], ["--decimals", "-1"], ["--decimals", "x"]])
+@pytest.mark.parametrize("words", [["--format", "html"], ["--decimals", "x"]])
 def test_another_form_is_wrong_usage(command, tmp_path, words):
     assert command("lists", "a.run", *lists(tmp_path), *words).status == 2
+
+
+def test_decimals_are_not_below_0(command, tmp_path):
+    said = command("lists", "a.run", *lists(tmp_path), "--decimals", "-1")
+    assert (said.status, said.err) == (1, "reid-torchmetrics: `--decimals` must be at least 0; got -1.\n")

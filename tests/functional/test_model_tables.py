@@ -74,6 +74,7 @@ def test_one_model_is_not_the_best():
     assert r"\textbf" not in problems.detection().to_latex()
 
 
+@pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(("decimals", "error"), [(-1, ValueError), (True, TypeError), (1.0, TypeError)])
 def test_decimals_are_a_number_of_digits(decimals, error):
     for results in (problems.retrieval(), COMPARISON["two models"]()):
@@ -139,8 +140,8 @@ def test_a_caption_tells_apart_models_with_other_similarities():
 def test_a_caption_of_detections_says_what_the_first_number_of_each_kind_is():
     assert problems.detection().model_table().caption == (
         "COCO, 3 images; average precision, rule coco; mean over 10 IoU thresholds from 0.5 to 0.95; mean over classes;"
-        " area range all, 0 to 100000² pixels; at most 100 detections of an image and class. mAR1: largest recall;"
-        " at most 1 detections of an image and class."
+        " area range all, no limit; at most 100 detections of an image and class. mAR1: largest recall;"
+        " at most 1 detection of an image and class."
     )
 
 

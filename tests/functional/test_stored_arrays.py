@@ -191,7 +191,7 @@ def test_results_that_could_not_be_loaded_are_not_saved(tmp_path):
     results = RETRIEVAL["embeddings"]()
     path = results.save(tmp_path / "results.npz")
     before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"`values\.map` must lie in"):
+    with pytest.raises(ValueError, match=r"`per_query\.map` must lie in"):
         replace(results, per_query={"map": results.per_query["map"] + 7}).save(path)
     assert path.read_bytes() == before
 

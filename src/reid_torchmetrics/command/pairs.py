@@ -58,8 +58,10 @@ class PairNumbers:
         self._found, given = verify_pairs(scores, same), (torch.tensor(scores), torch.tensor(same))
         self._said = f"{self._found.num_genuine} pairs of one identity, {self._found.num_impostors} of two"
         options = SimpleNamespace(far=far, p_target=p_target)
-        self.means = {name: float(PAIR_METRICS[name](options, self._found, given)) for name in reports}
-        self._conventions = {name: _CONVENTIONS[name].format(**vars(options)) for name in reports}
+        self.means, self._conventions = dict[str, float](), dict[str, str]()
+        for name in reports:
+            self.means[name] = float(PAIR_METRICS[name](options, self._found, given))
+            self._conventions[name] = _CONVENTIONS[name].format(**vars(options))
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers, conventions and counts, JSON-safe."""
