@@ -161,3 +161,10 @@ def test_there_may_be_more_limits_than_an_int8_counts():
     matches = match_images(found, true, max_detections=tuple(range(1, 201)))
     assert matches.limits.tolist() == [*range(200)]
     assert match_images(found, true, max_detections=tuple(range(1, 121))).limits.tolist() == [*range(120)]
+
+
+@few
+@given(problems())
+def test_ground_truths_of_detections_are_kept_on_demand(problem):
+    assert match_images(*problem.tensors).ground_truths is None
+    assert problem.matched().ground_truths is not None

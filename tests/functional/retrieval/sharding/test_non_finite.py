@@ -1,0 +1,26 @@
+"""Why there is no result where embeddings are not finite: numbers of all processes, names of the first."""
+
+import pytest
+
+from reid_torchmetrics.functional.retrieval.sharding.samples import why_undefined
+
+FINITE = [50, 0, 0, 0, 0, 0, 0, 0, 0]
+BAD = [20, 3, 1, 2, 4, 7, 9, 0, 0]  # 3 of 20, 1 of queries and 2 of gallery items, at these
+
+
+@pytest.mark.parametrize(
+    ("table", "has_index", "said"),
+    [
+        ([FINITE], False, None),
+        ([BAD], False, "3 of 20 embeddings are NaN or infinite (1 of queries, 2 of gallery items; first at samples"),
+        ([BAD], True, "3 of 20 embeddings are NaN or infinite (1 of queries, 2 of gallery items; first at `index`"),
+        (
+            [FINITE, BAD],
+            False,
+            "3 of 70 embeddings are NaN or infinite (1 of queries, 2 of gallery items; first at samples of process 1",
+        ),
+    ],
+)
+def test_it_is_said_once_for_all_processes(table, has_index, said):
+    text = why_undefined(table, has_index=has_index)
+    assert text == (said and f"{said} [4, 7, 9]), so the result is NaN.")
