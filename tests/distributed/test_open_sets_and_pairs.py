@@ -109,7 +109,7 @@ def test_what_one_process_refuses_is_an_error_on_all(processes):
             "`same` must be True for some pairs and False for others; got 0 pairs of one identity and 37 of two.",
             "`same` must be True for some pairs and False for others; got 0 pairs of one identity and 37 of two.",
             "`index` must be given for all samples or for none; got it for 10 of 20.",
-            "All processes must have the same `report`; got process 0: 'eer'; process 1: 'auc'.",
+            "All processes must have the same `metric`; got process 0: 'eer'; process 1: 'auc'.",
             "process 1: ValueError: `second` must have the shape of `first`, [2, 3]; got [2, 4].",
             "All processes must have the same `fpir`; got process 0: 0.1; process 1: 0.2.",
         ),

@@ -13,7 +13,7 @@ from reid_torchmetrics import (
 )
 from tests.metrics.test_shared_results import NEEDED, OPTIONS, boxes_and_keypoints
 
-TABLE = {**OPTIONS, PairVerification: {"report": ["auc"], "far": [0.2], "p_target": [0.3]}}
+TABLE = {**OPTIONS, PairVerification: {"metric": ["auc"], "far": [0.2], "p_target": [0.3]}}
 ELSEWHERE = {(ReIDMetrics, "ranks"): "reports"}
 """options that are named by what they decide"""
 PAIRS = {

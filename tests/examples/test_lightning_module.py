@@ -58,7 +58,7 @@ def check_files(folder: Path) -> None:
         with Image.open(folder / "written" / name) as image:
             assert min(image.size) > 100
     report = (folder / "written" / "report.html").read_text(encoding="utf-8")
-    assert "Two models" in report
+    assert "Differences" in report
     assert "data:image" in report
     assert "Not shown" not in report
 

@@ -36,7 +36,7 @@ def test_the_front_page_has_the_sum():
     assert f"{total:,} arrays" in numbers
     others = int(re.search(r"([\d,]+) arrays and \d+ errors", numbers)[1].replace(",", ""))
     front = (README.parents[2] / "README.md").read_text(encoding="utf-8")
-    assert f"{total + others:,} recorded outputs" in front
+    assert f"| {total + others:,} outputs, " in front
 
 
 @pytest.mark.parametrize("field", index())

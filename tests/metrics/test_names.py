@@ -62,7 +62,7 @@ NAMES = [
     (ReIDMINP, OF_EMBEDDINGS),
     (ReIDCMC, OF_EMBEDDINGS | {"top_k"}),
     (ReIDCMCCurve, OF_EMBEDDINGS | {"max_rank"}),
-    (lambda: ReIDMeasure("rank_5"), OF_EMBEDDINGS | {"name"}),
+    (lambda: ReIDMeasure("rank_5"), OF_EMBEDDINGS | {"metric"}),
     (Own, OF_EMBEDDINGS),
     (DetectionMAP, OF_BOXES),
     (VocMAP, OF_EVALUATORS | {"whole_pixels", "ground_truth_difficult"}),

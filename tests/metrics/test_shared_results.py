@@ -93,7 +93,7 @@ OPTIONS = {
     ReIDMINP: {},
     ReIDCMC: {"top_k": [3], "mode": ["all_shots"]},
     ReIDCMCCurve: {"max_rank": [3], "mode": ["all_shots"]},
-    ReIDMeasure: {"name": ["mrr", "rank_2", "precision_3"]},
+    ReIDMeasure: {"metric": ["mrr", "rank_2", "precision_3"]},
     ReIDOpenSet: {"fpir": [0.5], "rank": [2], "rule": ["nearest"]},
     ReIDMetrics: {
         "ranks": [(1, 3)],
@@ -134,7 +134,7 @@ NEEDED = {
         "class_values": {"classes": (1,)},
         "confidence": {"values": ("f1_50",)},
     },
-    ReIDMeasure: {None: {"name": "r_precision"}},
+    ReIDMeasure: {None: {"metric": "r_precision"}},
 }
 """arguments without which another one is refused, or without which none of the class can be made"""
 

@@ -55,7 +55,8 @@ class PairNumbers:
         """
         if "accuracy" in reports and max(abs(scores)) > _LARGEST:
             raise ValueError(f"`accuracy` must be of cosines, from -1 to 1; got {max(abs(scores)):g}.")
-        self._found, given = verify_pairs(scores, same), (torch.tensor(scores), torch.tensor(same))
+        self._found = verify_pairs(scores, same)
+        given = torch.tensor(scores, device="cpu"), torch.tensor(same, device="cpu")
         self._said = f"{self._found.num_genuine} pairs of one identity, {self._found.num_impostors} of two"
         options = SimpleNamespace(far=far, p_target=p_target)
         self.means, self._conventions = dict[str, float](), dict[str, str]()
