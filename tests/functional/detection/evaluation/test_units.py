@@ -93,6 +93,22 @@ def test_keypoints_in_shares_outside_of_their_boxes_get_a_warning():
         fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, shares).compute()
 
 
+def test_unlabeled_keypoints_are_no_shares():
+    preds, target = keypoint_images(5, 12)
+    boxes = torch.tensor([30.0, 30.0, 90.0, 90.0])
+
+    def labeled_first(points):
+        """The first at the middle of the box, the others, at 0, without a label."""
+        points = points * 0
+        points[:, 0] = torch.tensor([75.0, 75.0, 2.0])
+        return points
+
+    far = [item | {"boxes": item["boxes"] * 0 + boxes} for item in target]
+    fed(
+        DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, changed(far, "keypoints", labeled_first)
+    ).compute()
+
+
 def test_a_batch_of_keypoints_without_ground_truths_is_looked_at():
     preds, target = keypoint_images(5, 12)
     metric = DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS)
