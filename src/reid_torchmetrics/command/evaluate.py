@@ -28,7 +28,9 @@ _Columns: TypeAlias = dict[str, NDArray[Any]]
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
 _FILE_NAMES = "--file-names"
-_TABLE, _FIELDS = "", [*LABELS, "roles"]
+_TABLE = ""
+"""what files of `--labels` are that hold several labels"""
+_FIELDS = (*LABELS, "roles")
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
 
 
