@@ -1,0 +1,31 @@
+"""The registry: evaluators by their names, and what each says of a right box beside a class without ground truths."""
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.detection import EVALUATORS, evaluate_images
+
+TITLES = {
+    "coco": "COCO",
+    "lvis": "LVIS",
+    "lvis_fixed": "LVIS, fixed AP",
+    "voc": "Pascal VOC",
+    "ultralytics": "Ultralytics",
+    "scaled_yolov4": "ScaledYOLOv4",
+    "yolov4": "YOLOv4",
+}
+BOXES = torch.tensor([[0.0, 0.0, 10.0, 10.0], [20.0, 20.0, 40.0, 40.0]])
+FOUND = {"boxes": BOXES, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 2])}
+TRUE = {"boxes": BOXES[:1], "labels": torch.tensor([1])}
+
+
+def test_each_has_its_title():
+    assert {name: each.title for name, each in EVALUATORS.items()} == TITLES
+
+
+@pytest.mark.parametrize("name", ["coco", "voc", "ultralytics", "scaled_yolov4", "yolov4"])
+def test_a_class_without_ground_truths_changes_no_mean(name):
+    results = evaluate_images([FOUND], [TRUE], evaluator=name)
+    assert results["map_50"] == pytest.approx(1.0, abs=0.006)  # YOLO's curves end below 1
+    if EVALUATORS[name].reports_confidence:
+        assert torch.stack([*results.averages.at_confidence.values()]).isnan().any(0).tolist() == [False, True]

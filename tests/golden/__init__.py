@@ -1,1 +1,0 @@
-"""Recorded outputs of other evaluators and labels of benchmarks; `README.md` says where each comes from."""

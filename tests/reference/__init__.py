@@ -1,1 +1,0 @@
-"""Slow, obvious references, written from the definitions and not from the package."""
