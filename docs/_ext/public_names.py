@@ -70,8 +70,8 @@ def _escaped(text: str) -> str:
 
 def about_value(name: str, value: Any) -> list[str]:
     """What stands below the value where it is defined, and what it holds."""
-    modules = [module for module in sys.modules.values() if module.__name__.startswith("reid_torchmetrics.")]
-    homes = [module.__name__ for module in modules if vars(module).get(name) is value]
+    modules = [(home, vars(module)) for home, module in sys.modules.items() if home.startswith("reid_torchmetrics.")]
+    homes = [home for home, names in modules if names.get(name) is value]
     said = [docs for home in homes if (docs := ModuleAnalyzer.for_module(home).find_attr_docs().get(("", name)))]
     return [*(said[0] if said else ()), "", _contents(value), ""]
 

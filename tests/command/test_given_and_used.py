@@ -203,7 +203,7 @@ def test_processes_split_a_file_of_both_sides_as_one_does(tmp_path):
     labels = with_columns("cameras")
     words = ["-m", "reid_torchmetrics", "evaluate", *shards_with_roles(tmp_path, labels), "--json", "-"]
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run([*launch, *words], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([*launch, *words], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=600)
     values = {name: each["value"] for name, each in json.loads(done.stdout)["measures"].items()}
     assert values == expected(labels)
 

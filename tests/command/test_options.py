@@ -121,7 +121,7 @@ def test_help_shows_every_option_and_imports_nothing_large(command):
         f"import sys\nfrom reid_torchmetrics.command import main\nstatus = main(['{command}', '--help'])\n"
         "sys.exit(status or bool({'torch', 'numpy', 'jsonargparse'} & sys.modules.keys()))"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600).stdout
     for group, name, kind, text, _ in options.rows(command):
         assert f"\n{group}:\n" in said
         assert text
@@ -157,7 +157,7 @@ def test_a_shell_completes_words(line, expected, tmp_path):
     settings = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
     settings |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "words")}
     words = [sys.executable, "-m", "reid_torchmetrics"]
-    subprocess.run(words, env=os.environ | settings, check=True, timeout=60, capture_output=True)
+    subprocess.run(words, env=os.environ | settings, check=True, timeout=600, capture_output=True)
     assert {*(tmp_path / "words").read_text(encoding="utf-8").split("\n")} == expected
 
 

@@ -10,6 +10,7 @@ from reid_torchmetrics import ReIDMetrics
 from tests.distributed.shards import SHARDINGS, loaders, reference_of
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed
 from tests.metrics.reid.samples import reference_of as reference_of_batches
+from tests.profiles import of_each
 
 OF_THE_BASE_CLASS = "The ``compute`` method of metric"  # on every process whose metric never had an update
 
@@ -57,14 +58,15 @@ def is_nan(values):
 WITHOUT = [(), ("cameras",), ("index",), ("cameras", "index")]
 
 
+SOME_ACTIVE = [(3, (1, 2)), (3, (0, 2)), (3, (0, 1)), (4, (2,)), (4, (1, 3))]
+ROLES = ["two_loaders", "leave_one_out"]
+
+
 @pytest.mark.parametrize(
-    ("size", "active", "roles"),
-    [
-        *((3, (1, 2), "two_loaders"), (3, (0, 2), "leave_one_out"), (3, (0, 1), "two_loaders")),
-        *((4, (2,), "leave_one_out"), (4, (1, 3), "two_loaders")),
-    ],
+    ("processes_with_samples", "roles"), of_each(zip(SOME_ACTIVE * 2, ROLES * 5, strict=True), suite=5)
 )
-def test_processes_without_samples_compute_like_the_others(processes, size, active, roles):
+def test_processes_without_samples_compute_like_the_others(processes, processes_with_samples, roles):
+    size, active = processes_with_samples
     cases = [(active, without) for without in WITHOUT]
     outcomes = processes.run(size, all_dealt, cases, roles)
     for number, without in enumerate(WITHOUT):

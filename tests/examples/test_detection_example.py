@@ -58,7 +58,7 @@ def run_script(folder: Path, *options: str) -> str:
     environment = os.environ | {"PYTHONPATH": package, "PYTHONIOENCODING": "utf-8", "MPLBACKEND": "agg"}
     command = [sys.executable, str(SCRIPT), "--output", "written", *options]
     finished = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=120, check=False
+        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=600, check=False
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout

@@ -221,6 +221,6 @@ def test_every_table_compiles(every_table, tmp_path):
     (tmp_path / "tables.tex").write_text(f"{preamble}{pages}\n\\end{{document}}\n", encoding="utf-8")
     program = shutil.which("pdflatex")
     words = [program, "-interaction=nonstopmode", "-halt-on-error"] if program else [shutil.which("tectonic")]
-    done = subprocess.run([*words, "tables.tex"], cwd=tmp_path, capture_output=True, check=False, timeout=120)
+    done = subprocess.run([*words, "tables.tex"], cwd=tmp_path, capture_output=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout[-2000:].decode(errors="replace")
     assert (tmp_path / "tables.pdf").stat().st_size

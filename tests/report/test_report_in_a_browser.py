@@ -125,7 +125,7 @@ def found(tmp_path_factory):
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
     options += ["--virtual-time-budget=20000", f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
     command = [CHROMIUM, *options, (folder / "frames.html").as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
     told = re.search(r"<pre>(.*?)</pre>", done.stdout, flags=re.DOTALL)
     assert told, done.stderr
     return json.loads(html.unescape(told[1])), done.stderr

@@ -17,6 +17,7 @@ from reid_torchmetrics import (
 )
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate
 from tests.metrics.reid.samples import WorstRank, batches, fed, labeled
+from tests.profiles import of_each
 
 GIVEN = batches(num_queries=16, num_gallery=60)
 
@@ -192,7 +193,7 @@ def test_leave_one_out_needs_every_query_in_the_gallery_and_says_so(protocol):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("protocol", KINDS.values())
+@pytest.mark.parametrize("protocol", of_each([*KINDS.values(), *FROM_LABELS], suite=len(KINDS)))
 def test_nothing_at_all_gives_nan(protocol):
     assert all(value.isnan() for value in ReIDMetrics(protocol=protocol).compute().values())
 

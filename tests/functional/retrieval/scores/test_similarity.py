@@ -1,5 +1,7 @@
 """Similarities of embeddings: every dtype and layout, exact ties, and precision that training does not touch."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -14,6 +16,7 @@ from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
 from reid_torchmetrics.functional.retrieval.scores.similarity import SIMILARITIES, Similarity, gallery_statistics
 from tests.closeness import assert_close
+from tests.profiles import of_each
 from tests.reference.retrieval import evaluate, similarity
 
 NAMES = ("cosine", "euclidean", "dot")
@@ -157,7 +160,10 @@ BY_BLOCK = {
 
 
 @pytest.mark.parametrize("name", BY_BLOCK)
-@pytest.mark.parametrize(("dimension", "leave_one_out"), [(2, False), (8, True), (64, False)])
+@pytest.mark.parametrize(
+    ("dimension", "leave_one_out"),
+    of_each([(2, False), (8, True), (64, False), (2, True), (8, False), (64, True)], suite=3),
+)
 def test_a_function_whose_scores_depend_on_their_block_is_refused(name, dimension, leave_one_out):
     query, gallery, *labels = labelled(40, dimension=dimension)
     if leave_one_out:  # each query finds itself in the gallery
@@ -175,13 +181,17 @@ BY_PAIR = {
     "one in common": lambda query, gallery: (query[:, None] == gallery).any(2).float(),
     "attention": lambda query, gallery: (query[:, None] * gallery).softmax(2).amax(2),
 }
+VALUES = {"normal": lambda x: x, "equal": torch.ones_like, "far": lambda x: x + 1e4, "whole": torch.round}
 
 
 @pytest.mark.parametrize("name", BY_PAIR)
-@pytest.mark.parametrize(("values", "num_queries"), [("normal", 20), ("equal", 4), ("far", 20), ("whole", 1)])
+@pytest.mark.parametrize(
+    ("values", "num_queries"),
+    of_each([*zip(VALUES, (20, 4, 20, 1), strict=True), *itertools.product(VALUES, (1, 4, 20))], suite=4),
+)
 def test_a_function_of_pairs_is_none_of_them(name, values, num_queries):
     query, gallery, *labels = labelled(num_queries)
-    change = {"normal": lambda x: x, "equal": torch.ones_like, "far": lambda x: x + 1e4, "whole": torch.round}[values]
+    change = VALUES[values]
     ranks = rank_positives(change(query), change(gallery), *labels, similarity=BY_PAIR[name])
     assert len(ranks.num_positives) == num_queries
 
@@ -239,7 +249,13 @@ TINY, HUGE = 2.0**-540, 2.0**540  # their squares leave the range of float64
 
 @pytest.mark.parametrize(
     ("of_query", "of_gallery"),
-    [(TINY, 1.0), (HUGE, TINY), (1.0, HUGE), (2.0**-1000, 2.0**1015), (2.0**1015, 2.0**-1000), (TINY, TINY)],
+    of_each(
+        [
+            *((TINY, 1.0), (HUGE, TINY), (1.0, HUGE), (2.0**-1000, 2.0**1015), (2.0**1015, 2.0**-1000), (TINY, TINY)),
+            *itertools.product((2.0**-1000, TINY, 1.0, HUGE, 2.0**1015), repeat=2),
+        ],
+        suite=6,
+    ),
 )
 @pytest.mark.parametrize("name", ["cosine", "dot"])
 def test_the_size_of_float64_embeddings_changes_no_rank(name, of_query, of_gallery):
