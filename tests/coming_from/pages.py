@@ -20,11 +20,12 @@ from tests import test_docs_pages
 from tests.coming_from.same import SAME
 from tests.golden.cases import RECORDINGS, Problem, Record, RecordedError, as_problem
 from tests.golden.peers import assert_equal
+from tests.golden.rows_of_pages import RECORDED
 from tests.test_docs import tables
 
 FOLDER = Path(__file__).parents[2] / "docs" / "coming_from"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
-COLUMNS = ["what differs", "theirs", "ours", "option that gives theirs"]  # and where the problem is, or that it is run
+COLUMNS = ["what differs", "theirs", "ours", "option that gives theirs"]
 NONE = "none"
 """stands where no option gives theirs"""
 WORDS = {"": "", "no `image_id`": "image_id=None"}
@@ -40,7 +41,8 @@ class Row:
     theirs: str
     ours: str
     option: str
-    recorded: str
+    key: str
+    """where theirs is recorded, or run"""
 
     @property
     def code(self) -> str | None:
@@ -51,21 +53,17 @@ class Row:
         assert found or self.option == NONE, self.option
         return found[1] if found else None
 
-    @property
-    def key(self) -> str:
-        return self.recorded.strip("`")
-
 
 def rows(page: str) -> list[Row]:
     """The differences of a page, and what is the same."""
-    (table,) = (table for table in tables(PAGES[page]) if table.header[:-1] == COLUMNS)
+    (table,) = (table for table in tables(PAGES[page]) if table.header == COLUMNS)
     same = [Row(page, what, number, number, "", key) for what, number, key in SAME[page]]
-    return [Row(page, *row.values()) for row in table.rows] + same
+    return [Row(page, *row.values(), key) for row, key in zip(table.rows, RECORDED[page], strict=True)] + same
 
 
 def names_of(row: Row) -> str:
     """What a test of a row is called."""
-    return f"{row.recorded.strip('`')}-{row.option.strip('`')}"
+    return f"{row.key}-{row.option.strip('`')}"
 
 
 def blocks(page: str) -> list[str]:

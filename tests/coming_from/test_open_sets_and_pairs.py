@@ -5,6 +5,7 @@ import pytest
 
 from reid_torchmetrics.functional import retrieval
 from tests.golden.field_cases import FieldCase, load_field
+from tests.golden.rows_of_pages import RECORDED
 from tests.test_docs import tables
 from tests.test_docs_pages import DOCS
 
@@ -26,10 +27,10 @@ def of_pairs(case: FieldCase) -> dict[str, object]:
 
 PAGES = {"open_set": of_open_set, "pairs": of_pairs}
 ROWS = [
-    (page, row["ours"].strip("`"), row["recorded"].strip("`"))
+    (page, row["ours"].strip("`"), key)
     for page in PAGES
     for table in tables((DOCS / "how_to" / f"{page}.md").read_text(encoding="utf-8"))
-    for row in table.rows
+    for row, key in zip(table.rows, RECORDED[page], strict=True)
 ]
 
 

@@ -9,10 +9,12 @@ import pytest
 from reid_torchmetrics.functional import retrieval
 from tests.fields import test_lists, test_person_search
 from tests.golden.field_cases import load_field
+from tests.golden.rows_of_pages import RECORDED
 from tests.test_docs import tables
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how_to" / "lists.md").read_text(encoding="utf-8")
 ROWS = [row for table in tables(PAGE) for row in table.rows]
+KEYS = RECORDED["lists"]
 
 
 def names_of(case):
@@ -26,9 +28,9 @@ def names_of(case):
     return {"retrieved": retrieved, "positives": positives} | of_trec
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["recorded as"].strip("`"))
-def test_a_call_gives_the_recorded_number(row):
-    name, evaluator, output = row["recorded as"].strip("`").split("/")
+@pytest.mark.parametrize(("row", "key"), [*zip(ROWS, KEYS, strict=True)], ids=KEYS)
+def test_a_call_gives_the_recorded_number(row, key):
+    name, evaluator, output = key.split("/")
     field = "person_search" if "SeqNet" in row else "lists"
     (case,) = (each for each in load_field(field) if each.name == name)
     (call,) = re.findall(r"`(.+)`", row["here"])

@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.retrieval import evaluate
 from tests.fields.comparisons import EXACT, SINGLE
 from tests.fields.test_gait import CROSS_VIEW, GALLERIES, SINGLE_VIEW, evaluated
 from tests.golden.field_cases import FieldCase, load_field
+from tests.golden.rows_of_pages import RECORDED
 from tests.test_docs import tables
 from tests.test_docs_pages import DOCS, blocks
 
@@ -50,12 +51,16 @@ def known(page: str, case: str, evaluator: str) -> tuple[FieldCase, dict[str, An
     return recorded, {"text_image": text, "other": neighbors}[field](recorded)
 
 
+def calls_of(page: str) -> list[str]:
+    """What the tables of a page that compare another tool say of ours."""
+    found = tables((DOCS / "how_to" / f"{page}.md").read_text(encoding="utf-8"))
+    return [row["here"] for table in found if "here" in table.header for row in table.rows]
+
+
 ROWS = [
-    pytest.param(page, row["here"].strip("`"), row["recorded as"].strip("`"), id=row["recorded as"].strip("`"))
+    pytest.param(page, call.strip("`"), key, id=key)
     for page in PAGES
-    for table in tables((DOCS / "how_to" / f"{page}.md").read_text(encoding="utf-8"))
-    if "recorded as" in table.header
-    for row in table.rows
+    for call, key in zip(calls_of(page), RECORDED[page], strict=True)
 ]
 
 

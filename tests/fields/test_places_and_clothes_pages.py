@@ -14,18 +14,17 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from reid_torchmetrics import ReIDMetrics, evaluate, evaluate_scores
 from tests.fields.comparisons import EXACT
+from tests.fields.test_pages import calls_of
 from tests.fields.test_vpr import EUCLIDEAN, SIDES, positives_of
 from tests.golden.field_cases import FieldCase, load_field
-from tests.test_docs import tables
+from tests.golden.rows_of_pages import RECORDED
 from tests.test_docs_pages import DOCS, blocks
 
 FIELDS = {"places": "vpr", "clothes": "clothes"}
 ROWS = [
-    pytest.param(page, row["here"], row["recorded as"].strip("`"), id=row["recorded as"].strip("`"))
+    pytest.param(page, call, key, id=key)
     for page in FIELDS
-    for table in tables((DOCS / "how_to" / f"{page}.md").read_text(encoding="utf-8"))
-    if "recorded as" in table.header
-    for row in table.rows
+    for call, key in zip(calls_of(page), RECORDED[page], strict=True)
 ]
 
 
