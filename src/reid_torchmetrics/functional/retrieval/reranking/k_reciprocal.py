@@ -101,7 +101,7 @@ def rerank_k_reciprocal(
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int | None = None,
 ) -> RerankedScores:
-    """Scores for `count_ranks`; minus a score is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q).
+    """Scores on demand; minus a score is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q).
 
     d_J(p, q) = 1 - sum_r min(V_pr, V_qr) / sum_r max(V_pr, V_qr) is the Jaccard distance of the encodings: V_pr is
     exp(-d(p, r)) for r among the k-reciprocal neighbors of p, zero elsewhere, divided by its sum over r, and then
