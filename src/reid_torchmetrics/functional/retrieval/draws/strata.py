@@ -33,8 +33,7 @@ class GalleryDraw:
 
     shots: int | None = 1
     per: str = "identity"
-    """"identity", the items of an identity are one stratum (CUHK03, VehicleID); "identity_and_camera", the items
-    of an identity and a camera (SYSU-MM01)"""
+    """a name in `DRAWN_PER`"""
 
     def __post_init__(self) -> None:
         _checks.cutoff("shots", self.shots)
