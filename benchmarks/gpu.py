@@ -26,7 +26,8 @@ from harness.detection_problems import VAL2017, Batch, detection_problem
 from harness.device_times import Device
 from harness.problems import Problem, market1501, msmt17_size
 from reid_torchmetrics import DetectionMAP, ReIDMetrics
-from reid_torchmetrics.functional.retrieval import TIE_POLICIES, rank_positives
+from reid_torchmetrics.functional.retrieval import rank_positives
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.ranking import counting as negatives_counting
 from reid_torchmetrics.functional.retrieval.scores.products import full_precision, product
 

@@ -2,7 +2,8 @@
 
 import torch
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.matching import Matches
 
 Found = tuple[list[tuple[float, bool]], int]
 """scores of right and wrong detections of a class, and how many ground truths it has, the first ones found"""

@@ -23,6 +23,8 @@ from reid_torchmetrics import (
 )
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics.functional import detection, retrieval
+from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 
 GENERATOR = torch.Generator().manual_seed(7)
 X = torch.randn((24, 5), generator=GENERATOR)
@@ -119,7 +121,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
     "rank_positives_from_scores": (retrieval.rank_positives_from_scores, {"scores": X[:8] @ X[8:].T} | SIDES),
     "find_relevance": (retrieval.find_relevance, SIDES),
     "find_listed_relevance": (
-        lambda some, more, self_index: retrieval.find_listed_relevance(
+        lambda some, more, self_index: find_listed_relevance(
             [some, more[:0]], [more, some], num_gallery=24, self_index=self_index
         ),
         {"some": INDEX[:3], "more": INDEX[5:9], "self_index": torch.tensor([1, -1])},
@@ -132,7 +134,7 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         lambda scores: retrieval.verify(retrieval.given_scores(scores, RELEVANCE), RELEVANCE),
         {"scores": X[:8] @ X[8:].T},
     ),
-    "pool_queries": (retrieval.pool_queries, {"query": X, "query_identities": IDS, "query_cameras": CAMERAS}),
+    "pool_queries": (pool_queries, {"query": X, "query_identities": IDS, "query_cameras": CAMERAS}),
     "expand_queries": (lambda query, gallery: retrieval.expand_queries(query, gallery, k=3), EMBEDDINGS),
     "QueryExpansion": (
         lambda query, gallery, own: QueryExpansion(k=2, expanded="together").expand(query, gallery, self_index=own),

@@ -10,22 +10,23 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import (
-    AP_NORMALIZERS,
-    AP_RULES,
-    CMC_MODES,
-    EMPTY_TARGET_ACTIONS,
-    EXPANSIONS,
     MEASURES,
-    ORIGINAL_DISTANCES,
-    PRECISION_DIVISORS,
     PROTOCOLS,
-    SAME_CAMERA_RULES,
-    SIMILARITIES,
-    TIE_POLICIES,
     PositiveRanks,
     Protocol,
     rank_positives_from_scores,
 )
+from reid_torchmetrics.functional.retrieval.measures import (
+    AP_NORMALIZERS,
+    AP_RULES,
+    CMC_MODES,
+    EMPTY_TARGET_ACTIONS,
+    PRECISION_DIVISORS,
+)
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
+from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
+from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXTS = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("measures.md", "conventions.md", "protocols.md")}

@@ -11,19 +11,19 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import (
-    AP_RULES,
-    BOX_FORMATS,
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
     Detections,
     GroundTruths,
-    match_images,
     pairwise_iou,
 )
+from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches
 from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import span
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
+from reid_torchmetrics.functional.detection.matching import match_images
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionMAP
 from tests.functional.detection.detection_samples import torchmetrics_peer

@@ -11,7 +11,6 @@ from reid_torchmetrics import GalleryDraw, _progress, progress, write_report
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.retrieval import (
     evaluate,
-    expect_draws,
     find_relevance,
     person_search,
     rank_positives,
@@ -19,6 +18,7 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
     score_histogram,
 )
+from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_sharded_ranks
 from tests.distributed import threads
 from tests.paths import path

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PAGES = Path(__file__).parents[1] / "reference"
+_OTHER_HALF = {"detection": "retrieval", "retrieval": "detection"}
 _DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|exception):: (\S+)$", re.MULTILINE)
 
 
@@ -53,11 +54,12 @@ def names_of_definitions() -> dict[tuple[str, str], str]:
 
 
 def find_meant(text: str, *, seen_from: str) -> str | None:
-    """The documented name that a docstring means by a part of it; of several the one of the same layer."""
+    """The documented name that a docstring or page means by a part of it: one of its own half, or of neither."""
+    other = next((other for half, other in _OTHER_HALF.items() if f".{half}." in seen_from), None)
     found = [name for name in documented_names() if f".{name}".endswith(f".{text}")]
-    layer = next((layer for layer in ("detection", "retrieval") if f".{layer}." in seen_from), "")
-    meant = next((name for name in found if layer and f".{layer}." in name), found[0] if len(found) == 1 else None)
-    return meant or _member_meant(*text.rpartition("."))
+    if len(found) == 1 and ("." in text or f".{other}." not in found[0]):
+        return found[0]
+    return _member_meant(*text.rpartition("."))
 
 
 def _member_meant(owner: str, dot: str, member: str) -> str | None:

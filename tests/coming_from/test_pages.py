@@ -11,6 +11,7 @@ from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, YoloMA
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.evaluation.results import DetectionResults
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from tests.coming_from.pages import OURS, PAGES, blocks, names, rows
@@ -20,7 +21,7 @@ TOOLS = [page for page in PAGES if page != "index"]
 TAKEN_BY = (retrieval.evaluate, retrieval.evaluate_scores, Protocol, ReIDMeanAP.update, DetectionMAP, YoloMAP)
 ARGUMENTS = {name for function in TAKEN_BY for name in inspect.signature(function).parameters}
 EVERYTHING = vars(detection) | vars(retrieval) | OURS | vars(reid_torchmetrics.data)
-KEYS = {"boxes", "scores", "labels", "image_id", *detection.CocoGrid().value_names, *DetectionMetrics().keys()}
+KEYS = {"boxes", "scores", "labels", "image_id", *CocoGrid().value_names, *DetectionMetrics().keys()}
 RESULTS = {*dir(RetrievalResults), *RetrievalResults.__dataclass_fields__}
 RESULTS |= {*dir(DetectionResults), *DetectionResults.__dataclass_fields__, *ClassAverages.__dataclass_fields__}
 

@@ -7,14 +7,6 @@ from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
-    AP_RULES,
-    BOX_FORMATS,
-    CLAIMS,
-    CONFUSION_RULES,
-    EVALUATORS,
-    VOC_RULES,
-    YOLO_RULES,
-    CocoGrid,
     Detections,
     GroundTruths,
     RunLengths,
@@ -26,6 +18,7 @@ from reid_torchmetrics.functional.detection import (
     rotated_iou,
 )
 from reid_torchmetrics.functional.detection.curves import (
+    AP_RULES,
     at_confidence,
     average_precision,
     best_confidence,
@@ -37,15 +30,29 @@ from reid_torchmetrics.functional.detection.curves import (
     ranked_detections,
 )
 from reid_torchmetrics.functional.detection.errors import (
+    CONFUSION_RULES,
     confusion_matrix,
     error_breakdown,
     merge_object_pairs,
     pair_objects,
 )
 from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
-from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_matches, match_greedily
-from reid_torchmetrics.functional.detection.inputs import Sides, box_areas, to_xywh
-from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
+from reid_torchmetrics.functional.detection.evaluators import (
+    EVALUATORS,
+    VOC_RULES,
+    YOLO_RULES,
+    average_matches,
+    evaluate_matches,
+    match_greedily,
+)
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, CocoGrid, Sides, box_areas, to_xywh
+from reid_torchmetrics.functional.detection.matching import (
+    CLAIMS,
+    find_pairs,
+    match_best_of_all,
+    match_images,
+    merge_matches,
+)
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.found_classes import true_positives
 from tests.functional.detection.detection_samples import fed, images, with_lists
@@ -178,7 +185,7 @@ def test_boxes_that_are_kept_are_those_of_the_cpu(device):
 @pytest.mark.parametrize("max_bytes", [10**8, 2000])
 def test_matches_are_those_of_the_cpu(device, max_bytes):
     def matches(where):
-        found = detection.match_images(
+        found = match_images(
             *packed(where), keep_ground_truths=True, classes=torch.tensor([0, 2, 3], device=where), max_bytes=max_bytes
         )
         boxes, others = packed(where)
@@ -190,7 +197,7 @@ def test_matches_are_those_of_the_cpu(device, max_bytes):
 @pytest.mark.parametrize("rule", of_each(AP_RULES))
 def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
     def averages(where):
-        matches = detection.match_images(*packed(where))
+        matches = match_images(*packed(where))
         curves = curves_from_matches(matches)
         area = average_precision(curves, AP_RULES[rule])
         return [curves, area, average_matches(matches, GRID, rule=rule)]
@@ -200,7 +207,7 @@ def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
 
 def test_coco_is_that_of_the_cpu(device, deterministic):
     def results(where):
-        matches = detection.match_images(*packed(where))
+        matches = match_images(*packed(where))
         num_positives = torch.ones(12, dtype=torch.int64, device=matches.classes.device)
         confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=matches.classes.device)
         of_images = image_errors(matches, num_positives, confidence)
@@ -211,7 +218,7 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
 
 def test_operating_points_are_those_of_the_cpu(device, deterministic):
     def points(where):
-        matches = detection.match_images(*packed(where))
+        matches = match_images(*packed(where))
         best, curve = best_f1(matches), confidence_curve(matches)
         return [
             *(best_confidence(matches), best, best.precision, best.recall, best.f1, at_confidence(matches, 0.5)),
@@ -259,9 +266,7 @@ def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
 @pytest.mark.parametrize("claim", of_each(CLAIMS))
 def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
     def results(where):
-        matches = detection.match_best_of_all(
-            *packed(where), iou_thresholds=(0.5, 0.75), claim=claim, keep_ground_truths=True
-        )
+        matches = match_best_of_all(*packed(where), iou_thresholds=(0.5, 0.75), claim=claim, keep_ground_truths=True)
         ranked = ranked_detections(matches)
         curve = ranked.of_class(2)
         about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls()]
@@ -299,4 +304,4 @@ def test_the_area_of_two_arrays_is_that_of_the_cpu(device, deterministic, rule):
 
 def test_greedy_matches_are_those_of_the_cpu(device, deterministic):
     options = {"iou_thresholds": (0.5, 0.75), "keep_ground_truths": True}
-    assert_as_on_the_cpu(device, lambda where: vars(detection.match_greedily(*packed(where), **options)))
+    assert_as_on_the_cpu(device, lambda where: vars(match_greedily(*packed(where), **options)))

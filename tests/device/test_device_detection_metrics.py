@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection import AP_RULES
+from reid_torchmetrics.functional.detection.curves import AP_RULES
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.device.test_device_detection import PREDICTED, TRUE
 from tests.functional.detection.detection_samples import fed, images, named

@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import (
-    TIE_POLICIES,
     GalleryDraw,
-    expect_draws,
     find_relevance,
     fnmr_at_fmr,
     given_scores,
@@ -14,6 +12,8 @@ from reid_torchmetrics.functional.retrieval import (
     score_histogram,
     verify,
 )
+from reid_torchmetrics.functional.retrieval.draws import expect_draws
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 DRAWS = [GalleryDraw(1), GalleryDraw(2, "identity_and_camera"), GalleryDraw(None)]

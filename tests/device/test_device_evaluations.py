@@ -5,8 +5,6 @@ import torch
 
 from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import (
-    EXPANSIONS,
-    ORIGINAL_DISTANCES,
     PROTOCOLS,
     KReciprocal,
     QueryExpansion,
@@ -15,9 +13,10 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate_scores,
     expand_queries,
     find_protocol,
-    pool_queries,
     rerank_k_reciprocal,
 )
+from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
+from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 from tests.functional.detection.detection_samples import images
 from tests.metrics.reid.samples import needs_more

@@ -7,13 +7,6 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import (
-    AP_NORMALIZERS,
-    AP_RULES,
-    CMC_MODES,
-    EMPTY_TARGET_ACTIONS,
-    PRECISION_DIVISORS,
-    TIE_POLICIES,
-    VOTES,
     PositiveRanks,
     average_precision,
     average_precision_at_r,
@@ -40,6 +33,15 @@ from reid_torchmetrics.functional.retrieval import (
     reciprocal_rank,
     retrieval_rank,
 )
+from reid_torchmetrics.functional.retrieval.measures import (
+    AP_NORMALIZERS,
+    AP_RULES,
+    CMC_MODES,
+    EMPTY_TARGET_ACTIONS,
+    PRECISION_DIVISORS,
+    VOTES,
+)
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 MEASURES = [

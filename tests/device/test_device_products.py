@@ -5,8 +5,8 @@ from unittest import mock
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import SIMILARITIES, rank_positives
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows
+from reid_torchmetrics.functional.retrieval import rank_positives
+from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES, EmbeddingScores, Rows
 from reid_torchmetrics.functional.retrieval.scores.products import full_precision, product, shape_on
 from tests.device.problems import moved, problem
 

@@ -6,17 +6,12 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import (
-    SAME_CAMERA_RULES,
-    SIMILARITIES,
-    TIE_POLICIES,
     GalleryDraw,
     PositiveRanks,
     RankCounter,
     evaluate,
     evaluate_scores,
     evaluate_stream,
-    expect_draws,
-    find_listed_relevance,
     find_relevance,
     given_scores,
     rank_positives,
@@ -24,7 +19,10 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
     verify,
 )
-from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
+from reid_torchmetrics.functional.retrieval.draws import expect_draws
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_ranks, nearest
+from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES, find_listed_relevance
+from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 
 ONE_TILE, PANELS = 10**6, 5000  # bytes: the second makes panels of a part of the gallery

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reid_torchmetrics.functional.detection import CONFUSION_RULES
+from reid_torchmetrics.functional.detection.errors import CONFUSION_RULES
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.detection_shards import alone, at, prints, problem, shards, text_of
 from tests.functional.detection.detection_samples import fed

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import PairVerification, ReIDOpenSet
-from reid_torchmetrics.functional.retrieval import FPIR_RULES, Identification
-from reid_torchmetrics.functional.retrieval.evaluation import list_samples
+from reid_torchmetrics.functional.retrieval import Identification
+from reid_torchmetrics.functional.retrieval.evaluation import FPIR_RULES, list_samples
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.metrics.reid import PAIR_METRICS
 from tests.distributed import threads

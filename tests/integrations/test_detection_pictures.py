@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection import EVALUATORS
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.integrations import EvaluationPictures, drawings
 from reid_torchmetrics.plot import figures
 from tests.integrations.pictured_module import (

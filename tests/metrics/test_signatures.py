@@ -16,12 +16,14 @@ from torchmetrics import Metric, MetricCollection
 
 import reid_torchmetrics
 from reid_torchmetrics import _names
-from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.batches import INVALID
+from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
-from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, YOLO_RULES
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, THRESHOLDS
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
+from reid_torchmetrics.functional.retrieval import measures
+from reid_torchmetrics.functional.retrieval.evaluation import FPIR_RULES, PROTOCOLS
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
@@ -44,25 +46,25 @@ TABLES = {
     "TieName": TIE_POLICIES,
     "CameraRule": SAME_CAMERA_RULES,
     "ClothesRule": LABEL_RULES["clothes"],
-    "RetrievalRule": retrieval.AP_RULES,
-    "Normalizer": retrieval.AP_NORMALIZERS,
-    "PrecisionDivisor": retrieval.PRECISION_DIVISORS,
-    "Gain": retrieval.GAINS,
-    "CmcMode": retrieval.CMC_MODES,
-    "EmptyTargetAction": retrieval.EMPTY_TARGET_ACTIONS,
-    "ProtocolName": retrieval.PROTOCOLS,
-    "FpirRule": retrieval.FPIR_RULES,
+    "RetrievalRule": measures.AP_RULES,
+    "Normalizer": measures.AP_NORMALIZERS,
+    "PrecisionDivisor": measures.PRECISION_DIVISORS,
+    "Gain": measures.GAINS,
+    "CmcMode": measures.CMC_MODES,
+    "EmptyTargetAction": measures.EMPTY_TARGET_ACTIONS,
+    "ProtocolName": PROTOCOLS,
+    "FpirRule": FPIR_RULES,
     "PairMetric": PAIR_METRICS,
     "BoxFormat": BOX_FORMATS,
     "IouType": ("bbox", *SHAPE_TYPES),
     "LvisIouType": LVIS_IOU_TYPES,
-    "DetectionRule": detection.AP_RULES,
+    "DetectionRule": AP_RULES,
     "VocRule": EVALUATORS["voc"].rules,
-    "YoloRule": detection.YOLO_RULES,
+    "YoloRule": YOLO_RULES,
     "YoloMatching": YOLO_MATCHINGS,
     "Average": AVERAGES,
     "Backend": BACKENDS,
-    "ThresholdsName": detection.THRESHOLDS,
+    "ThresholdsName": THRESHOLDS,
     "InvalidAction": INVALID,
 }
 
@@ -121,7 +123,7 @@ def test_none_is_the_default_of_every_option(name):
 
 def test_none_is_what_the_protocol_says_and_not_nothing():
     metrics = reid_torchmetrics.ReIDMetrics(protocol="gldv2", k=None, same_camera=None, reports=None, draw=None)
-    assert metrics["map"].protocol is retrieval.PROTOCOLS["gldv2"]
+    assert metrics["map"].protocol is PROTOCOLS["gldv2"]
 
 
 LISTS = [

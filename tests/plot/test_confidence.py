@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, match_images
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
+from reid_torchmetrics.functional.detection.matching import match_images
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.plot import plot_detection_confidence
 from tests.found_classes import Found, images_of

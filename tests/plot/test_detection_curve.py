@@ -6,7 +6,8 @@ import torch
 
 mpl.use("Agg")
 
-from reid_torchmetrics.functional.detection import AP_RULES, DetectionCurve
+from reid_torchmetrics.functional.detection import DetectionCurve
+from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.plot import plot_detection_curve
 
 

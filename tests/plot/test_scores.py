@@ -5,14 +5,8 @@ import math
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import (
-    ScoreHistogram,
-    Verification,
-    find_listed_relevance,
-    given_scores,
-    score_histogram,
-    verify,
-)
+from reid_torchmetrics.functional.retrieval import ScoreHistogram, Verification, given_scores, score_histogram, verify
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.plot import plot_scores
 
 

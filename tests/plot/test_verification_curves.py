@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import Verification, find_listed_relevance, given_scores, verify
+from reid_torchmetrics.functional.retrieval import Verification, given_scores, verify
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.plot import plot_det, plot_roc
 
 

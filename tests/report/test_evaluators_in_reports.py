@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP, plot
-from reid_torchmetrics.functional.detection import EVALUATORS, Detections, GroundTruths, evaluate_boxes, evaluate_images
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
 from reid_torchmetrics.functional.detection.evaluation import title_of
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.plot import judged_like
 from reid_torchmetrics.plot.judged_boxes import Judgment
 from reid_torchmetrics.report import write_report

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection import Evaluator
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+from reid_torchmetrics.functional.detection.evaluators import Evaluator
 from reid_torchmetrics.functional.detection.inputs import plain_id
 
 from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Image, Lettering, resized

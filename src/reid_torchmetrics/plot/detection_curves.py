@@ -166,7 +166,7 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes |
 
     Args:
         curve: `ranked.of_class(label)` of the results of an evaluator.
-        rule: one of `functional.detection.AP_RULES`.
+        rule: as in `compute_ap`.
         ax: where to draw.
 
     Raises:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, EVALUATORS, Detections, Evaluator, GroundTruths
+from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, to_xywh
 
 

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import torch
 
 from reid_torchmetrics import _checks, _progress, plot
-from reid_torchmetrics.functional.detection import BOX_FORMATS
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 
 from .elements import UNDEFINED, Html, details, element, note, percent, picture, table
 from .page import Page, Section, conventions_note, figures_section, folded, picture_or_why

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import PositiveRanks, find_listed_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import PositiveRanks, given_scores
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from tests.golden.cases import RECORDINGS
 from tests.golden.peers import PEERS, QUANTITIES, assert_equal
 

@@ -7,19 +7,11 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection import (
-    EVALUATORS,
-    VOC_RULES,
-    YOLO_RULES,
-    Detections,
-    GroundTruths,
-    evaluate_boxes,
-    match_best_of_all,
-    yolo_average_precision,
-)
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, yolo_average_precision
 from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
-from reid_torchmetrics.functional.detection.evaluators import match_greedily
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, VOC_RULES, YOLO_RULES, match_greedily
 from reid_torchmetrics.functional.detection.inputs import to_xywh
+from reid_torchmetrics.functional.detection.matching import match_best_of_all
 from tests.found_classes import true_positives
 from tests.functional.detection.detection_samples import fed, images
 

@@ -11,6 +11,7 @@ import torch
 import reid_torchmetrics
 from reid_torchmetrics import CMC, MINP, MeanAP, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional import retrieval
+from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed, reference_of
 from tests.reference.retrieval import evaluate, similarity
 
@@ -200,7 +201,7 @@ def test_where_no_query_has_a_positive_the_mean_is_what_they_count_however_it_is
 
 
 @pytest.mark.filterwarnings("ignore:No query can be evaluated")
-@pytest.mark.parametrize("action", retrieval.EMPTY_TARGET_ACTIONS)
+@pytest.mark.parametrize("action", EMPTY_TARGET_ACTIONS)
 def test_queries_that_never_are_queries_count_nothing(action):
     # One image each, which is always drawn: leave-one-out never has a query.
     protocol = retrieval.Protocol("", "", draw=DRAW, queries_in_draw=True, empty_target_action=action)

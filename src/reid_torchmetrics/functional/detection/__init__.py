@@ -12,7 +12,6 @@ the time of `[...]` with a tensor.
 """
 
 from .curves import (
-    AP_RULES,
     ConfidenceCurve,
     DetectionCurve,
     ImageErrors,
@@ -22,67 +21,47 @@ from .curves import (
     RankedDetections,
     compute_ap,
 )
-from .errors import CONFUSION_RULES, ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
+from .errors import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
 from .evaluation import DetectionResults, evaluate_boxes, evaluate_images
-from .evaluators import EVALUATORS, VOC_RULES, YOLO_RULES, Evaluator, match_greedily, yolo_average_precision
+from .evaluators import yolo_average_precision
 from .inputs import (
-    BOX_FORMATS,
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
-    THRESHOLDS,
-    CocoGrid,
     Detections,
     GroundTruths,
     RunLengths,
-    Shapes,
     mask_iou,
     non_maximum_suppression,
     object_keypoint_similarity,
     pairwise_iou,
     rotated_iou,
 )
-from .matching import CLAIMS, Matches, match_best_of_all, match_images
 
 __all__ = [
-    "AP_RULES",
-    "BOX_FORMATS",
-    "CLAIMS",
     "COCO_AREA_RANGES",
     "COCO_IOU_THRESHOLDS",
     "COCO_MAX_DETECTIONS",
     "COCO_RECALL_THRESHOLDS",
-    "CONFUSION_RULES",
     "ERROR_KINDS",
-    "EVALUATORS",
-    "THRESHOLDS",
-    "VOC_RULES",
-    "YOLO_RULES",
-    "CocoGrid",
     "ConfidenceCurve",
     "ConfusionMatrix",
     "DetectionCurve",
     "DetectionResults",
     "Detections",
     "ErrorBreakdown",
-    "Evaluator",
     "GroundTruths",
     "ImageErrors",
     "LocalizationErrors",
-    "Matches",
     "OperatingPoints",
     "PrecisionRecallCurve",
     "RankedDetections",
     "RunLengths",
-    "Shapes",
     "compute_ap",
     "evaluate_boxes",
     "evaluate_images",
     "mask_iou",
-    "match_best_of_all",
-    "match_greedily",
-    "match_images",
     "non_maximum_suppression",
     "object_keypoint_similarity",
     "pairwise_iou",

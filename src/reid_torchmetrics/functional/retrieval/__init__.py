@@ -1,9 +1,7 @@
 """Retrieval: from embeddings, or scores, and labels to the ranks of positives, and from ranks to measures."""
 
-from .draws import GalleryDraw, expect_draws
+from .draws import GalleryDraw
 from .evaluation import (
-    FPIR_RULES,
-    MISSING_QUERIES,
     PROTOCOLS,
     Breakdown,
     CameraPairs,
@@ -23,17 +21,9 @@ from .evaluation import (
     find_protocol,
     mean_by,
     person_search,
-    pool_queries,
 )
 from .measures import (
-    AP_NORMALIZERS,
-    AP_RULES,
-    CMC_MODES,
-    EMPTY_TARGET_ACTIONS,
-    GAINS,
     MEASURES,
-    PRECISION_DIVISORS,
-    VOTES,
     average_precision,
     average_precision_at_r,
     binary_preference,
@@ -55,10 +45,10 @@ from .measures import (
     reciprocal_rank,
     retrieval_rank,
 )
-from .ranking import TIE_POLICIES, PositiveRanks, RankCounter, rank_positives, rank_positives_from_scores
-from .relevance import SAME_CAMERA_RULES, Relevance, find_listed_relevance, find_relevance
-from .reranking import EXPANSIONS, ORIGINAL_DISTANCES, KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
-from .scores import SIMILARITIES, given_scores, score_embeddings
+from .ranking import PositiveRanks, RankCounter, rank_positives, rank_positives_from_scores
+from .relevance import Relevance, find_relevance
+from .reranking import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
+from .scores import given_scores, score_embeddings
 from .verification import (
     ScoreHistogram,
     Verification,
@@ -71,22 +61,8 @@ from .verification import (
 )
 
 __all__ = [
-    "AP_NORMALIZERS",
-    "AP_RULES",
-    "CMC_MODES",
-    "EMPTY_TARGET_ACTIONS",
-    "EXPANSIONS",
-    "FPIR_RULES",
-    "GAINS",
     "MEASURES",
-    "MISSING_QUERIES",
-    "ORIGINAL_DISTANCES",
-    "PRECISION_DIVISORS",
     "PROTOCOLS",
-    "SAME_CAMERA_RULES",
-    "SIMILARITIES",
-    "TIE_POLICIES",
-    "VOTES",
     "Breakdown",
     "CameraPairs",
     "Comparison",
@@ -117,8 +93,6 @@ __all__ = [
     "evaluate_scores",
     "evaluate_stream",
     "expand_queries",
-    "expect_draws",
-    "find_listed_relevance",
     "find_protocol",
     "find_relevance",
     "first_rank",
@@ -135,7 +109,6 @@ __all__ = [
     "median_over_queries",
     "normalized_dcg",
     "person_search",
-    "pool_queries",
     "precision_at",
     "precision_recall_curve",
     "r_precision",

@@ -87,12 +87,11 @@ class DetectionMAP(BoxMetric):
         area_ranges: least and largest area of ground truths by name, both inside. The first range has the values
             without a name (`map`, `mar_100`), another one `map_{name}` and `mar_{name}`. By default COCO's:
             all, small, medium, large; of keypoints all, medium, large.
-        rule: one of `functional.detection.AP_RULES`: how the precision-recall curve of COCO's matching
-            becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
-            envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
-            of `extended_summary` remain COCO's.
-        thresholds: what `iou_thresholds` and `rec_thresholds` are by default, one of `functional.detection.THRESHOLDS`:
-            "coco", in float64; "torchmetrics", those rounded to float32.
+        rule: how the precision-recall curve of COCO's matching becomes an average precision: "coco" reads it at 101
+            recalls, "voc07" at 11, "voc" is the area under the envelope, "yolo", "yolov5" and "ultralytics" are the
+            trapezoids of those code bases, see `compute_ap`. Recall and the grids of `extended_summary` remain COCO's.
+        thresholds: what `iou_thresholds` and `rec_thresholds` are by default: "coco", in float64; "torchmetrics", those
+            rounded to float32.
         class_names: names of the classes by label, for the keys, tables and pictures of `results`.
         metric: the name of one number, such as "map_50": it is then all that `compute` gives, a tensor that
             `LightningModule.log` takes. Besides the numbers of the dict there are "precision_50", "recall_50", "f1_50"

@@ -164,12 +164,12 @@ class YoloMAP(EvaluatorMetric):
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_thresholds: least overlaps of a match; `map` is the mean over them. By default 0.5, 0.55,
             ..., 0.95.
-        matching: "ultralytics", a detection takes the best ground truth that is left, see `match_greedily`;
+        matching: "ultralytics", a detection takes the best ground truth that is left, of equal ones the first;
             "scaled_yolov4", it belongs to the best of all, which the first detection above the first threshold claims,
             and must overlap it by more than a threshold; "yolov4", it belongs to the best of all, and no detection with
-            a higher score may, see `match_best_of_all`.
-        rule: one of `functional.detection.YOLO_RULES`; None for "ultralytics" with the first matching, "yolo" with the
-            others.
+            a higher score may.
+        rule: "yolo", "yolov5", "ultralytics" or "voc", see `compute_ap`; None for "ultralytics" with the first
+            matching, "yolo" with the others.
         confidence: where precision, recall and F1 are taken, on lines between detections; None with the first matching
             for the one where the smoothed mean of F1 is highest, as Ultralytics does, and for 0.1 with the others.
         class_metrics: also give the values of each class that has ground truths.

@@ -28,7 +28,7 @@ class ReIDOpenSet(EmbeddingMetric):
     Args:
         fpir: false positive identification rates, one or several.
         rank: number of candidates among which the mate must be.
-        rule: how the threshold is chosen, a key of `functional.retrieval.FPIR_RULES`.
+        rule: how the threshold is chosen, see `Identification.threshold_at_fpir`.
         options: see `EmbeddingMetric`; no drawn galleries, and `empty_target_action` has no say.
 
     Example:

@@ -8,8 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import ConfidenceCurve, Matches, match_images
+from reid_torchmetrics.functional.detection import ConfidenceCurve
 from reid_torchmetrics.functional.detection.curves import best_confidence, best_f1, confidence_curve
+from reid_torchmetrics.functional.detection.matching import Matches, match_images
 from tests.detection_strategies import Problem, problems
 from tests.found_classes import Found, images_of
 from tests.profiles import examples

@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, ImageErrors, Matches, match_images
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, ImageErrors
 from reid_torchmetrics.functional.detection.curves import at_confidence, best_f1, image_errors
+from reid_torchmetrics.functional.detection.matching import Matches, match_images
 from tests.detection_strategies import Problem, problems
 from tests.profiles import examples
 

@@ -7,19 +7,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import (
-    CONFUSION_RULES,
-    ConfusionMatrix,
-    Detections,
-    GroundTruths,
-    match_images,
-)
+from reid_torchmetrics.functional.detection import ConfusionMatrix, Detections, GroundTruths
 from reid_torchmetrics.functional.detection.errors import (
+    CONFUSION_RULES,
     ObjectPairs,
     confusion_matrix,
     merge_object_pairs,
     pair_objects,
 )
+from reid_torchmetrics.functional.detection.matching import match_images
 from tests.detection_strategies import Problem, problems
 from tests.profiles import examples
 from tests.reference import detection_errors as reference

@@ -9,13 +9,13 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, compare
 from reid_torchmetrics.functional.detection import (
-    EVALUATORS,
     DetectionResults,
     Detections,
     GroundTruths,
     evaluate_boxes,
     evaluate_images,
 )
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.retrieval import Comparison
 from tests.functional.detection.detection_samples import Dicts, fed, images
 from tests.functional.retrieval.evaluation.two_models import ranked

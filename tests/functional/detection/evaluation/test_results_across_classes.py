@@ -11,8 +11,8 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection import CONFUSION_RULES
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
+from reid_torchmetrics.functional.detection.errors import CONFUSION_RULES
 from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.image_matches import merge_image_matches
 from tests.functional.detection.detection_samples import fed, images

@@ -9,14 +9,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from reid_torchmetrics.functional.retrieval import (
-    PositiveRanks,
-    average_precision,
-    cmc_at,
-    find_listed_relevance,
-    given_scores,
-)
+from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision, cmc_at, given_scores
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from tests.golden.cases import RECORDINGS
 from tests.golden.peers import assert_equal
 

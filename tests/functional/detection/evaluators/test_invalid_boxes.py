@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, match_best_of_all, match_greedily
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.evaluators import match_greedily
 from reid_torchmetrics.functional.detection.inputs import BoxShapes
-from reid_torchmetrics.functional.detection.matching import find_pairs
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, match_best_of_all
 from tests.detection_strategies import Problem, as_many_proposals, draw_problem
 from tests.reference.detection import Box, Detection, GroundTruth, Setting
 

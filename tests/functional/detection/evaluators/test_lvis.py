@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import LvisMAP, compare
-from reid_torchmetrics.functional.detection import CocoGrid, DetectionResults, evaluate_images
+from reid_torchmetrics.functional.detection import DetectionResults, evaluate_images
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from tests.functional.detection.detection_samples import fed
 from tests.golden.federated_cases import DetectionCase, detection_cases
 from tests.paths import path

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import VOC_RULES, evaluate_boxes
+from reid_torchmetrics.functional.detection import evaluate_boxes
+from reid_torchmetrics.functional.detection.evaluators import VOC_RULES
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from tests.detection_strategies import problems
 from tests.golden import coco_cases

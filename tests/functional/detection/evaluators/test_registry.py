@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import EVALUATORS, evaluate_images
+from reid_torchmetrics.functional.detection import evaluate_images
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 
 TITLES = {
     "coco": "COCO",

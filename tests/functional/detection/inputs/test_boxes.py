@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from pycocotools import mask
 
-from reid_torchmetrics.functional.detection import BOX_FORMATS, pairwise_iou
-from reid_torchmetrics.functional.detection.inputs import box_areas, to_xywh
+from reid_torchmetrics.functional.detection import pairwise_iou
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, box_areas, to_xywh
 from tests.detection_strategies import problems
 from tests.profiles import examples
 from tests.reference.detection import iou

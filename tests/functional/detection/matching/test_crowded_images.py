@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, match_images
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, OrderedGroundTruths
-from reid_torchmetrics.functional.detection.matching import find_pairs
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, match_images
 from reid_torchmetrics.functional.detection.matching.duplicates import merge_duplicates
 from tests.detection_strategies import as_many_proposals, problems
 from tests.profiles import examples

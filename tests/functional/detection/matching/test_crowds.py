@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, match_images
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.matching import match_images
 from reid_torchmetrics.functional.detection.matching.deferred_acceptance import _merge_thresholds
 from tests.detection_strategies import problems
 from tests.profiles import examples

@@ -4,7 +4,8 @@ import math
 
 import torch
 
-from reid_torchmetrics.functional.detection import CocoGrid, Detections, GroundTruths
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching.federated import match_federated
 
 INF = math.inf

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, match_images
-from reid_torchmetrics.functional.detection.matching import merge_matches
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.matching import Matches, match_images, merge_matches
 from tests.detection_strategies import IMAGES, problems
 from tests.paths import taking
 from tests.profiles import examples

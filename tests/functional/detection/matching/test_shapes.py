@@ -11,17 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection import (
-    Detections,
-    GroundTruths,
-    Shapes,
-    evaluate_boxes,
-    match_images,
-    pairwise_iou,
-)
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, pairwise_iou
 from reid_torchmetrics.functional.detection.evaluators import match_greedily
-from reid_torchmetrics.functional.detection.inputs import BoxShapes, box_areas
-from reid_torchmetrics.functional.detection.matching import find_pairs
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, Shapes, box_areas
+from reid_torchmetrics.functional.detection.matching import find_pairs, match_images
 from tests.detection_strategies import LABELS, problems, taken_of
 from tests.found_classes import true_positives
 from tests.profiles import examples

@@ -14,12 +14,12 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate,
     evaluate_scores,
     expand_queries,
-    expect_draws,
     find_relevance,
     given_scores,
-    pool_queries,
     rerank_k_reciprocal,
 )
+from reid_torchmetrics.functional.retrieval.draws import expect_draws
+from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from tests.functional.retrieval.evaluation.one_call import (
     EXPECTED,

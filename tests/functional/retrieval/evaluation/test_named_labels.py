@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from reid_torchmetrics import DetectionMAP, ReIDMetrics
 from reid_torchmetrics.data import number_identities
 from reid_torchmetrics.functional import retrieval
+from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
 from tests.profiles import examples
 
 GENERATOR = torch.Generator().manual_seed(3)
@@ -210,7 +211,7 @@ TAKING = {
         true_images=one,
         true_identities=two,
     ),
-    "pool_queries": lambda one, two: retrieval.pool_queries(FOUR, one, two),
+    "pool_queries": lambda one, two: pool_queries(FOUR, one, two),
     "mean_by": lambda one, two: retrieval.mean_by(ONES, one, two),
     "mean_over_identities": lambda one, _: retrieval.mean_over_identities(ONES, one),
     "knn_accuracy": lambda one, two: retrieval.knn_accuracy(torch.as_tensor(FOUR).long(), FOUR, one),

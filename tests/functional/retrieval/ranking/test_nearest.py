@@ -7,14 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import (
-    Relevance,
-    find_listed_relevance,
-    find_relevance,
-    given_scores,
-    score_embeddings,
-)
+from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores, score_embeddings
 from reid_torchmetrics.functional.retrieval.ranking.nearest import Nearest, nearest
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from tests.profiles import examples
 from tests.reference import nearest as reference
 from tests.reference.retrieval import candidates

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import (
-    AP_RULES,
-    PRECISION_DIVISORS,
     PositiveRanks,
     average_precision,
     average_precision_at_r,
@@ -32,6 +30,7 @@ from reid_torchmetrics.functional.retrieval import (
     recall_at,
     reciprocal_rank,
 )
+from reid_torchmetrics.functional.retrieval.measures import AP_RULES, PRECISION_DIVISORS
 from reid_torchmetrics.functional.retrieval.ranking import TiedGroups, positive_ranks
 from tests.profiles import examples
 from tests.strategies import ALL_TIES, problems

@@ -6,7 +6,6 @@ import torch
 from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
     bootstrap_interval,
-    expect_draws,
     find_relevance,
     fnmr_at_fmr,
     given_scores,
@@ -14,6 +13,7 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
     verify,
 )
+from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 from tests.closeness import assert_close
 

@@ -2,7 +2,8 @@
 
 import torch
 
-from reid_torchmetrics.functional.retrieval import Relevance, find_listed_relevance, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import GivenScores
 from tests.reference.retrieval import candidates
 from tests.strategies import Problem

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import (
     ScoreHistogram,
-    find_listed_relevance,
     find_relevance,
     given_scores,
     score_embeddings,
     score_histogram,
 )
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
 from tests.profiles import examples
 from tests.strategies import Problem, problems

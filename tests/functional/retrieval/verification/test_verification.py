@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import find_listed_relevance, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance
 from reid_torchmetrics.functional.retrieval.verification.verify import PAIR_TIES, Verification, fnmr_at_fmr, verify
 from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
 from tests.paths import taking

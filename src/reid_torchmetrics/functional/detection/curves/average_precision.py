@@ -43,20 +43,12 @@ class Rule(NamedTuple):
 def average_precision(
     curves: Curves, rule: Rule, recalls: Float[Tensor, " recalls"] | None = None
 ) -> Float[Tensor, "*curves"]:
-    """Area under the upper envelope of precision-recall curves, float64.
+    """Area under the upper envelope of precision-recall curves, float64, by the rules of `compute_ap`.
 
-    "coco": the mean over the recalls 0, 0.01, ..., 1 of the envelope at the first detection that reaches the recall, 0
-    if none does; a precision is m / (c + 2^-52), as in pycocotools.
-
-    "voc07": the same at the recalls 0, 0.1, ..., 1 with precision m / c, the eleven points of Pascal VOC 2007.
-
-    "voc": the sum of the envelope at every true positive, divided by the number of ground truths: Pascal VOC since
-    2010. The code of the YOLO family calls it "continuous".
-
-    "yolo", "yolov5", "ultralytics": trapezoids under the envelope read at the recalls 0, 0.01, ..., 1. Behind the last
-    recall R the envelope falls in a straight line from the precision of all detections to 0, at min(R + 0.001, 1) for
-    ScaledYOLOv4, at 1 for YOLOv5, at R itself for Ultralytics 8.4. All of them read 0 at recall 1, so a perfect
-    detector has 0.995.
+    By "coco" a precision is m / (c + 2^-52), as in pycocotools, by all others m / c. "coco" and "voc07" read the
+    envelope at the first detection that reaches a recall. "voc" is the sum of the envelope at every true positive,
+    divided by the number of ground truths. The line of the trapezoids behind the last recall starts at the precision of
+    all detections.
 
     Ignored detections are not on a curve. NaN without ground truths (0 in some tools); 0 with ground truths and without
     detections.
@@ -180,4 +172,4 @@ AP_RULES: dict[str, Rule] = {
     "yolov5": Rule(partial(trapezoids, tail=1.0), 101, title="YOLOv5"),
     "ultralytics": Rule(partial(trapezoids, tail=0.0), 101, title="Ultralytics"),
 }
-"""rules for the area under the curve, see `average_precision`"""
+"""rules for the area under the curve, see `compute_ap`"""

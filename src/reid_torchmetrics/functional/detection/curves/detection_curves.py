@@ -35,14 +35,19 @@ def compute_ap(
 ) -> Float[Tensor, ""]:
     """Area under the upper envelope of a curve given at each detection, best first, float64.
 
-    The rules are those of `average_precision`. That starts from matches and is exact; here the area depends on the
-    rounding of recall and precision. COCO's own precision is m / (c + 2^-52). A recall of NaN, without ground truths,
-    gives NaN; a curve without detections gives 0.
+    Evaluations start from matches and are exact; here the area depends on the rounding of recall and precision. COCO's
+    own precision is m / (c + 2^-52). A recall of NaN, without ground truths, gives NaN; a curve without detections
+    gives 0.
 
     Args:
         recall: at every detection, ascending.
         precision: at the same.
-        rule: one of `AP_RULES`.
+        rule: "coco", the mean of the envelope at the recalls 0, 0.01, ..., 1, which is 0 where the curve does not reach
+            a recall; "voc07", the same at 0, 0.1, ..., 1, the eleven points of Pascal VOC 2007; "voc", the area under
+            all points of it, Pascal VOC since 2010, which the YOLO family calls continuous; "yolo", "yolov5" and
+            "ultralytics", trapezoids under the envelope read at 0, 0.01, ..., 1. Behind the last recall R that falls in
+            a straight line to 0, at min(R + 0.001, 1) for ScaledYOLOv4, at 1 for YOLOv5, at R itself for Ultralytics
+            8.4. All three read 0 at recall 1, so a perfect detector has 0.995.
 
     Raises:
         TypeError: arguments that are no arrays.
@@ -154,7 +159,7 @@ class DetectionCurve(ImageRows):
         return envelope_of(self.precision.nan_to_num(0.0))
 
     def average_precision(self, rule: str = "voc") -> float:
-        """Area under the curve by one of `AP_RULES`; NaN without ground truths."""
+        """Area under the curve by a rule of `compute_ap`; NaN without ground truths."""
         counts = ~self.is_ignored
         if not self.num_positives:
             return float("nan")

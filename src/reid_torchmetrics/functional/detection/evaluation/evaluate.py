@@ -165,7 +165,8 @@ def evaluate_images(
         area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
         class_groups: labels by the name of a group of classes, such as LVIS' rare ones: `map_{name}` is its mean.
         rule: of average precision; None for the default of the evaluator.
-        thresholds: COCO's default thresholds, one of `THRESHOLDS`; None for "coco".
+        thresholds: COCO's default thresholds: "coco", in float64, or "torchmetrics", rounded to float32; None for
+            "coco".
         confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
         whole_pixels: of VOC's boxes, see `VocMAP`; None for True.
         class_names: names of the classes by label.

@@ -214,9 +214,9 @@ class DetectionResults(NamedNumbers, SavedResults):
         Args:
             iou_threshold: any from 0.1 on; one of the metric's where `confidence` is None.
             confidence: the least score that counts, for all classes; None for `best_confidences`.
-            rule: how detections are matched across classes, one of `functional.detection.CONFUSION_RULES`: "coco",
-                "hotcoco", "ultralytics" or "supervision"; None for that of the evaluator, which is "coco" for all but
-                Ultralytics.
+            rule: how detections are matched across classes: "coco", as if all labels were one; "hotcoco",
+                "ultralytics" or "supervision", as these libraries do; None for that of the evaluator, which is "coco"
+                for all but Ultralytics.
             num_classes: the most classes of the matrix, the most confused ones; None for all.
 
         Raises:

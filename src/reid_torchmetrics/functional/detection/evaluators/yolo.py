@@ -156,7 +156,7 @@ def yolo_average_precision(
         scores: of the detections.
         labels: of the detections; classes without ground truths are left out.
         target_labels: of all ground truths.
-        rule: one of `YOLO_RULES`, see `average_precision`.
+        rule: "yolo", "yolov5", "ultralytics" or "voc", see `compute_ap`.
         confidence: where precision, recall and F1 are taken; None for the best, see above.
         end: by rule "yolo", how far behind the last recall the curve comes down to 0; 1e-5 in some copies.
         epsilon: of F1.

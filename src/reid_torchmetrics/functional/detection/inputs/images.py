@@ -67,8 +67,8 @@ class Detections(PackedObjects):
     """
 
     boxes: Float[Tensor, "detections 4"] | Shapes
-    """x, y of the corner with the least coordinates, width, height, in pixels; see `to_xywh` for other formats. Other
-    objects than boxes are another class of `Shapes`"""
+    """x, y of the corner with the least coordinates, width, height, in pixels; `Shapes`, of other objects than boxes,
+    are internal"""
     scores: Float[Tensor, " detections"]
     labels: Integer[Tensor, " detections"]
     images: Integer[Tensor, " detections"]

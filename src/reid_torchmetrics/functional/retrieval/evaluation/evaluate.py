@@ -81,8 +81,9 @@ def evaluate(
         similarity: "cosine", "euclidean", "dot" or a function of two blocks.
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`.
-        multi_query: replace the queries of one identity and camera by their mean; results are per such group. A warning
-            says once if no two queries share both.
+        multi_query: replace the queries of one identity and camera by the mean of their embeddings, each divided by its
+            norm (Market-1501's multi-query setting); results are per such group. A warning says once if no two queries
+            share both.
         ties: who goes first among equal scores; see `rank_positives`.
         max_rank: length of the CMC curve.
         max_bytes: bound on the scores that are held at a time; see `rank_positives`.

@@ -48,13 +48,7 @@ FPIR_RULES: Mapping[str, Callable[[Tensor, float], Tensor]] = MappingProxyType(
         "strict": lambda alarms, fpir: _above(alarms[max(int(len(alarms) * fpir), 1) - 1]),
     }
 )
-"""The threshold at a false positive identification rate f, given the best scores of n non-mated queries, descending.
-
-largest     the lowest with an FPIR of at most f, so that TPIR is the largest one: NIST's FRTE
-nearest     the score of rank round(n f), half to even, 1e-8 above all for rank 0: PFE, AdaFace; FPIR may exceed f
-floor       the same with n f rounded down: OpenGait
-strict      just above the score of rank max(floor(n f), 1): insightface's 1:N, one alarm less than asked for
-"""
+"""the threshold at an FPIR, given the best scores of the non-mated queries, descending"""
 
 
 class IdentificationRates(NamedTuple):
@@ -144,7 +138,14 @@ class Identification:
         return self.rates_at(torch.cat([_above(alarms), alarms.new_tensor([-torch.inf]).double()]), rank)
 
     def threshold_at_fpir(self, fpir: float | Sequence[float], rule: str = "largest") -> Float[Tensor, "*rates"]:
-        """The threshold at each FPIR asked for, by one of `FPIR_RULES`; what scores at least this is accepted.
+        """The threshold at each FPIR asked for; what scores at least this is accepted.
+
+        Args:
+            fpir: one false positive identification rate f, or several. There are n non-mated queries.
+            rule: "largest", the lowest threshold with an FPIR of at most f, so that TPIR is the largest one (NIST's
+                FRTE); "nearest", their best score of rank round(n f), half to even, 1e-8 above all for rank 0 (PFE,
+                AdaFace), where FPIR may exceed f; "floor", the same with n f rounded down (OpenGait); "strict", just
+                above the score of rank max(floor(n f), 1) (insightface's 1:N), one alarm less than asked for.
 
         Raises:
             TypeError: `fpir` is neither a number nor a sequence of them.
@@ -167,7 +168,7 @@ class Identification:
         Also called DIR at FAR. At an FPIR of 1 it is the closed-set identification rate of the mated queries.
 
         Source: Grother, Ngan and Hanaoka, "Face Recognition Technology Evaluation (FRTE) Part 2: Identification"; the
-        code bases of `FPIR_RULES`, which take no identity with several gallery items.
+        code bases of `threshold_at_fpir`, which take no identity with several gallery items.
 
         Raises:
             TypeError: as `threshold_at_fpir` and `rates_at`.

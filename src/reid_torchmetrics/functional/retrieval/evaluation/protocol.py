@@ -75,6 +75,7 @@ class Protocol:
     """who defines it, and who computes it so"""
     _: KW_ONLY
     same_camera: str = "same_identity"
+    """gallery items of the query's camera that are dropped, see `find_relevance`"""
     cmc_same_camera: str | None = None
     """the camera rule of the CMC where it differs from the one of average precision"""
     camera_map: tuple[tuple[int, int], ...] = ()
@@ -82,6 +83,7 @@ class Protocol:
     search_cameras: tuple[int, ...] | None = None
     """cameras of the gallery; None for all"""
     junk_identities: tuple[int, ...] = (-1,)
+    """identities that are dropped for every query"""
     clothes: str = "keep"
     """whether gallery items with the query's identity are dropped for the same clothes, or for other ones"""
     radius: float | None = None
@@ -97,14 +99,16 @@ class Protocol:
     leave_one_out: bool = False
     """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
     rule: str = "rectangle"
+    """of average precision, as `normalizer`: see `average_precision`"""
     k: int | None = None
     """cutoff of average precision"""
     normalizer: str = "positives"
     precision_divisor: str = "k"
+    """of precision at k, see `precision_at`"""
     mode: str = "first_match"
-    """how the CMC counts a query as matched"""
+    """how the CMC counts a query as matched, see `cmc_at`"""
     gain: str = "linear"
-    """the gain of a grade in nDCG; a positive without a grade has gain 1"""
+    """the gain of a grade in nDCG, see `normalized_dcg`; a positive without a grade has gain 1"""
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are expectations over all draws, exact but for rounding"""
     draws_precision: bool = True
@@ -112,6 +116,7 @@ class Protocol:
     queries_in_draw: bool = False
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
     empty_target_action: str = "skip"
+    """what a query without positives counts in a mean, see `mean_over_queries`"""
     reports: tuple[str, ...] = ("map", "minp", "rank_1", "rank_5", "rank_10")
     """what papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
 

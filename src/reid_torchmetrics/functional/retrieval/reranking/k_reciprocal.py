@@ -30,12 +30,7 @@ _MOST_ENTRIES = 1 << 19  # with more at a time, memory is only touched for the f
 _MOST_AT_A_TIME = 4  # parts that several threads work on, which share the memory that may be taken
 _PAIR_BYTES = 8 << 20  # embeddings of pairs that are read at a time
 ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_euclidean": 2.0}
-"""Names of |p - q|, |p - q|^2 and |p - q|^4, and the power of |p - q|^2 that each is.
-
-Zhong et al., AGW and TransReID take the square, as does torchreid's function of Euclidean distances. torchreid's engine
-and cluster-contrast pass squares to a function that squares, which gives the fourth power; so does layumi's function,
-of normalized embeddings.
-"""
+"""the power of |p - q|^2 that each original distance is"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +101,7 @@ def rerank_k_reciprocal(
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int | None = None,
 ) -> RerankedScores:
-    """Scores for `count_ranks`; minus a score is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q).
+    """Scores on demand; minus a score is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q).
 
     d_J(p, q) = 1 - sum_r min(V_pr, V_qr) / sum_r max(V_pr, V_qr) is the Jaccard distance of the encodings: V_pr is
     exp(-d(p, r)) for r among the k-reciprocal neighbors of p, zero elsewhere, divided by its sum over r, and then
@@ -123,7 +118,9 @@ def rerank_k_reciprocal(
         k1: neighbors among which reciprocal ones are sought, besides the item itself.
         k2: nearest items, the item itself among them, over which encodings are averaged; 1 leaves them as they are.
         weight: of the original distance (the paper's lambda), from 0 to 1.
-        distance: the original distance, a name in `ORIGINAL_DISTANCES`; implementations differ in it.
+        distance: the original distance: "euclidean", |p - q|; "squared_euclidean", its square (Zhong et al., AGW,
+            TransReID, torchreid's function of Euclidean distances); "quartic_euclidean", the fourth power, where
+            squares are passed to a function that squares (torchreid's engine, cluster-contrast, layumi).
         normalize: scale embeddings to norm 1 first; the square of the distance is then 2 - 2 cos. A zero vector stays.
         kept: gallery positions that are to be scored, None for all: the attribute of a `Relevance` with that name.
         self_index: for every query its own position in the gallery, or -1; it is one item then, and not two.

@@ -30,11 +30,14 @@ _MOST_BYTES = 32 << 20  # of neighbors that are averaged at a time
 
 @dataclass(frozen=True, kw_only=True)
 class QueryExpansion:
-    """Options of query expansion: `k` and `alpha` as in `expand_queries`, and what is expanded, one of `EXPANSIONS`."""
+    """Options of query expansion: `k` and `alpha` as in `expand_queries`, and what is expanded."""
 
     k: int = 5
     alpha: float = 3.0
     expanded: str = "queries"
+    """"queries" by gallery items, and the gallery stays as it is (Chum et al., Radenovic et al.); "gallery_first",
+    gallery items by each other, then queries by the expanded gallery; "together", queries and gallery items as one set,
+    by each other (fast-reid)"""
 
     def __post_init__(self) -> None:
         """Check the options."""
