@@ -1,5 +1,6 @@
 """Runs the functional layer under its own shape annotations, and Hypothesis by the profile of `profiles.py`."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -14,6 +15,16 @@ from tests import executed_shapes, profiles
 from tests.distributed.processes import Processes
 
 TESTS = Path(__file__).parent
+
+gc.disable()  # until all is imported and collected
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Collect the garbage of tests alone: modules and items are many, and stay."""
+    gc.freeze()
+    gc.enable()
+
 
 if not profiles.IS_QUICK:
     executed_shapes.install()
