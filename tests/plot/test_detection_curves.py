@@ -187,13 +187,13 @@ def test_thresholds_are_found_by_what_they_are_called():
 
 
 def test_other_recalls_are_drawn_where_they_are():
-    _, axes = plot_detection_precision_recall(evaluated([[True]], [2], recall_thresholds=(0.0, 0.5, 0.75)))
+    _, axes = plot_detection_precision_recall(evaluated([[True]], [2], rec_thresholds=(0.0, 0.5, 0.75)))
     assert list(axes.lines[0].get_xdata()) == [0, 50, 75]
     assert list(axes.lines[0].get_ydata()) == pytest.approx([100, 100, 0])
 
 
 def test_the_limit_of_detections_is_that_of_map():
-    _, axes = plot_detection_precision_recall(evaluated([[False, True]], [1], max_detections=(1, 2)))
+    _, axes = plot_detection_precision_recall(evaluated([[False, True]], [1], max_detection_thresholds=(1, 2)))
     assert list(axes.lines[0].get_ydata()) == pytest.approx([50] * 101)
 
 

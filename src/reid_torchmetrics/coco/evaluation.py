@@ -192,7 +192,7 @@ class COCOeval:
         ranges = problem.grid.area_ranges if ends in problem.grid.area_ranges.values() else {"": ends}  # all at once
 
         def by_name(problem: CocoProblem) -> dict[tuple[Any, ...], ImageResult]:
-            grid = replace(problem.grid, area_ranges=ranges, max_detections=(maxDet,))
+            grid = replace(problem.grid, area_ranges=ranges, max_detection_thresholds=(maxDet,))
             found = list_results(replace(problem, grid=grid))
             return {(row["image_id"], row["category_id"], *row["aRng"]): row for row in found if row is not None}
 

@@ -66,7 +66,7 @@ def plot_detection_precision_recall(
             mean: _Line = (labeled(f"mean of {num} classes", said), precision.mean(1), _MEAN)
             lines = [*_lines_of_classes(labels, precision, average, names or {}), *[mean] * (num > 1)]
             remark = f"\n{_MOST_CURVES} of {num:,} classes are drawn, evenly by AP" * (num > _MOST_CURVES)
-        recalls = [100 * recall for recall in each.averages.grid.recall_thresholds]
+        recalls = [100 * recall for recall in each.averages.grid.rec_thresholds]
         for label, heights, style in lines:  # a precision holds up to its recall
             ax.plot(recalls, heights.numpy(), drawstyle="steps-pre", label=label, **style)
     at = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"

@@ -63,7 +63,7 @@ class Judgment:
         packed, truths = Detections(**columns), GroundTruths(**true_columns, is_crowd=is_crowd)
 
         limits, options = (max(1, len(packed.labels)),), dict[str, Any]()
-        grid = CocoGrid((self.iou_threshold,), max_detections=limits, area_ranges={"all": COCO_AREA_RANGES["all"]})
+        grid = CocoGrid((self.iou_threshold,), (0.0,), limits, {"all": COCO_AREA_RANGES["all"]})
         if evaluator.knows_difficult:
             options |= {"is_difficult": is_difficult, "whole_pixels": evaluator.whole_pixels}
         sides = [side.of_one_class() if self.class_agnostic else side for side in (packed, truths)]

@@ -166,10 +166,10 @@ class DetectionMAP(BoxMetric):
         self.extended_summary = base.python_bool("extended_summary", extended_summary)
         # Keypoints have other limits and area ranges by default.
         usual = self._evaluator().grid(iou_type=self.iou_type, thresholds=thresholds)
-        limits = usual.max_detections if max_detection_thresholds is None else max_detection_thresholds
+        limits = usual.max_detection_thresholds if max_detection_thresholds is None else max_detection_thresholds
         self.max_detection_thresholds = _checked_limits(limits)
         chosen = usual.iou_thresholds if iou_thresholds is None else iou_thresholds
-        recalls = usual.recall_thresholds if rec_thresholds is None else rec_thresholds
+        recalls = usual.rec_thresholds if rec_thresholds is None else rec_thresholds
         _checks.fractions("iou_thresholds", chosen)
         _checks.fractions("rec_thresholds", recalls)
         self.iou_thresholds, self.rec_thresholds = [*map(float, chosen)], sorted(map(float, recalls))
@@ -230,7 +230,7 @@ class DetectionMAP(BoxMetric):
                 values[name] = getattr(grids, name).to(place_of_work(self.device))
         of_classes = (images.by_class or images).averages(self.rule).of_classes() if self.class_metrics else {}
         nothing = torch.tensor(-1.0, device="cpu")
-        for name in ("map", f"mar_{grid.max_detections[-1]}"):
+        for name in ("map", f"mar_{grid.max_detection_thresholds[-1]}"):
             values[f"{name}_per_class"] = self._rounded(of_classes.get(name, nothing).nan_to_num(-1.0))
         return values
 

@@ -294,7 +294,7 @@ class LvisMAP(EvaluatorMetric):
         for label, letter in self.frequencies.items():
             groups[FREQUENCIES[letter]].append(label)
         limits = None if self.max_detections is None else (self.max_detections,)
-        return self._evaluator().grid(tuple(self.iou_thresholds), max_detections=limits, class_groups=groups)
+        return self._evaluator().grid(tuple(self.iou_thresholds), max_detection_thresholds=limits, class_groups=groups)
 
     @staticmethod
     def frequencies_of(path: str) -> dict[int, str]:

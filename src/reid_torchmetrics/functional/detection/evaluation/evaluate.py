@@ -33,8 +33,8 @@ def evaluate_boxes(
     *,
     evaluator: str = "coco",
     iou_thresholds: Sequence[float] | None = None,
-    recall_thresholds: Sequence[float] | None = None,
-    max_detections: Sequence[int] | None = None,
+    rec_thresholds: Sequence[float] | None = None,
+    max_detection_thresholds: Sequence[int] | None = None,
     area_ranges: Mapping[str, inputs.AreaRange] | None = None,
     classes: Int[Tensor, " classes"] | _checks.Integers | None = None,
     rule: str | None = None,
@@ -69,9 +69,9 @@ def evaluate_boxes(
             which `evaluate_images` takes.
         iou_thresholds: least overlaps of a match; None for the default of the evaluator: of VOC 0.5, of others 0.5,
             0.55, ..., 0.95.
-        recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
-        max_detections: COCO's limits of the detections of an image and class that count, ascending; None for 1, 10,
-            100.
+        rec_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
+        max_detection_thresholds: COCO's limits of the detections of an image and class that count, ascending; None for
+            1, 10, 100.
         area_ranges: COCO's least and largest area, both inside, by name; the first is the range of `map`. None for all,
             small, medium, large.
         classes: labels that COCO evaluates, without boxes of other labels; None for all that occur.
@@ -88,8 +88,8 @@ def evaluate_boxes(
         ValueError: an option without values, with values that are not allowed, or that the evaluator does not know.
     """
     _checks.one_of("evaluator", evaluator, _WITHOUT_LISTS)
-    of_grid: dict[str, Any] = {"recall_thresholds": recall_thresholds, "max_detections": max_detections}
-    of_grid["area_ranges"] = area_ranges
+    of_grid: dict[str, Any] = {"rec_thresholds": rec_thresholds, "area_ranges": area_ranges}
+    of_grid["max_detection_thresholds"] = max_detection_thresholds
     chosen = _chosen(evaluator, whole_pixels, is_difficult, of_grid | {"classes": classes})
     rule, confidence = chosen.checked(rule, confidence)
     request = MatchRequest(chosen.grid(iou_thresholds, **of_grid), chosen, max_bytes)
@@ -130,8 +130,8 @@ def evaluate_images(
     box_format: str = "xyxy",
     iou_type: str = "bbox",
     iou_thresholds: Sequence[float] | None = None,
-    recall_thresholds: Sequence[float] | None = None,
-    max_detections: Sequence[int] | None = None,
+    rec_thresholds: Sequence[float] | None = None,
+    max_detection_thresholds: Sequence[int] | None = None,
     area_ranges: Mapping[str, inputs.AreaRange] | None = None,
     class_groups: Mapping[str, Sequence[int]] | None = None,
     rule: str | None = None,
@@ -159,9 +159,9 @@ def evaluate_images(
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_type: "bbox", "segm", "keypoints" or "rotated".
         iou_thresholds: least overlaps of a match; None for the default of the evaluator.
-        recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
-        max_detections: COCO's limits of detections per image and class, ascending; None for the default of `iou_type`.
-            One limit of LVIS, of an image or, with "lvis_fixed", a class; None for 300 and 10,000.
+        rec_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
+        max_detection_thresholds: COCO's limits of detections per image and class, ascending; None for the default of
+            `iou_type`. One limit of LVIS, of an image or, with "lvis_fixed", a class; None for 300 and 10,000.
         area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
         class_groups: labels by the name of a group of classes, such as LVIS' rare ones: `map_{name}` is its mean.
         rule: of average precision; None for the default of the evaluator.
@@ -190,8 +190,8 @@ def evaluate_images(
         _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
         _checks.one_of("invalid", invalid, INVALID)
         _checks.boolean("boxes", boxes)
-        of_grid: dict[str, Any] = {"recall_thresholds": recall_thresholds, "max_detections": max_detections}
-        of_grid |= {"area_ranges": area_ranges, "class_groups": class_groups}
+        of_grid: dict[str, Any] = {"rec_thresholds": rec_thresholds, "area_ranges": area_ranges}
+        of_grid |= {"max_detection_thresholds": max_detection_thresholds, "class_groups": class_groups}
         # All evaluators know boxes.
         others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
         chosen = _chosen(evaluator, whole_pixels, None, of_grid | others)

@@ -90,7 +90,7 @@ def _terms(name: str, averages: evaluators.ClassAverages) -> tuple[float | None,
     # A number is a threshold behind "map", a limit behind "mar", unless an area range has that name.
     grid, (kind, _, term) = averages.grid, name.partition("_")
     areas, is_number = [*grid.area_ranges], term.isdigit() and term not in [*grid.area_ranges][1:]
-    limit = grid.max_detections[grid.official_limit if name == "map" else -1]
+    limit = grid.max_detection_thresholds[grid.official_limit if name == "map" else -1]
     threshold = int(term) / 100 if is_number and kind == "map" else None
     if is_number and kind == "mar":
         limit = int(term)
@@ -123,7 +123,7 @@ def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
 def numbers_as_dict(averages: evaluators.ClassAverages) -> dict[str, Any]:
     """The numbers with their conventions, and the options; undefined numbers are None."""
     grid = averages.grid
-    limits = {"max_detections": list(grid.max_detections), "area_ranges": {**grid.area_ranges}}
+    limits = {"max_detection_thresholds": list(grid.max_detection_thresholds), "area_ranges": {**grid.area_ranges}}
     return {
         "numbers": {
             name: {"value": None if float(value) < 0 else float(value), "convention": convention_of(name, averages)}

@@ -7,6 +7,7 @@ All results, tables, pictures and reports are made of these two, so that a new e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -48,7 +49,7 @@ class Evaluator:
     """whether precision, recall and F1 at one confidence are reported"""
     confidence: float | None = None
     """by default; None for the best; in results as the evaluation had it"""
-    max_detections: tuple[int, ...] | None = None
+    max_detection_thresholds: tuple[int, ...] | None = None
     """limits of detections by default; None for COCO's"""
     limited: str = "image and class"
     """what the limits are of, see `CocoGrid`"""
@@ -116,12 +117,12 @@ class Evaluator:
             TypeError: an option of the wrong type.
             ValueError: an option without values, or with values that are not allowed.
         """
-        usual: dict[str, Any] = {"max_detections": (1,), "area_ranges": {"all": (float("-inf"), float("inf"))}}
+        usual: dict[str, Any] = {"max_detection_thresholds": (1,), "area_ranges": {"all": (-math.inf, math.inf)}}
         usual["iou_thresholds"] = self.iou_thresholds
         if self.has_limits:
             limits, ranges = inputs.defaults_of(iou_type)
-            usual = {"max_detections": self.max_detections or limits, "area_ranges": ranges}
-            usual["iou_thresholds"], usual["recall_thresholds"] = inputs.THRESHOLDS[thresholds]
+            usual = {"max_detection_thresholds": self.max_detection_thresholds or limits, "area_ranges": ranges}
+            usual["iou_thresholds"], usual["rec_thresholds"] = inputs.THRESHOLDS[thresholds]
         options["iou_thresholds"] = iou_thresholds
         chosen = {name: value for name, value in options.items() if value is not None}
         return inputs.CocoGrid(**usual | chosen, limited=self.limited)
@@ -155,8 +156,8 @@ _yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
 
 EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
-    "lvis": _lvis("LVIS", max_detections=(300,), limited="image"),
-    "lvis_fixed": _lvis("LVIS, fixed AP", max_detections=(10_000,), limited="class"),
+    "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
+    "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),
     "voc": _voc("Pascal VOC", partial(_best_of_all, claim="voc"), _without_limits, VOC_RULES, "voc", (0.5,)),
     "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
     "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(_best_of_all, claim="scaled_yolov4")),

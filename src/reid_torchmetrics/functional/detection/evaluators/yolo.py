@@ -248,7 +248,7 @@ def match_greedily(
         detections,
         ground_truths.at(order),
         iou_thresholds=iou_thresholds,
-        max_detections=(max(1, len(detections.labels)),),
+        max_detection_thresholds=(max(1, len(detections.labels)),),
         area_ranges={"all": (-torch.inf, torch.inf)},  # inverted boxes have negative areas, and are wrong
         keep_ground_truths=keep_ground_truths,
         max_bytes=max_bytes,
