@@ -68,7 +68,7 @@ def test_each_class_is_drawn_in_percent_over_the_recall_and_their_mean_on_top():
 
 
 def test_the_legend_has_average_precisions():
-    _, axes = plot_detection_precision_recall(TWO, names={1: "cat"})
+    _, axes = plot_detection_precision_recall(TWO, class_names={1: "cat"})
     # (26 + 25 * 2/3) / 101, and 51/2 / 101
     assert legend(axes) == ["class 0  (AP 42.2 %)", "cat  (AP 25.2 %)", "mean of 2 classes  (mAP 33.7 %)"]
     assert float(TWO.summary()["map"]) == pytest.approx(0.337, abs=5e-4)

@@ -29,7 +29,7 @@ def plot_detection_precision_recall(
     results: Named[DetectionResults],
     *,
     iou_threshold: float | None = 0.5,
-    names: Mapping[int, str] | None = None,
+    class_names: Mapping[int, str] | None = None,
     ax: Axes | None = None,
 ) -> Plotted:
     """Draw precision over recall: of all classes of one evaluation and their mean, or the means of several by name.
@@ -44,7 +44,7 @@ def plot_detection_precision_recall(
     Args:
         results: of a metric or of an evaluation.
         iou_threshold: one of the evaluation's; None for the mean over all of them.
-        names: of the classes by label; without a name the label is shown.
+        class_names: of the classes by label; without a name the label is shown.
         ax: where to draw.
 
     Raises:
@@ -53,7 +53,7 @@ def plot_detection_precision_recall(
         ValueError: `iou_threshold` is not one of the evaluation's, or average precisions of several evaluations are by
             different rules and cannot be compared.
     """
-    _checks.names_of_labels("names", names)
+    _checks.names_of_labels("class_names", class_names)
     rules = [each.averages.rule for each in (results.values() if isinstance(results, Mapping) else [results])]
     _checks.alike("results", "rule", rules)
     is_own, ax = ax is None, new_axes() if ax is None else ax
@@ -64,7 +64,7 @@ def plot_detection_precision_recall(
         lines: list[_Line] = [(labeled(name, said) if name else None, precision.mean(1), {})]
         if not isinstance(results, Mapping):
             mean: _Line = (labeled(f"mean of {num} classes", said), precision.mean(1), _MEAN)
-            lines = [*_lines_of_classes(labels, precision, average, names or {}), *[mean] * (num > 1)]
+            lines = [*_lines_of_classes(labels, precision, average, class_names or {}), *[mean] * (num > 1)]
             remark = f"\n{_MOST_CURVES} of {num:,} classes are drawn, evenly by AP" * (num > _MOST_CURVES)
         recalls = [100 * recall for recall in each.averages.grid.rec_thresholds]
         for label, heights, style in lines:  # a precision holds up to its recall
@@ -105,7 +105,7 @@ def plot_detection_confidence(
     results: DetectionResults,
     *,
     iou_threshold: float = 0.5,
-    names: Mapping[int, str] | None = None,
+    class_names: Mapping[int, str] | None = None,
     label: int | None = None,
     ax: Axes | None = None,
 ) -> Plotted:
@@ -119,7 +119,7 @@ def plot_detection_confidence(
     Args:
         results: of a metric or of an evaluation.
         iou_threshold: one of the evaluation's.
-        names: of the classes by label; without a name the label is shown.
+        class_names: of the classes by label; without a name the label is shown.
         label: the class; None for the means.
         ax: where to draw.
 
@@ -150,7 +150,7 @@ def plot_detection_confidence(
     if best is not None:
         ax.axvline(float(curve.confidence[best]), color="black", linewidth=1, linestyle="dashed")
         title = f"best F1, at confidence {float(curve.confidence[best]):.3f}" if is_defined else title
-    about = f"mean of {curve.num_classes} classes" if label is None else shown(name_of(label, names or {}))
+    about = f"mean of {curve.num_classes} classes" if label is None else shown(name_of(label, class_names or {}))
     ax.set(xlabel="confidence", ylabel="precision, recall and F1 (%)", title=f"{about}, IoU {iou_threshold:g}")
     in_percent(ax, "y")
     ax.set_xlim(*limits)

@@ -33,7 +33,7 @@ def detection_page(
     results: DetectionResults,
     compared: Sequence[Section] = (),
     *,
-    names: Mapping[int, str] | None = None,
+    class_names: Mapping[int, str] | None = None,
     num_worst: int = 20,
     pictures: plot.Pictures | None = None,
     detections: Boxes | None = None,
@@ -43,8 +43,8 @@ def detection_page(
     """All sections about results of a detection; for the options see `write_report`."""
     _checks.positive_int("num_worst", num_worst)
     _checks.one_of("box_format", box_format, BOX_FORMATS)
-    if names:
-        results = replace(results, class_names=names)
+    if class_names:
+        results = replace(results, class_names=class_names)
     _check_boxes(results, pictures=pictures, detections=detections, ground_truths=ground_truths)
     draw = None if pictures is None else partial(_draw, results, pictures, (detections, ground_truths), box_format)
     data = {**results.to_dict(), "errors": _error_kinds(results)}
