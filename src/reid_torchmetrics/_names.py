@@ -1,6 +1,6 @@
 """The values of options by name, as types: editors complete them and type checkers know them.
 
-The tables of the package check them, and a test compares both.
+The tables of the package check them, and a test compares both; names without a table are checked by their type.
 """
 
 from __future__ import annotations
@@ -19,6 +19,18 @@ Gain = Literal["linear", "exponential"]
 CmcMode = Literal["first_match", "all_shots"]
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 FpirRule = Literal["largest", "nearest", "floor", "strict"]
+EerRule = Literal["interpolated", "voxceleb"]
+TarRule = Literal["largest", "nearest"]
+MedianRule = Literal["mean", "lower", "floor"]
+RankVariant = Literal["mpeg7", "shrec22"]
+Vote = Literal["weighted", "majority"]
+Expansion = Literal["queries", "gallery_first", "together"]
+OriginalDistance = Literal["euclidean", "squared_euclidean", "quartic_euclidean"]
+MissingQueries = Literal["neg", "skip"]
+UnknownQueries = Literal["error", "skip"]
+DrawnPer = Literal["identity", "identity_and_camera"]
+LabelField = Literal["identities", "cameras", "sequences", "clothes", "positions", "groups", "index", "roles", "names"]
+Role = Literal["query", "gallery"]
 PairMetric = Literal["accuracy", "auc", "eer", "eer_voxceleb", "min_dcf", "tar_at_far"]
 _OfPersons = Literal["market1501", "market1501_official", "dukemtmc", "msmt17", "mars", "mars_official", "casia_b"]
 _OfDrawnGalleries = Literal["cuhk03_np", "cuhk03_openreid", "cuhk03_torchreid"]
@@ -39,6 +51,7 @@ ProtocolName = Literal[_OfReid, _OfTexts, _OfOxford, _OfParis, _OfMetricLearning
 # Of detections.
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 IouType = Literal["bbox", "segm", "keypoints", "rotated"]
+CocoIouType = Literal["bbox", "segm", "keypoints"]
 LvisIouType = Literal["bbox", "segm"]
 DetectionRule = Literal["coco", "voc07", "voc", "yolo", "yolov5", "ultralytics"]
 ThresholdsName = Literal["coco", "torchmetrics"]
@@ -48,3 +61,9 @@ YoloMatching = Literal["ultralytics", "scaled_yolov4", "yolov4"]
 Average = Literal["macro", "micro"]
 Backend = Literal["pycocotools", "faster_coco_eval"]
 InvalidAction = Literal["count", "drop", "raise"]
+EvaluatorName = Literal["coco", "lvis", "lvis_fixed", "voc", YoloMatching]
+LimitOf = Literal["image and class", "image", "class"]
+ClaimRule = Literal["voc", "scaled_yolov4", "yolov4"]
+ConfusionMatrixRule = Literal["coco", "hotcoco", "ultralytics", "supervision"]
+ErrorRule = Literal[DetectionRule, "tidecv"]
+FramePer = Literal["number", "query", "class"]

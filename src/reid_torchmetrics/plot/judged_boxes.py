@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,7 +42,7 @@ class Judgment:
     def __post_init__(self) -> None:
         """Check the options."""
         _checks.fraction("iou_threshold", self.iou_threshold)
-        _checks.one_of("average", self.average, get_args(_names.Average))
+        _checks.one_of("average", self.average, _names.Average)
         _checks.instance("evaluator", self.evaluator, (Evaluator,))
         for score in self.min_score.values() if isinstance(self.min_score, Mapping) else [self.min_score]:
             _checks.number("min_score", score)

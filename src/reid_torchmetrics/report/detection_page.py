@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from reid_torchmetrics import _checks, _progress, plot
+from reid_torchmetrics import _checks, _names, _progress, plot
 from reid_torchmetrics.functional.detection import BOX_FORMATS
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
@@ -38,7 +38,7 @@ def detection_page(
     pictures: plot.Pictures | None = None,
     detections: Boxes | None = None,
     ground_truths: Boxes | None = None,
-    box_format: str = "xyxy",
+    box_format: _names.BoxFormat = "xyxy",
 ) -> Page:
     """All sections about results of a detection; for the options see `write_report`."""
     _checks.positive_int("num_worst", num_worst)

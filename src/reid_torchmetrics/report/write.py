@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
@@ -48,7 +48,7 @@ def write_report(
     num_worst: int | None = None,
     detections: Boxes | None = None,
     ground_truths: Boxes | None = None,
-    box_format: str | None = None,
+    box_format: _names.BoxFormat | None = None,
 ) -> Path:
     """Write one page of HTML about the results of an evaluation, and return its path.
 

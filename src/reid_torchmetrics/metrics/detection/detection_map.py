@@ -16,9 +16,7 @@ from reid_torchmetrics.functional.detection import batches, curves, evaluation, 
 from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
-from .coco_files import BACKENDS
 
-AVERAGES = ("macro", "micro")
 _NUM_LIMITS = (3, 1)
 _OF_VALUES = ("thresholds", "class_metrics", "extended_summary", "area_ranges", "class_names", "confidence")
 _SELDOM = (*_OF_VALUES, "invalid", "keep_shapes", "max_bytes")  # in the `repr` only if they are not the default
@@ -156,8 +154,8 @@ class DetectionMAP(BoxMetric):
         if keep_shapes and self._shape_types:
             self._keeps_shapes = True
             self._add_growing_states(batches.KEPT_STATES)
-        _checks.one_of("average", average, AVERAGES)
-        _checks.one_of("backend", backend, BACKENDS)
+        _checks.one_of("average", average, _names.Average)
+        _checks.one_of("backend", backend, _names.Backend)
         _checks.one_of("rule", rule, curves.AP_RULES)
         _checks.one_of("thresholds", thresholds, inputs.THRESHOLDS)
         if rule != "coco" and rec_thresholds is not None:

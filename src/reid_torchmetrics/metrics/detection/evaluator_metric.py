@@ -18,7 +18,6 @@ from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
 
-LVIS_IOU_TYPES = ("bbox", "segm")
 FREQUENCIES = {"r": "rare", "c": "common", "f": "frequent"}
 """LVIS' letters, and the names of these groups of classes"""
 _SELDOM = ("class_names", "invalid", "max_bytes")  # in the `repr` only if they are not the default
@@ -32,10 +31,10 @@ class EvaluatorMetric(BoxMetric):
 
     def __init__(
         self,
-        box_format: str,
+        box_format: _names.BoxFormat,
         iou_thresholds: Iterable[float],
         *,
-        rule: str | None = None,
+        rule: _names.DetectionRule | None = None,
         confidence: float | None = None,
         metric: str | None = None,
         **kwargs: Any,
@@ -278,7 +277,7 @@ class LvisMAP(EvaluatorMetric):
         **options: Unpack[BoxOptions],
     ) -> None:
         _checks.boolean("fixed", fixed)
-        _checks.one_of("iou_type", iou_type, LVIS_IOU_TYPES)
+        _checks.one_of("iou_type", iou_type, _names.LvisIouType)
         if max_detections is not None:
             _checks.positive_int("max_detections", max_detections)
         super().__init__(box_format, iou_thresholds, iou_type=iou_type, class_metrics=class_metrics, **options)

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
-from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
+from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.world import ALONE, World, concluding
 
@@ -31,13 +31,13 @@ def evaluate_boxes(
     detections: inputs.Detections,
     ground_truths: inputs.GroundTruths,
     *,
-    evaluator: str = "coco",
+    evaluator: _names.EvaluatorName = "coco",
     iou_thresholds: Sequence[float] | None = None,
     rec_thresholds: Sequence[float] | None = None,
     max_detection_thresholds: Sequence[int] | None = None,
     area_ranges: Mapping[str, inputs.AreaRange] | None = None,
     classes: Int[Tensor, " classes"] | _checks.Integers | None = None,
-    rule: str | None = None,
+    rule: _names.DetectionRule | None = None,
     confidence: float | None = None,
     whole_pixels: bool | None = None,
     is_difficult: Bool[Tensor, " ground_truths"] | _checks.Integers | None = None,
@@ -126,21 +126,21 @@ def evaluate_images(
     preds: Sequence[Mapping[str, Any]],
     target: Sequence[Mapping[str, Any]],
     *,
-    evaluator: str = "coco",
-    box_format: str = "xyxy",
-    iou_type: str = "bbox",
+    evaluator: _names.EvaluatorName = "coco",
+    box_format: _names.BoxFormat = "xyxy",
+    iou_type: _names.IouType = "bbox",
     iou_thresholds: Sequence[float] | None = None,
     rec_thresholds: Sequence[float] | None = None,
     max_detection_thresholds: Sequence[int] | None = None,
     area_ranges: Mapping[str, inputs.AreaRange] | None = None,
     class_groups: Mapping[str, Sequence[int]] | None = None,
-    rule: str | None = None,
-    thresholds: str | None = None,
+    rule: _names.DetectionRule | None = None,
+    thresholds: _names.ThresholdsName | None = None,
     confidence: float | None = None,
     whole_pixels: bool | None = None,
     class_names: Mapping[int, str] | Sequence[str] | None = None,
     sigmas: Sequence[float] | None = None,
-    invalid: str = "count",
+    invalid: _names.InvalidAction = "count",
     across_classes: bool = False,
     boxes: bool = False,
     localization: bool = False,
@@ -188,7 +188,7 @@ def evaluate_images(
         """Check the options, and pack the images."""
         _checks.one_of("evaluator", evaluator, EVALUATORS)
         _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
-        _checks.one_of("invalid", invalid, INVALID)
+        _checks.one_of("invalid", invalid, _names.InvalidAction)
         _checks.boolean("boxes", boxes)
         of_grid: dict[str, Any] = {"rec_thresholds": rec_thresholds, "area_ranges": area_ranges}
         of_grid |= {"max_detection_thresholds": max_detection_thresholds, "class_groups": class_groups}

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics import _names
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 
 AT_THRESHOLDS = {"map_50": 0.5, "map_75": 0.75}
@@ -23,7 +24,7 @@ class ClassAverages:
     average_precision: Mapping[int, Float[Tensor, "areas thresholds classes"]]
     """by the number of the limit: the largest one, and the limit of `map`"""
     recall: Float[Tensor, "limits areas thresholds classes"]
-    rule: str = "coco"
+    rule: _names.DetectionRule = "coco"
     """how a curve became an average precision, see `average_precision`"""
     has_limits: bool = True
     """whether numbers are named after area ranges and limits of detections"""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.matching import Matches, match_best_of_all, match_federated, match_on_grid
@@ -41,7 +41,7 @@ class Evaluator:
     """of matches and a grid, with `rule` and `confidence`"""
     rules: tuple[str, ...]
     """of average precision, see `average_precision`"""
-    rule: str
+    rule: _names.DetectionRule
     """by default"""
     iou_thresholds: Sequence[float] = inputs.COCO_IOU_THRESHOLDS
     """by default"""
@@ -51,7 +51,7 @@ class Evaluator:
     """by default; None for the best; in results as the evaluation had it"""
     max_detection_thresholds: tuple[int, ...] | None = None
     """limits of detections by default; None for COCO's"""
-    limited: str = "image and class"
+    limited: _names.LimitOf = "image and class"
     """what the limits are of, see `CocoGrid`"""
     has_limits: bool = False
     """whether area ranges and limits of detections are known; without them the grid has one range without ends"""
@@ -68,7 +68,7 @@ class Evaluator:
     the area is of `AP_RULES`"""
     lists_all_classes: bool = True
     """whether classes without ground truths have a row"""
-    confusion_rule: str = "coco"
+    confusion_rule: _names.ConfusionMatrixRule = "coco"
     """of the evaluator's confusion matrix, one of `CONFUSION_RULES`"""
 
     @property
@@ -83,7 +83,7 @@ class Evaluator:
         """What `target` may have besides the keys that all evaluators know."""
         return ("difficult",) * self.knows_difficult + ("lists",) * self.is_federated
 
-    def checked(self, rule: str | None, confidence: float | None) -> tuple[str, float | None]:
+    def checked(self, rule: _names.DetectionRule | None, confidence: float | None) -> tuple[Any, float | None]:
         """A rule of average precision and a confidence, the defaults for None.
 
         Raises:
@@ -105,8 +105,8 @@ class Evaluator:
         self,
         iou_thresholds: Sequence[float] | None = None,
         *,
-        iou_type: str | Sequence[str] = "bbox",
-        thresholds: str = "coco",
+        iou_type: _names.IouType | Sequence[_names.IouType] = "bbox",
+        thresholds: _names.ThresholdsName = "coco",
         **options: Any,
     ) -> inputs.CocoGrid:
         """The grid with some thresholds and `options` of `CocoGrid`; None for what is usual for the type of overlaps.
@@ -139,7 +139,7 @@ def _match_at_thresholds(
     return match(detections, ground_truths, iou_thresholds=grid.iou_thresholds, **options)
 
 
-def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: str, has_limits: bool, **_: Any) -> ClassAverages:
+def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, has_limits: bool, **_: Any) -> ClassAverages:
     """Average without a confidence."""
     return average_matches(matches, grid, rule=rule, has_limits=has_limits)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 
 AreaRange = tuple[float, float]
 
@@ -68,7 +68,7 @@ class CocoGrid:
     """the first is the range of `map` and `mar_100`, the numbers without the name of a range"""
     class_groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """labels of groups of classes by name, such as LVIS' rare ones; each has a mean of its own, `map_{name}`"""
-    limited: str = "image and class"
+    limited: _names.LimitOf = "image and class"
     """what the limits of detections are of: an "image and class", an "image", or a "class" of the whole data set"""
 
     def __post_init__(self) -> None:
@@ -78,6 +78,7 @@ class CocoGrid:
         _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
         if list(limits) != sorted(limits):
             raise ValueError(f"`max_detection_thresholds` must ascend; got {limits!r}.")
+        _checks.one_of("limited", self.limited, _names.LimitOf)
         check_area_ranges(self.area_ranges)
         _checks.fractions("rec_thresholds", self.rec_thresholds)
         if not all(map(operator.le, self.rec_thresholds, self.rec_thresholds[1:])):

@@ -74,15 +74,15 @@ class Protocol:
     source: str
     """who defines it, and who computes it so"""
     _: KW_ONLY
-    same_camera: str = "same_identity"
-    cmc_same_camera: str | None = None
+    same_camera: _names.CameraRule = "same_identity"
+    cmc_same_camera: _names.CameraRule | None = None
     """the camera rule of the CMC where it differs from the one of average precision"""
     camera_map: tuple[tuple[int, int], ...] = ()
     """cameras that the camera rule takes for another one, as pairs"""
     search_cameras: tuple[int, ...] | None = None
     """cameras of the gallery; None for all"""
     junk_identities: tuple[int, ...] = (-1,)
-    clothes: str = "keep"
+    clothes: _names.ClothesRule = "keep"
     """whether gallery items with the query's identity are dropped for the same clothes, or for other ones"""
     radius: float | None = None
     """the largest distance of a positive from the query's position; None where relevance is by identity"""
@@ -96,14 +96,14 @@ class Protocol:
     """the lists that are dropped for it; a list that is neither is an error"""
     leave_one_out: bool = False
     """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
-    rule: str = "rectangle"
+    rule: _names.RetrievalRule = "rectangle"
     k: int | None = None
     """cutoff of average precision"""
-    normalizer: str = "positives"
-    precision_divisor: str = "k"
-    mode: str = "first_match"
+    normalizer: _names.Normalizer = "positives"
+    precision_divisor: _names.PrecisionDivisor = "k"
+    mode: _names.CmcMode = "first_match"
     """how the CMC counts a query as matched"""
-    gain: str = "linear"
+    gain: _names.Gain = "linear"
     """the gain of a grade in nDCG; a positive without a grade has gain 1"""
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are expectations over all draws, exact but for rounding"""
@@ -111,7 +111,7 @@ class Protocol:
     """whether average precision and INP are of drawn galleries, too, and not of the whole gallery"""
     queries_in_draw: bool = False
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
-    empty_target_action: str = "skip"
+    empty_target_action: _names.EmptyTargetAction = "skip"
     reports: tuple[str, ...] = ("map", "minp", "rank_1", "rank_5", "rank_10")
     """what papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
 

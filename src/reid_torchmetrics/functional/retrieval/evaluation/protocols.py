@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 
 from .protocol import PROTOCOL_FIELDS, Protocol
@@ -355,7 +355,7 @@ PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
 """the protocols by name"""
 
 
-def find_protocol(protocol: str | Protocol) -> Protocol:
+def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:
     """A protocol by its name; a value is returned as it is.
 
     Raises:
@@ -368,7 +368,7 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
 
 
 def take_protocol(
-    protocol: str | Protocol, options: Mapping[str, Any], *, lists: bool
+    protocol: _names.ProtocolName | Protocol, options: Mapping[str, Any], *, lists: bool
 ) -> tuple[Protocol, dict[str, Any]]:
     """A protocol with the options that are its fields, and the other options; relevance comes as lists, or as labels.
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
@@ -94,7 +94,7 @@ def bootstrap_interval(
     level: float = 0.95,
     repeats: int = 1000,
     identities: Real[Tensor, " queries"] | _checks.Integers | None = None,
-    empty_target_action: str = "skip",
+    empty_target_action: _names.EmptyTargetAction = "skip",
     weight: Tensor | _checks.Numbers | None = None,
 ) -> Interval:
     """Percentile bootstrap of `mean_over_queries`: the quantiles (1 -+ `level`) / 2 of means of resampled queries.

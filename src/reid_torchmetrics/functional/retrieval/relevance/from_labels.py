@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 
@@ -57,11 +57,11 @@ def find_relevance(
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
-    same_camera: str = "same_identity",
+    same_camera: _names.CameraRule = "same_identity",
     camera_map: Mapping[int, int] | None = None,
     search_cameras: Collection[int] | None = None,
     junk_identities: Collection[int] = (-1,),
-    clothes: str = "keep",
+    clothes: _names.ClothesRule = "keep",
     radius: float | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows, bytes_within, check_pair
 
@@ -34,7 +34,7 @@ class QueryExpansion:
 
     k: int = 5
     alpha: float = 3.0
-    expanded: str = "queries"
+    expanded: _names.Expansion = "queries"
 
     def __post_init__(self) -> None:
         """Check the options."""
