@@ -41,12 +41,11 @@ _OfTexts = Literal["cuhk_pedes", "icfg_pedes", "rstpreid", "flickr30k", "coco_ca
 _OfOxford = Literal["oxford5k", "roxford5k_easy", "roxford5k_medium", "roxford5k_hard"]
 _OfParis = Literal["paris6k", "rparis6k_easy", "rparis6k_medium", "rparis6k_hard"]
 _OfMetricLearning = Literal["gldv2", "cub200", "cars196", "sop", "inshop"]
-_OfLists = Literal["trec", "cuhk_sysu", "prw"]
 _OfLabeledClothes = Literal["ltcc", "ltcc_cc", "ltcc_sc", "ccvid_cc"]
 _OfPlaces = Literal["pitts30k", "tokyo247", "msls", "nordland"]
-_Others = Literal["sketchy", "hashing", "guie", "happywhale"]
+_Others = Literal["sketchy", "hashing", "guie", "happywhale", "trec", "cuhk_sysu", "prw"]
 _OfReid = Literal[_OfPersons, _OfDrawnGalleries, _OfVehicles, _OfClothes, _OfLabeledClothes, _OfSysu, "regdb", "llcm"]
-ProtocolName = Literal[_OfReid, _OfTexts, _OfOxford, _OfParis, _OfMetricLearning, _OfLists, _OfPlaces, _Others]
+ProtocolName = Literal[_OfReid, _OfTexts, _OfOxford, _OfParis, _OfMetricLearning, _OfPlaces, _Others]
 
 # Of detections.
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]

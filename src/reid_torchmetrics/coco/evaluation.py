@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks
+from reid_torchmetrics._names import CocoIouType
 from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_IOU_THRESHOLDS,
@@ -54,8 +55,8 @@ class Params:
         ValueError: another type.
     """
 
-    def __init__(self, iouType: _names.CocoIouType = "segm") -> None:
-        _checks.one_of("iouType", iouType, _names.CocoIouType)
+    def __init__(self, iouType: CocoIouType = "segm") -> None:
+        _checks.one_of("iouType", iouType, CocoIouType)
         self.iouType = iouType
         self.useSegm: int | None = None
         self._set(iouType)
@@ -119,9 +120,7 @@ class COCOeval:
         ((10, 101, 1, 4, 3), 1.0)
     """
 
-    def __init__(
-        self, cocoGt: COCO | None = None, cocoDt: COCO | None = None, iouType: _names.CocoIouType = "segm"
-    ) -> None:
+    def __init__(self, cocoGt: COCO | None = None, cocoDt: COCO | None = None, iouType: CocoIouType = "segm") -> None:
         self.cocoGt, self.cocoDt, self.params = cocoGt, cocoDt, Params(iouType)
         self.eval: dict[str, Any] = {}
         self.stats: Any = []

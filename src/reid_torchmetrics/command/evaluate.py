@@ -243,7 +243,9 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
         if {name, "protocol"} & typed.keys():
             remedy = f"be given for `{name}` {rule!r}, or `--same-camera keep`"
             raise ValueError(f"`cameras` must {remedy}; got none in the files.")
-        say(f"no cameras: `{name}` {rule!r} of {protocol.name} drops nothing")
+        drops = f"`{name}` {rule!r} of {protocol.name} drops nothing"
+        how = "`--labels cameras=FILE` gives them, `--protocol` another benchmark"
+        say(f"{', '.join(sorted(names)) or 'no labels'} without cameras: {drops}; {how}")
 
 
 def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespace, share: Share) -> RetrievalResults:

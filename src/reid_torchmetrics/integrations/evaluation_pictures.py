@@ -61,8 +61,7 @@ class EvaluationPictures(Callback):
         mean: of each channel or of all, to undo the normalization of `pictures` that are tensors of floats; with `std`.
             None where they lie in [0, 1].
         std: likewise.
-        names: of the identities; without a name the number is shown.
-        class_names: of the classes by label, instead of the metric's.
+        names: of the identities; without a name the number is shown. Those of classes are the metric's `class_names`.
         num_queries: how many of the hardest queries are shown, at most 50.
         k: how many candidates of each, at most 50.
         num_images: how many of the images with the most errors are shown, at most 50.
@@ -89,7 +88,6 @@ class EvaluationPictures(Callback):
         mean: plot.Channels | None = None,
         std: plot.Channels | None = None,
         names: Mapping[int, str] | None = None,
-        class_names: Mapping[int, str] | None = None,
         num_queries: int = 10,
         k: int = 10,
         num_images: int = 9,
@@ -102,7 +100,6 @@ class EvaluationPictures(Callback):
         for argument, count in {**shown, "every_n_epochs": every_n_epochs}.items():
             _checks.positive_int(argument, count)
         _checks.names_of_labels("names", names)
-        _checks.names_of_labels("class_names", class_names)
         plot.check_pictures("pictures", pictures)
         plot.check_pictures("gallery_pictures", gallery_pictures)
         if gallery_pictures is not None and pictures is None:
@@ -116,7 +113,7 @@ class EvaluationPictures(Callback):
             if count > _MOST_SHOWN:
                 warnings.warn(f"`{argument}` is {count:,}; a picture shows {_MOST_SHOWN} at most.", stacklevel=2)
         few = (min(count, _MOST_SHOWN) for count in shown.values())
-        self._options = drawings.DrawingOptions(pictures, gallery_pictures, names, class_names, *few)
+        self._options = drawings.DrawingOptions(pictures, gallery_pictures, names, *few)
         self._every_n_epochs = every_n_epochs
         self._warned: set[tuple[str, ...]] = set()
 

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks
+from reid_torchmetrics._names import DetectionRule
 from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCurve, confidence_curve
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
@@ -157,9 +158,7 @@ def plot_detection_confidence(
     return with_legend(ax, is_own=is_own, is_below=True, title=title, loc="lower center")
 
 
-def plot_detection_curve(
-    curve: DetectionCurve, *, rule: _names.DetectionRule = "voc", ax: Axes | None = None
-) -> Plotted:
+def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", ax: Axes | None = None) -> Plotted:
     """Draw precision over recall after each detection of a class, its upper envelope, and the points of a rule.
 
     The legend has the average precision: by "voc" the area under the envelope, which is shaded; by "voc07" and "coco"

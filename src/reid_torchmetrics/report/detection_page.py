@@ -56,7 +56,8 @@ def detection_page(
         Section("images", "Images with the most errors", _worst_images(results, num_worst, draw)),
     ]
     num_classes = len(results.classes)
-    lead = f"{num_classes} class{'es' * (num_classes != 1)}; average precision {_as_in(results)}."
+    precision = f"average precision as in {AP_RULES[results.averages.rule].title}"
+    lead = f"{num_classes} class{'es' * (num_classes != 1)}; {precision}."
     return Page(f"Detection results, {results.evaluator.title}", lead, sections, data)
 
 
@@ -64,14 +65,9 @@ def _numbers(results: DetectionResults, numbers: Mapping[str, Any]) -> list[Html
     """The numbers of the evaluator beside curves, and below them how they were computed."""
     rows = [[f"{title_of(name)} (%)", percent(number["value"])] for name, number in numbers.items()]
     shown = table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows)
-    rule = f"rule {results.averages.rule}"
-    conventions = {title_of(name): each["convention"].replace(rule, _as_in(results)) for name, each in numbers.items()}
+    conventions = {title_of(name): each["convention"] for name, each in numbers.items()}
     right = element("div", figures_section(results, "numbers"), conventions_note(conventions))
     return [element("div", shown, right, class_="beside")]
-
-
-def _as_in(results: DetectionResults) -> str:
-    return f"as in {AP_RULES[results.averages.rule].title}"
 
 
 def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float | None]]) -> list[Html]:

@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou
 class CocoFiles(ABC):
     """The mixin of metrics that write images with boxes to files."""
 
-    iou_type: tuple[_names.IouType, ...]
+    iou_type: tuple[Any, ...]
     _row = "coco"
     """name of the evaluator; if it knows lists of classes, files have LVIS' lists"""
     _keeps_shapes = False

@@ -103,7 +103,11 @@ def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
     if name in averages.at_confidence:
         return f"{name} at IoU {grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}, mean over classes"
     threshold, area, limit = _terms(name, averages)
-    words = f"average precision, rule {averages.rule}" if name.startswith("map") else "largest recall"
+    words = (
+        f"average precision, as in {curves.AP_RULES[averages.rule].title}"
+        if name.startswith("map")
+        else "largest recall"
+    )
     low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
     at = f"at IoU {low if threshold is None else threshold:g}"
     if threshold is None and len(grid.iou_thresholds) > 1:

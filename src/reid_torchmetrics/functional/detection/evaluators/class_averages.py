@@ -94,8 +94,7 @@ class ClassAverages:
         values = {"map": precision.mean(0)}
         for name, value in AT_THRESHOLDS.items():
             values[name] = precision[thresholds.index(value)] if value in thresholds else undefined
-        most = f"_{self.grid.max_detection_thresholds[-1]}" if self.has_limits else ""
-        values[f"mar{most}"] = self.recall[-1, 0].mean(0)
+        values["mar" + f"_{self.grid.max_detection_thresholds[-1]}" * self.has_limits] = self.recall[-1, 0].mean(0)
         return {**values, **self.at_confidence}
 
     def of_label(self, label: int) -> ClassAverages:

@@ -6,9 +6,6 @@ A new kind of shape is a `ShapeType` and a row of `SHAPE_TYPES`; metrics and `ev
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from reid_torchmetrics import _names
 
 from .grid import COCO_AREA_RANGES, COCO_MAX_DETECTIONS, AreaRange
 from .keypoints import COCO_SIGMAS, KeypointType, check_sigmas
@@ -53,7 +50,7 @@ def shape_types(iou_type: Sequence[str], sigmas: Sequence[float] | None) -> dict
     return {name: SHAPE_TYPES[name](given) for name in iou_type if name in SHAPE_TYPES}
 
 
-def checked_iou_type(iou_type: Any) -> tuple[_names.IouType, ...]:
+def checked_iou_type(iou_type: str | Sequence[str]) -> tuple[str, ...]:
     """Check an `iou_type`; a tuple of names.
 
     Raises:

@@ -8,24 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures, relevance
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-
-_TABLES: dict[str, Collection[str]] = {
-    "same_camera": relevance.SAME_CAMERA_RULES,
-    **relevance.LABEL_RULES,
-    "rule": measures.AP_RULES,
-    "normalizer": measures.AP_NORMALIZERS,
-    "precision_divisor": measures.PRECISION_DIVISORS,
-    "mode": measures.CMC_MODES,
-    "gain": measures.GAINS,
-    "empty_target_action": measures.EMPTY_TARGET_ACTIONS,
-}
 
 
 class RelevanceOptions(TypedDict, total=False):
@@ -57,6 +46,11 @@ class ProtocolOptions(RelevanceOptions, total=False):
     draws_precision: bool | None
     queries_in_draw: bool | None
     reports: Sequence[str] | None
+
+
+_KINDS = {name: get_args(kind)[0] for name, kind in get_type_hints(ProtocolOptions).items()}
+_WORDS = {name: kind for name, kind in _KINDS.items() if get_origin(kind) is Literal}
+"""the fields that are words"""
 
 
 @dataclass(frozen=True)
@@ -130,14 +124,13 @@ class Protocol:
             raise ValueError(f"`draw` needs relevance by identity; got `radius` {self.radius}.")
 
     def _check_fields(self) -> None:
-        for name, table in _TABLES.items():
-            _checks.one_of(name, getattr(self, name), table)
+        for name, words in _WORDS.items():
+            if name != "cmc_same_camera" or self.cmc_same_camera is not None:
+                _checks.one_of(name, getattr(self, name), words)
         for name in ("reports", "positive_lists", "junk_lists"):
             _check_names(name, getattr(self, name))
         for name in ("needs_groups", "needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
             _checks.boolean(name, getattr(self, name))
-        if self.cmc_same_camera is not None:
-            _checks.one_of("cmc_same_camera", self.cmc_same_camera, relevance.SAME_CAMERA_RULES)
         _checks.cutoff("k", self.k)
         if self.search_cameras is not None:
             _checks.integers("search_cameras", self.search_cameras)
