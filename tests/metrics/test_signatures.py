@@ -49,7 +49,7 @@ TABLES = {
     "TieName": TIE_POLICIES,
     "CameraRule": SAME_CAMERA_RULES,
     "ClothesRule": LABEL_RULES["clothes"],
-    "RetrievalRule": retrieval.AP_RULES,
+    "ApRule": retrieval.AP_RULES,
     "Normalizer": retrieval.AP_NORMALIZERS,
     "PrecisionDivisor": retrieval.PRECISION_DIVISORS,
     "Gain": retrieval.GAINS,

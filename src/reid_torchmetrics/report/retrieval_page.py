@@ -12,7 +12,13 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional.model_tables import in_prose
 from reid_torchmetrics.functional.retrieval import measures
-from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraPairs, RankLists, RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    Breakdown,
+    CameraPairs,
+    RankLists,
+    RetrievalResults,
+    seeded,
+)
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, plot_camera_pairs
 
 from .elements import Html, details, element, figure, form_of, heading, join, note, percent, picture, rank, table
@@ -60,7 +66,7 @@ def retrieval_page(
     hardest = results.hardest(num_hardest).tolist()
     sections = [
         *compared,
-        Section("numbers", "Numbers", _numbers(results, generator or torch.Generator().manual_seed(0))),
+        Section("numbers", "Numbers", _numbers(results, seeded(generator))),
         Section("curves", "Curves", [figures_section(results, "curves")]),
         Section("hardest", "Hardest queries", _hardest(queries, hardest)),
         Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),

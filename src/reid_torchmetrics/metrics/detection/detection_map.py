@@ -17,7 +17,6 @@ from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
 
-_NUM_LIMITS = (3, 1)
 _OF_VALUES = ("thresholds", "class_metrics", "extended_summary", "area_ranges", "class_names", "confidence")
 _SELDOM = (*_OF_VALUES, "invalid", "keep_shapes", "max_bytes")  # in the `repr` only if they are not the default
 
@@ -270,9 +269,6 @@ def _checked_limits(limits: Any) -> list[int]:
     if isinstance(limits, (list, tuple)):  # TorchMetrics takes floats that are whole numbers, too
         limits = [int(each) if isinstance(each, float) and each.is_integer() else each for each in limits]
     _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
-    if len(limits) not in _NUM_LIMITS:
-        raise ValueError(
-            "When providing a list of max detection thresholds it should have length"
-            f" {' or '.join(map(str, _NUM_LIMITS))}; got {limits!r} for `max_detection_thresholds`."
-        )
+    if len(limits) not in (3, 1):
+        raise ValueError(f"`max_detection_thresholds` must hold 3 numbers or 1; got {limits!r}.")
     return sorted(limits)

@@ -37,7 +37,7 @@ class ProtocolOptions(RelevanceOptions, total=False):
     positive_lists: Sequence[str] | None
     junk_lists: Sequence[str] | None
     leave_one_out: bool | None
-    rule: _names.RetrievalRule | None
+    rule: _names.ApRule | None
     k: int | None
     normalizer: _names.Normalizer | None
     precision_divisor: _names.PrecisionDivisor | None
@@ -90,7 +90,7 @@ class Protocol:
     """the lists that are dropped for it; a list that is neither is an error"""
     leave_one_out: bool = False
     """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
-    rule: _names.RetrievalRule = "rectangle"
+    rule: _names.ApRule = "rectangle"
     k: int | None = None
     """cutoff of average precision"""
     normalizer: _names.Normalizer = "positives"
