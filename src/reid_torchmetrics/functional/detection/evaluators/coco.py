@@ -9,12 +9,13 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
@@ -88,9 +89,7 @@ def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float 
     return evaluate_matches(replace(part, limits=torch.zeros_like(part.limits)), few)
 
 
-def average_matches(
-    matches: Matches, grid: CocoGrid, *, rule: _names.DetectionRule = "coco", has_limits: bool = True
-) -> ClassAverages:
+def average_matches(matches: Matches, grid: CocoGrid, *, rule: Any = "coco", has_limits: bool = True) -> ClassAverages:
     """Average precision and recall of every class, without the whole grid.
 
     Args:

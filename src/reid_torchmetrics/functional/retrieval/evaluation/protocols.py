@@ -256,14 +256,8 @@ _LANDMARKS = [
 
 # Metric learning: every label is an identity, so none is junk.
 def _metric_learning(name: str, source: str, cutoffs: tuple[int, ...], *, leave_one_out: bool = True) -> Protocol:
-    return Protocol(
-        name,
-        source,
-        same_camera="keep",
-        junk_identities=(),
-        leave_one_out=leave_one_out,
-        reports=("map_at_r", "r_precision", *(f"hit_rate_{k}" for k in cutoffs)),
-    )
+    reports = ("map_at_r", "r_precision", *(f"hit_rate_{k}" for k in cutoffs))
+    return _like(_PAIRED, name, source, leave_one_out=leave_one_out, empty_target_action="skip", reports=reports)
 
 
 _LEAVE_ONE_OUT = "leave-one-out; recall at k of metric learning is the hit rate (Musgrave et al., ECCV 2020)"

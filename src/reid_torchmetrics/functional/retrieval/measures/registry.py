@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics import _names
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from . import cutoffs
@@ -109,7 +108,7 @@ class Measure:
         return words.format(k=k, options=options, depth=depth)
 
 
-def _median(name: str, rule: _names.MedianRule, of_two: str) -> Measure:
+def _median(name: str, rule: Any, of_two: str) -> Measure:
     return Measure(
         name,
         lambda ranks, *_: first_rank(ranks),
