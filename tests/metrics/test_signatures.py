@@ -21,7 +21,6 @@ from reid_torchmetrics.data.array_names import _PREFIXES
 from reid_torchmetrics.data.sample_files import _COLUMNS
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.errors import CONFUSION_RULES
-from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
@@ -75,7 +74,7 @@ TABLES = {
     "DetectionRule": detection.AP_RULES,
     "VocRule": EVALUATORS["voc"].rules,
     "YoloRule": detection.YOLO_RULES,
-    "YoloMatching": YOLO_MATCHINGS,
+    "YoloMatching": [name for name, row in EVALUATORS.items() if row.reports_confidence],
     "ThresholdsName": detection.THRESHOLDS,
 }
 

@@ -2,11 +2,13 @@
 
 import math
 import re
+from typing import get_args
 
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
+from reid_torchmetrics._names import YoloMatching
 from reid_torchmetrics.functional.detection import (
     EVALUATORS,
     VOC_RULES,
@@ -17,7 +19,6 @@ from reid_torchmetrics.functional.detection import (
     match_best_of_all,
     yolo_average_precision,
 )
-from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
 from reid_torchmetrics.functional.detection.evaluators import match_greedily
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 from tests.found_classes import true_positives
@@ -98,7 +99,7 @@ def test_voc_is_its_function_in_any_order(seed, rule, whole_pixels):
         assert torch.equal(values["classes"], expected.classes)
 
 
-@pytest.mark.parametrize("matching", YOLO_MATCHINGS)
+@pytest.mark.parametrize("matching", get_args(YoloMatching))
 @pytest.mark.parametrize("rule", [None, *YOLO_RULES])
 def test_the_yolo_family_is_its_functions_in_any_order(matching, rule):
     given = images(3, 12, with_ids=True)
@@ -129,7 +130,9 @@ def test_the_matchings_of_the_family_differ_where_objects_are_crowded():
         [{"boxes": found, "scores": torch.tensor([0.9, 0.8]), "labels": labels}],
         [{"boxes": people, "labels": labels}],
     )
-    recalls = {name: float(fed(YoloMAP(matching=name, metric="recall"), *given).compute()) for name in YOLO_MATCHINGS}
+    recalls = {
+        name: float(fed(YoloMAP(matching=name, metric="recall"), *given).compute()) for name in get_args(YoloMatching)
+    }
     assert recalls == {"ultralytics": 1.0, "scaled_yolov4": 0.5, "yolov4": 0.5}
 
 

@@ -104,11 +104,9 @@ def spelled_as(
             known = {name: value for name, value in kwargs.items() if name in signature.parameters}
             for name in kwargs.keys() - known.keys():
                 if not any(each._filter_kwargs(**{name: None}) for each in owner.values(copy_state=False)):  # noqa: SLF001
-                    likely = "".join(
-                        f", which may be `{one}`" for one in get_close_matches(name, signature.parameters, 1)
-                    )
+                    likely = [f", which may be `{one}`" for one in get_close_matches(name, signature.parameters, 1)]
                     here = f"{type(owner).__name__}.{of_all.__name__}()"
-                    raise TypeError(f"{here} got an unexpected argument {name!r}{likely}.")
+                    raise TypeError(f"{here} got an unexpected argument {name!r}{''.join(likely)}.")
             try:
                 return of_all(owner, *args, **kwargs)
             except TypeError:

@@ -156,7 +156,6 @@ class DetectionMAP(BoxMetric):
         _checks.one_of("average", average, _names.Average)
         _checks.one_of("backend", backend, _names.Backend)
         _checks.one_of("rule", rule, curves.AP_RULES)
-        _checks.one_of("thresholds", thresholds, inputs.THRESHOLDS)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
         self.average, self.rule, self.thresholds, self.sigmas = average, rule, thresholds, sigmas

@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import read_frequencies
-from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS, ImageMatches, SingleValue, names_of_values
+from reid_torchmetrics.functional.detection.evaluation import ImageMatches, SingleValue, names_of_values
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 from reid_torchmetrics.metrics import base
@@ -210,7 +210,7 @@ class YoloMAP(EvaluatorMetric):
         metric: str | None = None,
         **options: Unpack[BoxOptions],
     ) -> None:
-        _checks.one_of("matching", matching, YOLO_MATCHINGS)
+        _checks.one_of("matching", matching, _names.YoloMatching)
         self.matching = self._row = matching
         more: dict[str, Any] = {"rule": rule, "confidence": confidence, "metric": metric, **options}
         super().__init__(box_format, iou_thresholds, class_metrics=class_metrics, **more)

@@ -22,9 +22,6 @@ from .results import DetectionResults
 from .sharded_images import ShardedImages
 from .units import Units, look_at_objects
 
-YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
-_WITHOUT_LISTS = [name for name, evaluator in EVALUATORS.items() if not evaluator.is_federated]
-
 
 @torch.no_grad()
 def evaluate_boxes(
@@ -87,7 +84,7 @@ def evaluate_boxes(
         TypeError: an option of the wrong type.
         ValueError: an option without values, with values that are not allowed, or that the evaluator does not know.
     """
-    _checks.one_of("evaluator", evaluator, _WITHOUT_LISTS)
+    _checks.one_of("evaluator", evaluator, [name for name, row in EVALUATORS.items() if not row.is_federated])
     of_grid: dict[str, Any] = {"rec_thresholds": rec_thresholds, "area_ranges": area_ranges}
     of_grid["max_detection_thresholds"] = max_detection_thresholds
     chosen = _chosen(evaluator, whole_pixels, is_difficult, of_grid | {"classes": classes})
@@ -195,9 +192,7 @@ def evaluate_images(
         # All evaluators know boxes.
         others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
         chosen = _chosen(evaluator, whole_pixels, None, of_grid | others)
-        named = "coco" if thresholds is None else thresholds
-        _checks.one_of("thresholds", named, inputs.THRESHOLDS)
-        grid = chosen.grid(iou_thresholds, iou_type=iou_type, thresholds=named, **of_grid)
+        grid = chosen.grid(iou_thresholds, iou_type=iou_type, thresholds=thresholds, **of_grid)
         request = MatchRequest(grid, chosen, max_bytes, iou_type)
         request = request.of_results(across_classes=across_classes, localization=localization)
         # Shapes become overlaps at once, as in `update`; boxes are kept.

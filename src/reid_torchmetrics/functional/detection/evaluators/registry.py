@@ -106,7 +106,7 @@ class Evaluator:
         iou_thresholds: Sequence[float] | None = None,
         *,
         iou_type: _names.IouType | Sequence[_names.IouType] = "bbox",
-        thresholds: _names.ThresholdsName = "coco",
+        thresholds: _names.ThresholdsName | None = None,
         **options: Any,
     ) -> inputs.CocoGrid:
         """The grid with some thresholds and `options` of `CocoGrid`; None for what is usual for the type of overlaps.
@@ -120,6 +120,8 @@ class Evaluator:
         usual: dict[str, Any] = {"max_detection_thresholds": (1,), "area_ranges": {"all": (-math.inf, math.inf)}}
         usual["iou_thresholds"] = self.iou_thresholds
         if self.has_limits:
+            thresholds = "coco" if thresholds is None else thresholds
+            _checks.one_of("thresholds", thresholds, inputs.THRESHOLDS)
             limits, ranges = inputs.defaults_of(iou_type)
             usual = {"max_detection_thresholds": self.max_detection_thresholds or limits, "area_ranges": ranges}
             usual["iou_thresholds"], usual["rec_thresholds"] = inputs.THRESHOLDS[thresholds]
