@@ -198,11 +198,11 @@ def main() -> None:
 def show(model: DetectionModule, scenes: Sequence[Scene], options: argparse.Namespace) -> None:
     """Save the pictures and the report, and say where they are."""
     output, results = options.output, model.results
-    plot_detection_precision_recall(results, names=CLASSES)[0].savefig(output / "precision_recall.png", dpi=150)
+    plot_detection_precision_recall(results, class_names=CLASSES)[0].savefig(output / "precision_recall.png", dpi=150)
     images, targets = zip(*scenes, strict=True)
     found = model.eval().network.detect(torch.stack(images).to(model.device))
     confidences = results.best_confidences()
-    sheet = draw_box_grid(images[:12], found[:12], targets[:12], columns=4, names=CLASSES, min_score=confidences)
+    sheet = draw_box_grid(images[:12], found[:12], targets[:12], columns=4, class_names=CLASSES, min_score=confidences)
     Image.fromarray(sheet).save(output / "detections.png")
     numbers = [int(target["image_id"]) for target in targets]
     write_report(

@@ -71,7 +71,7 @@ class Problem:
         return evaluate_boxes(*self.tensors, **(self.options | options))
 
     def matched(self, **options: object) -> Matches:
-        unread = {"recall_thresholds"}
+        unread = {"rec_thresholds"}
         options = {name: value for name, value in self.options.items() if name not in unread} | options
         return match_images(*self.tensors, keep_ground_truths=True, **options)
 
@@ -113,8 +113,8 @@ class Problem:
         """What `evaluate_boxes` is asked for."""
         options = {
             "iou_thresholds": self.setting.iou_thresholds,
-            "recall_thresholds": self.setting.recall_thresholds,
-            "max_detections": self.setting.max_detections,
+            "rec_thresholds": self.setting.rec_thresholds,
+            "max_detection_thresholds": self.setting.max_detection_thresholds,
             "classes": torch.tensor(self.setting.classes),
         }
         return options if self.setting.area_ranges is None else options | {"area_ranges": self.setting.area_ranges}
@@ -200,8 +200,8 @@ def _draw_setting(random: Random, labels: list[int]) -> Setting:
     return Setting(
         classes=sorted(labels),
         iou_thresholds=random.choice(THRESHOLDS),
-        recall_thresholds=random.choice(RECALLS),
-        max_detections=random.choice(LIMITS),
+        rec_thresholds=random.choice(RECALLS),
+        max_detection_thresholds=random.choice(LIMITS),
         area_ranges=random.choice(RANGES),
     )
 

@@ -2,9 +2,11 @@
 
 import dataclasses
 import inspect
+import re
 from collections import Counter
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache, update_wrapper, wraps
+from importlib import import_module
 from types import FunctionType
 from typing import Any
 
@@ -65,8 +67,17 @@ def _first_calls(defined: Any, decorate: Callable[[Any], Any]) -> Any:
 
 
 def _without_options(defined: Any) -> Any:
-    """A function without the annotation of `**options`, which checkers cannot read on Python 3.10."""
-    annotations = getattr(defined, "__annotations__", {})
-    for name in [name for name, kind in annotations.items() if str(kind).startswith("Unpack[")]:
-        del annotations[name]
-    return defined
+    """A function without annotations of names, which it refuses itself, and of `**options`, which 3.10 cannot read."""
+    own = defined.__code__, defined.__globals__, defined.__name__, defined.__defaults__, defined.__closure__
+    copied = update_wrapper(FunctionType(*own), defined)
+    del copied.__wrapped__
+    copied.__kwdefaults__ = defined.__kwdefaults__
+    kinds = defined.__annotations__.items()
+    copied.__annotations__ = {name: kind for name, kind in kinds if not re.search(_options(), str(kind))}
+    return copied
+
+
+@cache
+def _options() -> str:
+    names = import_module("reid_torchmetrics._names")  # not before the hook
+    return rf"\b({'|'.join(name for name in vars(names) if name[0].isupper())}|Unpack)\b"

@@ -40,8 +40,8 @@ def run_pycocotools(
         truth = _data_set(ground_truths, images=images, classes=setting.classes)
         evaluator = COCOeval(truth, _results(truth, detections, setting), iouType="bbox")
         evaluator.params.iouThrs = np.array(setting.iou_thresholds, dtype=np.float64)
-        evaluator.params.recThrs = np.array(setting.recall_thresholds, dtype=np.float64)
-        evaluator.params.maxDets = list(setting.max_detections)
+        evaluator.params.recThrs = np.array(setting.rec_thresholds, dtype=np.float64)
+        evaluator.params.maxDets = list(setting.max_detection_thresholds)
         evaluator.params.areaRng = [list(limits) for limits in setting.areas.values()]
         evaluator.params.areaRngLbl = list(setting.areas)
         evaluator.evaluate()
@@ -52,13 +52,13 @@ def run_pycocotools(
 
 
 def _stats(evaluator: COCOeval, setting: Setting) -> dict[str, float] | None:
-    if setting.area_ranges is not None or len(setting.max_detections) != 3:
+    if setting.area_ranges is not None or len(setting.max_detection_thresholds) != 3:
         return None
     evaluator.summarize()
     names = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
-    names += tuple(f"mar_{most}" for most in (*setting.max_detections, "small", "medium", "large"))
+    names += tuple(f"mar_{most}" for most in (*setting.max_detection_thresholds, "small", "medium", "large"))
     stats = dict(zip(names, evaluator.stats.tolist(), strict=True))
-    if 100 not in setting.max_detections:
+    if 100 not in setting.max_detection_thresholds:
         del stats["map"]
     return stats
 

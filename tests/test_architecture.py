@@ -278,6 +278,7 @@ ONE_IMPORTER = {
     "functional.retrieval.ranking.merging": "whether two counters add up: how functions and blocks are told apart",
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
     "integrations.drawings": "knows no Lightning, which the callback does",
+    "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
     "metrics.reid.ranking": "rankings that metrics share; over 400 lines with the metric",
     "plot.judged_boxes": "judges boxes, and draws nothing",
     "report.detection_page": "one page",

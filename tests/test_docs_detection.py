@@ -6,10 +6,12 @@ import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 
+from reid_torchmetrics import _names
 from reid_torchmetrics.functional.detection import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -24,8 +26,7 @@ from reid_torchmetrics.functional.detection.evaluation.image_matches import Imag
 from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import span
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.functional.detection.matching import match_images
-from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
-from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionMAP
+from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.functional.detection.detection_samples import torchmetrics_peer
 from tests.golden.coco_cases import RealProblem, val2014
 from tests.test_docs import check_number, numbers_of, tables
@@ -37,7 +38,12 @@ WORDS = " ".join(TEXT.split())
 TABLES = tables(TEXT)
 EVALUATED = [table for table in TABLES if "number" in table.header]
 ROWS = [row for table in EVALUATED for row in table.rows]
-OPTIONS = {"rule": AP_RULES, "average": AVERAGES, "box_format": BOX_FORMATS, "backend": BACKENDS}
+OPTIONS = {
+    "rule": AP_RULES,
+    "average": get_args(_names.Average),
+    "box_format": BOX_FORMATS,
+    "backend": get_args(_names.Backend),
+}
 
 
 def table_of(column: str) -> list[dict[str, str]]:
@@ -201,7 +207,7 @@ def test_an_array_of_80_classes_is_as_large_as_the_text_says():
 
 def test_what_the_text_says_of_torchmetrics_holds(names):
     with torchmetrics_peer() as peer:
-        metrics = {average: peer(average=average) for average in AVERAGES}
+        metrics = {average: peer(average=average) for average in OPTIONS["average"]}
         for metric in metrics.values():
             for image in (0, 1):
                 found, true = names["found_images"] == image, names["images"] == image

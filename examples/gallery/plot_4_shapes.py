@@ -151,7 +151,7 @@ figure, _ = plot_error_breakdown(results.error_breakdown())
 # Precision over recall of each class. A curve that ends early misses shapes at any
 # score; one that falls early has wrong detections with high scores.
 
-figure, _ = plot_detection_precision_recall(results, names=CLASSES)
+figure, _ = plot_detection_precision_recall(results, class_names=CLASSES)
 
 # %%
 # Before and after, as means over the classes:
@@ -179,7 +179,7 @@ print(results.class_table())
 # that was found.
 
 confusion = results.confusion_matrix(confidence=0.0)
-figure, _ = plot_confusion_matrix(confusion, names=CLASSES)
+figure, _ = plot_confusion_matrix(confusion, class_names=CLASSES)
 
 # %%
 # The same in words:
@@ -200,7 +200,7 @@ worst_images = draw_box_grid(
     [suppressed[number] for number in worst],
     [targets[number] for number in worst],
     columns=3,
-    names=CLASSES,
+    class_names=CLASSES,
     min_score=confidences,
 )
 

@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -38,8 +38,9 @@ _SAID_ELSEWHERE = {
 """names of arguments in other libraries, and the names here, the likeliest first"""
 
 
-def one_of(argument: str, value: object, options: Collection[str]) -> None:
-    """Raise unless `value` is one of the names in `options`."""
+def one_of(argument: str, value: object, options: Any) -> None:
+    """Raise unless `value` is one of the names in `options`, a collection or a `Literal`."""
+    options = get_args(options) or options
     if not isinstance(value, str) or value not in options:
         hint = likely(value, options) if len(options) > _MANY else ""
         raise ValueError(f"`{argument}` must be one of {', '.join(map(repr, options))}; got {value!r}{hint}.")

@@ -102,7 +102,7 @@ def test_pycocotools_differs_as_the_page_says(row: Row, tmp_path: Path) -> None:
         summary = results.summary()
         sizes = ("small", "medium", "large")
         keys = ["map", "map_50", "map_75", *(f"map_{size}" for size in sizes)]
-        keys += [f"mar_{each}" for each in (*results.coco.grid.max_detections, *sizes)]
+        keys += [f"mar_{each}" for each in (*results.coco.grid.max_detection_thresholds, *sizes)]
         return [float(summary[key]) for key in keys]
 
     theirs = live(row, val2014().stats if is_xywh else stats_of(*paths, iou_type, PARAMS.get(output, {})))

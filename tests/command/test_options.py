@@ -95,9 +95,7 @@ def test_options_are_those_of_the_function(command):
     for name, (kind, _, default) in table.items():
         expected, given = signatures[name]
         # Names of tables are words to the function, which says what was meant.
-        shown = (
-            kind.partition(" ")[0] if kind.startswith("NAME ") else kind.removeprefix("TYPE ").removeprefix("REPORT ")
-        )
+        shown = kind.removeprefix("NAME ").removeprefix("TYPE ").removeprefix("REPORT ")
         assert shown == expected, name
         if given is not None and name != "iou_type":
             assert default == in_words(given), name

@@ -1,10 +1,13 @@
 """Detection on a device: the values of the CPU, by the functions, by the metric, and of its results."""
 
+from typing import get_args
+
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._names import YoloMatching
 from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
     Detections,
@@ -36,7 +39,6 @@ from reid_torchmetrics.functional.detection.errors import (
     merge_object_pairs,
     pair_objects,
 )
-from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
 from reid_torchmetrics.functional.detection.evaluators import (
     EVALUATORS,
     VOC_RULES,
@@ -286,7 +288,7 @@ def test_every_evaluator_gives_the_results_of_the_cpu(device, deterministic, eva
     assert_as_on_the_cpu(device, results)
 
 
-@pytest.mark.parametrize("matching", YOLO_MATCHINGS)
+@pytest.mark.parametrize("matching", get_args(YoloMatching))
 @pytest.mark.parametrize("confidence", [None, 0.4])
 def test_the_evaluations_of_the_yolo_family_are_those_of_the_cpu(device, deterministic, matching, confidence):
     def results(where):

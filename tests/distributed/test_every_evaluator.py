@@ -31,7 +31,7 @@ METRICS = {
 }
 OPTIONS = {
     "lvis": {"class_groups": {"rare": [0], "common": [], "frequent": [1]}},
-    "lvis_fixed": {"class_groups": {"rare": [], "common": [], "frequent": []}, "max_detections": (3,)},
+    "lvis_fixed": {"class_groups": {"rare": [], "common": [], "frequent": []}, "max_detection_thresholds": (3,)},
     "voc": {"iou_thresholds": (0.5, 0.75)},
 }
 GREEDY, WITH_LIMITS = ("coco", "ultralytics"), ("coco", "lvis", "lvis_fixed")
@@ -130,7 +130,10 @@ def test_a_breakdown_of_errors_that_there_is_not_has_its_reason(name, across_cla
             {"evaluator": "yolo"},
             "`evaluator` must be one of 'coco', 'lvis', 'lvis_fixed', 'voc', 'ultralytics', 'scaled_yolov4', 'yolov4'",
         ),
-        ({"evaluator": "voc", "max_detections": (1,)}, "`max_detections` must be left out with evaluator 'voc'; got"),
+        (
+            {"evaluator": "voc", "max_detection_thresholds": (1,)},
+            "`max_detection_thresholds` must be left out with evaluator 'voc'; got",
+        ),
         ({"evaluator": "yolov4", "iou_type": "segm"}, "`iou_type` must be left out with evaluator 'yolov4'; got"),
         ({"whole_pixels": True}, "`whole_pixels` must be left out with evaluator 'coco'; got True."),
         ({"confidence": 0.5}, "`confidence` must be None with this evaluator, which reports nothing at one; got 0.5."),

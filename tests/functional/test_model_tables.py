@@ -112,17 +112,20 @@ def test_a_mark_is_for_a_p_value_after_holm_where_there_is_one():
     assert not replace(pair, differences={"map": undefined}).model_table().marked
 
 
+IN_CAMERA = "gallery images of the same person in the same camera are removed (Market-1501)"
+
+
 def test_a_caption_has_the_protocol_in_words_and_the_seed():
     three = {name: two_models.evaluated(seed, reports=("map", "rank_1", "rank_5")) for seed, name in enumerate("abc")}
     caption = compare(three, repeats=9, permutations=9).model_table().caption
     setup, *measures, marks = caption.split(". ")
     assert setup.split("; ") == [
         "Protocol market1501, 30 of 30 queries valid",
-        *("similarity: cosine", "ties: pessimistic", "same camera: same_identity", "junk identities: -1"),
-        "queries without a positive: skip",
+        *("similarity: cosine", "ties: pessimistic", IN_CAMERA, "junk identities: -1"),
+        "queries without a match are left out",
     ]
-    average_precision = "mAP: average precision, rule rectangle, over all ranks"
-    assert measures == [average_precision, "Rank-1: CMC, first_match, at rank 1"]  # the first one of each kind
+    average_precision = "mAP: average precision, not interpolated, over all ranks"
+    assert measures == [average_precision, "Rank-1: CMC of the first match, at rank 1"]  # the first one of each kind
     assert marks == "† p < 0.05 against a with Holm's correction; p: 9 sign flips of queries; seed 0."
 
 
@@ -139,8 +142,8 @@ def test_a_caption_tells_apart_models_with_other_similarities():
 
 def test_a_caption_of_detections_says_what_the_first_number_of_each_kind_is():
     assert problems.detection().model_table().caption == (
-        "COCO, 3 images; average precision, rule coco; mean over 10 IoU thresholds from 0.5 to 0.95; mean over classes;"
-        " area range all, no limit; at most 100 detections of an image and class. mAR1: largest recall;"
+        "COCO, 3 images; average precision, as in COCO; mean over 10 IoU thresholds from 0.5 to 0.95; mean over"
+        " classes; area range all, no limit; at most 100 detections of an image and class. mAR1: largest recall;"
         " at most 1 detection of an image and class."
     )
 

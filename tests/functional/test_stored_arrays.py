@@ -141,7 +141,11 @@ def test_a_format_that_never_was_is_refused(said, tmp_path):
         ("embeddings", "$Protocol", {"rule": 1, "reports": {"$tuple": [1]}, "k": 0}),
         ("embeddings", "$Setup", {"ties": 1, "cameras": "yes", "rerank": 2}),
         ("coco", "$ClassAverages", {"rule": 1, "has_limits": 1, "confidence": "0.5"}),
-        ("coco", "$CocoGrid", {"iou_thresholds": [0.5], "max_detections": [1], "area_ranges": {"$mapping": []}}),
+        (
+            "coco",
+            "$CocoGrid",
+            {"iou_thresholds": [0.5], "max_detection_thresholds": [1], "area_ranges": {"$mapping": []}},
+        ),
         ("two models", "$Difference", {"p_value": 7.0, "num_better": -1, "mean_a": "1", "p_holm": -1.0, "low": 9.0}),
     ],
 )

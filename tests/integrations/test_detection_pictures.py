@@ -40,7 +40,7 @@ def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
     monkeypatch.setattr(
         drawings.plot, "draw_box_grid", lambda *args, **options: seen.append((args, options)) or pixels()
     )
-    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), names={1: "cat"})
+    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10))
     fit(callback, module=DetectingModule(), max_epochs=1)
     assert files() == named([f"val/{name}" for name in OF_DETECTION], 1)
     (((pictures, found, true), options),) = seen
@@ -49,7 +49,7 @@ def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
     assert [int(each["image_id"]) for each in true] == [0, 10]
     assert true[1]["boxes"].tolist() == [[0, 0, 4, 4], [10, 10, 14, 16]]
     assert options["min_score"] == pytest.approx({1: 0.9, 2: 0.9})
-    assert (options["box_format"], options["class_agnostic"], options["names"]) == ("xyxy", False, {1: "cat"})
+    assert (options["box_format"], options["average"], options["class_names"]) == ("xyxy", "macro", {})
 
 
 class NamingModule(DetectingModule):
@@ -110,12 +110,12 @@ def test_the_worst_images_are_drawn():
 @pytest.mark.slow
 def test_classes_have_the_names_of_the_metric(monkeypatch):
     seen, plot = [], figures.plot_confusion_matrix
-    monkeypatch.setattr(figures, "plot_confusion_matrix", lambda *a, **k: seen.append(k["names"]) or plot(*a, **k))
-    for names in (None, {1: "dog"}):
-        module = DetectingModule()
-        module.val_boxes = DetectionMAP(metric="map", class_names={1: "cat"})
-        trainer(EvaluationPictures("val_boxes", names=names), False).validate(module, loader(), verbose=False)
-    assert seen == [{1: "cat"}] * 2 + [{1: "dog"}] * 2  # shares and counts
+    passing = lambda *a, class_names, **k: seen.append(class_names) or plot(*a, **k)  # noqa: E731
+    monkeypatch.setattr(figures, "plot_confusion_matrix", passing)
+    module = DetectingModule()
+    module.val_boxes = DetectionMAP(metric="map", class_names={1: "cat"})
+    trainer(EvaluationPictures("val_boxes"), False).validate(module, loader(), verbose=False)
+    assert seen == [{1: "cat"}] * 2  # shares and counts
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,20 +17,23 @@ from torchmetrics import Metric, MetricCollection
 
 import reid_torchmetrics
 from reid_torchmetrics import _names
-from reid_torchmetrics.functional.detection.batches import INVALID
+from reid_torchmetrics.data.array_names import _PREFIXES
+from reid_torchmetrics.data.sample_files import _COLUMNS
+from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
+from reid_torchmetrics.functional.detection.errors import CONFUSION_RULES
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, YOLO_RULES
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, THRESHOLDS
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
+from reid_torchmetrics.functional.detection.matching import CLAIMS
 from reid_torchmetrics.functional.retrieval import measures
-from reid_torchmetrics.functional.retrieval.evaluation import FPIR_RULES, PROTOCOLS
+from reid_torchmetrics.functional.retrieval.evaluation import FPIR_RULES, MISSING_QUERIES
+from reid_torchmetrics.functional.retrieval.measures import cutoffs, means
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_CAMERA_RULES
+from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
-from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
-from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionOptions
-from reid_torchmetrics.metrics.detection.evaluator_metric import LVIS_IOU_TYPES
+from reid_torchmetrics.metrics.detection.detection_map import DetectionOptions
 from reid_torchmetrics.metrics.reid import PAIR_METRICS
 from reid_torchmetrics.metrics.reid.embedding_metric import ReIDOptions
 from reid_torchmetrics.metrics.reid.reid import CollectionOptions
@@ -46,26 +50,34 @@ TABLES = {
     "TieName": TIE_POLICIES,
     "CameraRule": SAME_CAMERA_RULES,
     "ClothesRule": LABEL_RULES["clothes"],
-    "RetrievalRule": measures.AP_RULES,
+    "ApRule": measures.AP_RULES,
     "Normalizer": measures.AP_NORMALIZERS,
     "PrecisionDivisor": measures.PRECISION_DIVISORS,
     "Gain": measures.GAINS,
     "CmcMode": measures.CMC_MODES,
     "EmptyTargetAction": measures.EMPTY_TARGET_ACTIONS,
-    "ProtocolName": PROTOCOLS,
+    "ProtocolName": retrieval.PROTOCOLS,
     "FpirRule": FPIR_RULES,
     "PairMetric": PAIR_METRICS,
+    "MedianRule": means._MEDIAN_RULES,
+    "RankVariant": cutoffs._RETRIEVAL_RANKS,
+    "Vote": measures.VOTES,
+    "Expansion": EXPANSIONS,
+    "OriginalDistance": ORIGINAL_DISTANCES,
+    "MissingQueries": MISSING_QUERIES,
+    "EvaluatorName": EVALUATORS,
+    "ClaimRule": CLAIMS,
+    "ConfusionMatrixRule": CONFUSION_RULES,
+    "Role": _PREFIXES,
+    "LabelField": _COLUMNS,
+    "FramePer": {"number", *(each._ROWS for each in (detection.DetectionResults, retrieval.RetrievalResults))},
     "BoxFormat": BOX_FORMATS,
     "IouType": ("bbox", *SHAPE_TYPES),
-    "LvisIouType": LVIS_IOU_TYPES,
     "DetectionRule": AP_RULES,
     "VocRule": EVALUATORS["voc"].rules,
     "YoloRule": YOLO_RULES,
-    "YoloMatching": YOLO_MATCHINGS,
-    "Average": AVERAGES,
-    "Backend": BACKENDS,
+    "YoloMatching": [name for name, row in EVALUATORS.items() if row.reports_confidence],
     "ThresholdsName": THRESHOLDS,
-    "InvalidAction": INVALID,
 }
 
 
@@ -79,8 +91,11 @@ def needed(name):
 
 
 def test_the_types_of_names_are_those_of_the_tables():
+    """A name has a table, or is checked by its type."""
+    code = "".join(each.read_text(encoding="utf-8") for each in Path(_names.__file__).parent.rglob("*.py"))
+    checked = {*re.findall(r"one_of\([^()]+ (?:_names\.)?([A-Z][A-Za-z]+)\)", code)}
     named = {name for name in vars(_names) if name[0].isupper() and name != "Literal"}
-    assert named == TABLES.keys()
+    assert named == TABLES.keys() | (checked & named)
     for name, table in TABLES.items():
         assert {*get_args(getattr(_names, name))} == {*table}, name
 

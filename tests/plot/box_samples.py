@@ -31,7 +31,7 @@ def nothing(**given) -> dict[str, torch.Tensor]:
 
 
 def judge(
-    found=None, true=None, *, min_score=0.0, iou_threshold=0.5, box_format="xyxy", class_agnostic=False
+    found=None, true=None, *, min_score=0.0, iou_threshold=0.5, box_format="xyxy", average="macro"
 ) -> list[JudgedBox]:
-    judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic)
+    judgment = Judgment(min_score, iou_threshold, box_format, average)
     return judgment.judge(detections() if found is None else found, ground_truths() if true is None else true)

@@ -49,11 +49,11 @@ def test_a_float32_score_reaches_the_same_number_in_float64():
     assert ("missed", 1, None) in outcomes(judge(min_score=0.9000001))
 
 
-def test_a_label_decides_unless_matching_is_class_agnostic():
+def test_a_label_decides_unless_all_classes_are_one():
     other = detections(labels=torch.tensor([3, 1, 2]))
     assert outcomes(judge(other))[2:4] == [("missed", 1, None), ("missed", 2, None)]
     assert outcomes(judge(other))[4:] == [("wrong", 3, 0.9), ("wrong", 1, 0.6)]
-    assert ("right", 3, 0.9) in outcomes(judge(other, class_agnostic=True))
+    assert ("right", 3, 0.9) in outcomes(judge(other, average="micro"))
 
 
 def test_what_was_given_stays_as_it_was():
@@ -100,7 +100,7 @@ def test_the_outcomes_are_those_of_the_metric(average):
     counted = results.image_errors(iou_threshold=0.75)
     scores = results.best_confidences(iou_threshold=0.75)
     for image, (found, true) in enumerate(zip(preds, target, strict=True)):
-        boxes = judge(found, true, min_score=scores, iou_threshold=0.75, class_agnostic=average == "micro")
+        boxes = judge(found, true, min_score=scores, iou_threshold=0.75, average=average)
         counts = Counter(box.outcome for box in boxes)
         assert counts["right"] == counted.num_true_positives[image]
         assert counts["wrong"] == counted.num_false_positives[image]

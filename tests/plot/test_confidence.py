@@ -63,10 +63,10 @@ def test_the_confidence_with_the_best_f1_is_marked_and_written():
 
 
 def test_one_class_can_be_drawn_under_its_name():
-    _, axes = plot_detection_confidence(EXAMPLE, label=0, names={0: "cat"})
+    _, axes = plot_detection_confidence(EXAMPLE, label=0, class_names={0: "cat"})
     assert axes.get_title() == "cat, IoU 0.5"
     assert legend(axes) == ["precision  100.0 %", "recall  50.0 %", "F1  66.7 %"]
-    assert plot_detection_confidence(EXAMPLE, label=1, names={0: "cat"})[1].get_title() == "class 1, IoU 0.5"
+    assert plot_detection_confidence(EXAMPLE, label=1, class_names={0: "cat"})[1].get_title() == "class 1, IoU 0.5"
 
 
 def test_the_results_of_a_metric_are_drawn():

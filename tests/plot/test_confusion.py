@@ -29,7 +29,7 @@ def texts(axes) -> dict[tuple[int, int], str]:
 
 
 def test_rows_are_drawn_in_percent_and_one_without_counts_is_not():
-    figure, axes = plot_confusion_matrix(MATRIX, names=NAMES)
+    figure, axes = plot_confusion_matrix(MATRIX, class_names=NAMES)
     (image,) = axes.images
     drawn = image.get_array().filled(NAN).tolist()
     assert drawn[0] == [98, 0, 2]

@@ -53,7 +53,7 @@ PICTURES = {
     ),
     "confusion of classes": lambda names, **options: plot_confusion_matrix(
         ConfusionMatrix(torch.arange(len(names)), torch.ones(len(names) + 1, len(names) + 1).long(), 0.5, "coco"),
-        names=dict(enumerate(names)),
+        class_names=dict(enumerate(names)),
         **options,
     ),
     "kinds of errors": lambda names, **options: plot_error_breakdown(error_breakdown(pair_objects(*FOUND)), **options),
@@ -65,7 +65,7 @@ PICTURES = {
         dict.fromkeys(names, DETECTION), **options
     ),
     "confidence": lambda names, **options: plot_detection_confidence(
-        DETECTION, label=0, names=dict(enumerate(names[1:])), **options
+        DETECTION, label=0, class_names=dict(enumerate(names[1:])), **options
     ),
 }
 

@@ -68,7 +68,7 @@ def test_each_class_is_drawn_in_percent_over_the_recall_and_their_mean_on_top():
 
 
 def test_the_legend_has_average_precisions():
-    _, axes = plot_detection_precision_recall(TWO, names={1: "cat"})
+    _, axes = plot_detection_precision_recall(TWO, class_names={1: "cat"})
     # (26 + 25 * 2/3) / 101, and 51/2 / 101
     assert legend(axes) == ["class 0  (AP 42.2 %)", "cat  (AP 25.2 %)", "mean of 2 classes  (mAP 33.7 %)"]
     assert float(TWO.summary()["map"]) == pytest.approx(0.337, abs=5e-4)
@@ -187,13 +187,13 @@ def test_thresholds_are_found_by_what_they_are_called():
 
 
 def test_other_recalls_are_drawn_where_they_are():
-    _, axes = plot_detection_precision_recall(evaluated([[True]], [2], recall_thresholds=(0.0, 0.5, 0.75)))
+    _, axes = plot_detection_precision_recall(evaluated([[True]], [2], rec_thresholds=(0.0, 0.5, 0.75)))
     assert list(axes.lines[0].get_xdata()) == [0, 50, 75]
     assert list(axes.lines[0].get_ydata()) == pytest.approx([100, 100, 0])
 
 
 def test_the_limit_of_detections_is_that_of_map():
-    _, axes = plot_detection_precision_recall(evaluated([[False, True]], [1], max_detections=(1, 2)))
+    _, axes = plot_detection_precision_recall(evaluated([[False, True]], [1], max_detection_thresholds=(1, 2)))
     assert list(axes.lines[0].get_ydata()) == pytest.approx([50] * 101)
 
 

@@ -67,7 +67,7 @@ def test_labels_have_names_and_scores(written):
     draw_boxes(PICTURE, detections(), ground_truths(), height=320)
     assert written[:5] == ["2 (crowd)", "2: 0.75", "1: 0.90", "2", "1: 0.60"]
     written.clear()
-    draw_boxes(PICTURE, detections(), ground_truths(), height=320, names={1: "dog", 2: "cat"}, title="a title")
+    draw_boxes(PICTURE, detections(), ground_truths(), height=320, class_names={1: "dog", 2: "cat"}, title="a title")
     assert written[:6] == ["cat (crowd)", "cat 0.75", "dog 0.90", "cat", "dog 0.60", "a title"]
 
 
@@ -77,7 +77,7 @@ def test_plates_do_not_leave_the_picture_and_are_apart_where_there_is_room(monke
     monkeypatch.setattr(canvas.Canvas, "fill", lambda self, box, color: plates.append(box))
     corners = [[-30.0, -30, 10, 10], [200, -9, 300, 9], [-9, 200, 20, 300], [190, 190, 230, 230], [0, 90, 220, 110]]
     found = detections(boxes=torch.tensor(corners), scores=torch.rand(5), labels=torch.ones(5, dtype=torch.int64))
-    draw_boxes(PICTURE, found, nothing(), height=SIDE, names={1: name})
+    draw_boxes(PICTURE, found, nothing(), height=SIDE, class_names={1: name})
     assert len(plates) == 5
     for number, box in enumerate(plates):
         assert 0 <= box.left <= box.left + box.width <= SIDE
@@ -164,7 +164,7 @@ def test_an_image_of_a_grid_is_named_by_its_id_or_its_title(written):
 
 
 def test_a_grid_passes_its_options_on():
-    options = {"names": {1: "dog"}, "min_score": {1: 0.7, 2: 0.0}, "iou_threshold": 0.75, "class_agnostic": True}
+    options = {"class_names": {1: "dog"}, "min_score": {1: 0.7, 2: 0.0}, "iou_threshold": 0.75, "average": "micro"}
     grid = draw_box_grid([PICTURE], [detections()], [ground_truths()], height=SIDE, box_format="xyxy", **options)
     image = draw_boxes(PICTURE, detections(), ground_truths(), height=SIDE, **options)
     assert np.array_equal(grid[12:-12, 12:-12], image)
@@ -205,9 +205,14 @@ def grid(found=None, **options) -> np.ndarray:
         (lambda: judge(min_score="0.5"), TypeError, "`min_score` must be a number; got str."),
         (lambda: judge(iou_threshold=50), ValueError, "`iou_threshold` must lie in [0, 1]; got 50."),
         (lambda: judge(box_format="yolo"), ValueError, f"`box_format` must be one of {FORMATS}; got 'yolo'."),
-        (lambda: draw_boxes(PICTURE, {}, {}, names={0: 1}), TypeError, "`names` must have strings as names; got 0: 1."),
-        (lambda: grid(names=["a"]), TypeError, "`names` must be a mapping of labels to names; got list."),
-        (lambda: judge(class_agnostic=1), TypeError, "`class_agnostic` must be True or False; got int."),
+        (lambda: grid(class_names={0: 1}), TypeError, "`class_names` must have strings as names; got 0: 1."),
+        (
+            lambda: draw_boxes(PICTURE, {}, {}, class_names=0),
+            TypeError,
+            "`class_names` must be a mapping of labels to names; got int.",
+        ),
+        (lambda: grid(class_names=["a"]), TypeError, "`class_names` must be a mapping of labels to names; got list."),
+        (lambda: judge(average="all"), ValueError, "`average` must be one of 'macro', 'micro'; got 'all'."),
         (lambda: judge(nothing(boxes=BOXES)), ValueError, "`scores` must have one value for each of 3 boxes; got 0."),
     ],
 )

@@ -64,12 +64,12 @@ def box_area(box: Box) -> float:
 
 @dataclass(frozen=True)
 class Setting:
-    """What is evaluated. An area range is a closed interval; `max_detections` are per image and class, ascending."""
+    """What is evaluated. Area ranges are closed intervals; limits are of an image and class, ascending."""
 
     classes: Sequence[int]
     iou_thresholds: Sequence[float] = IOU_THRESHOLDS
-    recall_thresholds: Sequence[float] = RECALL_THRESHOLDS
-    max_detections: Sequence[int] = (1, 10, 100)
+    rec_thresholds: Sequence[float] = RECALL_THRESHOLDS
+    max_detection_thresholds: Sequence[int] = (1, 10, 100)
     area_ranges: Mapping[str, tuple[float, float]] | None = None
     overlap: Callable[..., float] = iou
     """of a detection and a ground truth; rows may hold other shapes than boxes"""
@@ -107,7 +107,7 @@ class Evaluation:
 
         Those are with as many detections as there may be, but for `mar_1` and so on.
         """
-        limits = list(self.setting.max_detections)
+        limits = list(self.setting.max_detection_thresholds)
         official = limits.index(100) if 100 in limits else -1
         numbers = {
             "map": self._ap(limit=official),
@@ -132,8 +132,8 @@ SIZES = ("small", "medium", "large")
 
 def evaluate(detections: Sequence[Detection], ground_truths: Sequence[GroundTruth], setting: Setting) -> Evaluation:
     """Match, and accumulate over the images; labels that are not among the classes do not take part."""
-    sizes = [len(setting.iou_thresholds), len(setting.recall_thresholds), len(setting.classes)]
-    shape = (*sizes, len(setting.areas), len(setting.max_detections))
+    sizes = [len(setting.iou_thresholds), len(setting.rec_thresholds), len(setting.classes)]
+    shape = (*sizes, len(setting.areas), len(setting.max_detection_thresholds))
     precision, scores = np.full(shape, -1.0), np.full(shape, -1.0)
     recall = np.full((shape[0], *shape[2:]), -1.0)
     taken: Taken = {}
@@ -146,16 +146,16 @@ def evaluate(detections: Sequence[Detection], ground_truths: Sequence[GroundTrut
         for image in images:
             truths = {g: ground_truths[g] for g in truths_in[image, label]}
             ranked = sorted(found_in[image, label], key=lambda d: -detections[d].score)
-            found = {d: detections[d] for d in ranked[: setting.max_detections[-1]]}
+            found = {d: detections[d] for d in ranked[: setting.max_detection_thresholds[-1]]}
             shapes = {"overlap": setting.overlap, "area_of": setting.area_of}
             outcomes.append(match(found, truths, threshold=threshold, area_range=area_range, **shapes))
             num_positives += sum(not _is_ignored(truth, area_range) for truth in truths.values())
             pairs = {row.detection: row.ground_truth for row in outcomes[-1] if row.ground_truth >= 0}
             taken |= {(image, label, area, t): pairs} if pairs else {}
-        for m, most in enumerate(setting.max_detections):
+        for m, most in enumerate(setting.max_detection_thresholds):
             kept = [row for of_image in outcomes for row in of_image[:most]]
             if num_positives:
-                of_curve = accumulate(kept, num_positives, setting.recall_thresholds)
+                of_curve = accumulate(kept, num_positives, setting.rec_thresholds)
                 recall[t, k, a, m], precision[t, :, k, a, m], scores[t, :, k, a, m] = of_curve
     return Evaluation(precision, recall, scores, taken, setting)
 
@@ -202,7 +202,7 @@ def match(
 
 
 def accumulate(
-    outcomes: Sequence[Outcome], num_positives: int, recall_thresholds: Sequence[float]
+    outcomes: Sequence[Outcome], num_positives: int, rec_thresholds: Sequence[float]
 ) -> tuple[float, list[float], list[float]]:
     """Return the recall of all detections, and the precision and the score at each recall threshold.
 
@@ -219,7 +219,7 @@ def accumulate(
         recalls.append(num_true / num_positives)
         precisions.append(num_true / (num_true + num_false + math.ulp(1.0)))
     precision_at, score_at = [], []
-    for threshold in recall_thresholds:
+    for threshold in rec_thresholds:
         reached = [n for n, recall in enumerate(recalls) if recall >= threshold]
         precision_at.append(max(precisions[reached[0] :]) if reached else 0.0)
         score_at.append(ranked[reached[0]].score if reached else 0.0)

@@ -197,18 +197,18 @@ def coco_verdicts(
     label: int,
     threshold: float,
     area_range: tuple[float, float],
-    max_detections: tuple[int, int],
+    max_detection_thresholds: tuple[int, int],
 ) -> tuple[list[Scored], int]:
     """Judge the detections of a class as COCO does, in any order, and count its ground truths that matter.
 
-    `max_detections` are how many of an image are matched, and how many of those count.
+    `max_detection_thresholds` are how many of an image are matched, and how many of those count.
     """
     found: list[Scored] = []
     num_positives = 0
     for image in {row.image for row in (*detections, *ground_truths)}:
         ranked_rows = [row for row in ranked(detections, label) if detections[row].image == image]
         outcomes = match(
-            {row: detections[row] for row in ranked_rows[: max_detections[0]]},
+            {row: detections[row] for row in ranked_rows[: max_detection_thresholds[0]]},
             {row: truth for row, truth in enumerate(ground_truths) if truth[:2] == (image, label)},
             threshold=threshold,
             area_range=area_range,
@@ -217,7 +217,7 @@ def coco_verdicts(
         num_positives += sum(area_range[0] <= truth.area <= area_range[1] for truth in counting)
         found += [
             Scored(row.score, None if row.is_ignored else row.ground_truth >= 0)
-            for row in outcomes[: max_detections[1]]
+            for row in outcomes[: max_detection_thresholds[1]]
         ]
     return found, num_positives
 

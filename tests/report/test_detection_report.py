@@ -23,7 +23,7 @@ def pages(tmp_path_factory):
     """Of the metric with names and of the function, by their kind."""
     folder = tmp_path_factory.mktemp("reports")
     return {
-        "metric": read(write_report(problems.detection(), folder / "metric.html", names={3: "cat", 7: NASTY})),
+        "metric": read(write_report(problems.detection(), folder / "metric.html", class_names={3: "cat", 7: NASTY})),
         "function": read(write_report(problems.coco(), folder / "function.html")),
     }
 
@@ -150,12 +150,12 @@ def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
 @pytest.mark.slow
 def test_boxes_have_the_names_of_the_metric_as_the_tables_have(tmp_path, monkeypatch):
     seen, draw = [], plot.draw_boxes
-    monkeypatch.setattr(plot, "draw_boxes", lambda *a, **k: seen.append(k["names"]) or draw(*a, **k))
+    monkeypatch.setattr(plot, "draw_boxes", lambda *a, **k: seen.append(k["class_names"]) or draw(*a, **k))
     metric = DetectionMAP(class_names={3: "cat", 7: "dog"})
     metric.update(problems.DETECTIONS, problems.GROUND_TRUTHS)
     options = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
     options["pictures"] = lambda _: np.zeros((300, 300, 3), dtype=np.uint8)
-    for names in ({}, {"names": {3: "lion"}}):
+    for names in ({}, {"class_names": {3: "lion"}}):
         write_report(metric.results(), tmp_path / "r.html", **options, **names)
     assert seen == [{3: "cat", 7: "dog"}, {3: "lion"}]
 
@@ -236,7 +236,7 @@ def test_all_classes_together_are_called_so(tmp_path):
     metric = DetectionMAP(average="micro")
     boxes = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([3])}
     metric.update([boxes | {"scores": torch.tensor([0.5])}], [boxes])
-    (row,) = section(read(write_report(metric.results(), tmp_path / "r.html", names={0: "no"})), "classes").rows(
+    (row,) = section(read(write_report(metric.results(), tmp_path / "r.html", class_names={0: "no"})), "classes").rows(
         CLASSES
     )
     assert row["class"] == "all classes together"

@@ -102,7 +102,7 @@ def test_results_of_a_function_have_a_page_too(tmp_path):
 
 @pytest.mark.parametrize("evaluator", METRICS)
 def test_a_box_in_a_picture_is_judged_by_the_evaluator(evaluator):
-    judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=EVALUATORS[evaluator])
+    judgment = Judgment(0.0, 0.5, "xyxy", average="macro", evaluator=EVALUATORS[evaluator])
     counts = Counter(each.outcome for each in judgment.judge(DETECTIONS, GROUND_TRUTHS))
     num_right = NUM_RIGHT[evaluator]
     assert counts == Counter(right=num_right, wrong=3 - num_right, missed=2 - num_right)
@@ -110,7 +110,7 @@ def test_a_box_in_a_picture_is_judged_by_the_evaluator(evaluator):
 
 @pytest.mark.parametrize("evaluator", METRICS)
 def test_crowds_and_difficult_ground_truths_are_not_missed(evaluator):
-    judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=EVALUATORS[evaluator])
+    judgment = Judgment(0.0, 0.5, "xyxy", average="macro", evaluator=EVALUATORS[evaluator])
     nothing = {name: values[:0] for name, values in DETECTIONS.items()}
     crowd = judgment.judge(nothing, GROUND_TRUTHS | {"iscrowd": torch.tensor([1, 0])})
     assert [(each.outcome, each.remark) for each in crowd] == [("ignored", "crowd"), ("missed", "")]
@@ -142,7 +142,7 @@ def test_boxes_of_voc_are_judged_in_the_units_of_its_metric(whole_pixels):
     by_function = evaluate_boxes(packed, truths, evaluator="voc", whole_pixels=whole_pixels)
     by_images = evaluate_images([detections], [ground_truths], evaluator="voc", whole_pixels=whole_pixels)
     for results in (metric.results(), by_function, by_images):
-        judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=results.evaluator)
+        judgment = Judgment(0.0, 0.5, "xyxy", average="macro", evaluator=results.evaluator)
         outcomes = [each.outcome for each in judgment.judge(detections, ground_truths)]
         assert outcomes == (["right"] if whole_pixels else ["missed", "wrong"])
         assert (results.evaluator == EVALUATORS["voc"]) == whole_pixels
@@ -155,7 +155,7 @@ def test_the_boxes_of_voc_have_the_outcomes_that_its_results_count(whole_pixels)
         each["difficult"] = torch.arange(len(each["labels"])) % 3 == 1
     results = fed(VocMAP(whole_pixels=whole_pixels), preds, target).results(boxes=True)
     counted, options = results.image_errors(), judged_like(results)
-    names = ("min_score", "iou_threshold", "class_agnostic", "evaluator")
+    names = ("min_score", "iou_threshold", "average", "evaluator")
     judgment = Judgment(box_format="xyxy", **{name: options[name] for name in names})
     num_ignored = 0
     for place, boxes in enumerate(zip(*results.boxes_of(results.images), strict=True)):

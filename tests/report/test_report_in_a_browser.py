@@ -103,7 +103,7 @@ def detection(path: Path) -> None:
     truth = {"boxes": boxes.roll(3, 0) + torch.arange(25)[:, None], "labels": torch.arange(25)}
     metric.update([found], [truth])
     drawn = {"pictures": [torch.zeros(3, 240, 640, dtype=torch.uint8)], "detections": [found], "ground_truths": [truth]}
-    write_report(metric.results(), path, names={label: f"{label} {LONG}" for label in range(25)}, **drawn)
+    write_report(metric.results(), path, class_names={label: f"{label} {LONG}" for label in range(25)}, **drawn)
 
 
 PAGES = {"retrieval": retrieval, "rank_lists": rank_lists, "detection": detection}

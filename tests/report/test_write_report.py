@@ -17,7 +17,7 @@ KINDS = {
     "retrieval": (problems.retrieval, lambda: {"names": {1: "one"}, "title": "A title"}),
     "metric": (lambda: problems.of_metric(rank_lists=problems.rank_lists()), lambda: {"pictures": problems.picture}),
     "empty": (lambda: evaluate_scores(torch.rand(0, 2), torch.arange(0), torch.arange(2)), dict),
-    "detection": (problems.detection, lambda: {"names": {3: "three"}}),
+    "detection": (problems.detection, lambda: {"class_names": {3: "three"}}),
     "coco": (problems.coco, dict),
 }
 
@@ -179,7 +179,19 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
             "`pictures` must be a function of a number or be indexed by it; got int.",
         ),
         (problems.retrieval, {"title": 1}, TypeError, "`title` must be one of str or None; got int."),
-        (problems.coco, {"names": ["a"]}, TypeError, "`names` must be a mapping of labels to names; got list."),
+        (problems.coco, {"class_names": {1: 2}}, TypeError, "`class_names` must have strings as names; got 1: 2."),
+        (
+            problems.retrieval,
+            {"class_names": {1: "a"}},
+            ValueError,
+            "`class_names` must be left out for results of a retrieval; got dict.",
+        ),
+        (
+            problems.coco,
+            {"names": {1: "a"}},
+            ValueError,
+            "`names` must be left out for results of a detection; got dict.",
+        ),
         (problems.detection, {"num_worst": 0}, ValueError, "`num_worst` must be at least 1; got 0."),
         (
             problems.detection,

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._names import CocoIouType
 from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_IOU_THRESHOLDS,
@@ -54,8 +55,8 @@ class Params:
         ValueError: another type.
     """
 
-    def __init__(self, iouType: str = "segm") -> None:
-        _checks.one_of("iouType", iouType, ("bbox", "segm", "keypoints"))
+    def __init__(self, iouType: CocoIouType = "segm") -> None:
+        _checks.one_of("iouType", iouType, CocoIouType)
         self.iouType = iouType
         self.useSegm: int | None = None
         self._set(iouType)
@@ -119,7 +120,7 @@ class COCOeval:
         ((10, 101, 1, 4, 3), 1.0)
     """
 
-    def __init__(self, cocoGt: COCO | None = None, cocoDt: COCO | None = None, iouType: str = "segm") -> None:
+    def __init__(self, cocoGt: COCO | None = None, cocoDt: COCO | None = None, iouType: CocoIouType = "segm") -> None:
         self.cocoGt, self.cocoDt, self.params = cocoGt, cocoDt, Params(iouType)
         self.eval: dict[str, Any] = {}
         self.stats: Any = []
@@ -192,7 +193,7 @@ class COCOeval:
         ranges = problem.grid.area_ranges if ends in problem.grid.area_ranges.values() else {"": ends}  # all at once
 
         def by_name(problem: CocoProblem) -> dict[tuple[Any, ...], ImageResult]:
-            grid = replace(problem.grid, area_ranges=ranges, max_detections=(maxDet,))
+            grid = replace(problem.grid, area_ranges=ranges, max_detection_thresholds=(maxDet,))
             found = list_results(replace(problem, grid=grid))
             return {(row["image_id"], row["category_id"], *row["aRng"]): row for row in found if row is not None}
 

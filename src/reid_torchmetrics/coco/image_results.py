@@ -79,7 +79,7 @@ def list_results(problem: CocoProblem) -> list[ImageResult | None]:
             "image_id": image,
             "category_id": category,
             "aRng": [*ends],
-            "maxDet": grid.max_detections[-1],
+            "maxDet": grid.max_detection_thresholds[-1],
             "dtIds": dt_ids,
             "gtIds": [true_rows[each]["id"] for each in ordered],
             "dtMatches": dt_matches,
@@ -132,7 +132,7 @@ def _axes(params: Any) -> list[list[Any]]:
 
 def _matches_of(table: NDArray[np.object_], grid: CocoGrid) -> Matches:
     """The matches of an area range, [categories, images]; every detection has a column that says if it counts."""
-    most, num_thresholds = grid.max_detections[-1], len(grid.iou_thresholds)
+    most, num_thresholds = grid.max_detection_thresholds[-1], len(grid.iou_thresholds)
     # Nothing comes first, as all may be None.
     found = [((0, 0), [np.zeros(shape) for shape in ((0,), (num_thresholds, 0), (num_thresholds, 0), (0,))])]
     found += [(place, _counted(row, num_thresholds)) for place, row in np.ndenumerate(table) if row is not None]
@@ -141,7 +141,7 @@ def _matches_of(table: NDArray[np.object_], grid: CocoGrid) -> Matches:
         torch.from_numpy(np.concatenate([values[..., :most] for values in column], -1)) for column in columns
     )
     counts = [min(len(values), most) for values in columns[0]]
-    limits = np.searchsorted(grid.max_detections, np.concatenate([*map(np.arange, counts)]), side="right")
+    limits = np.searchsorted(grid.max_detection_thresholds, np.concatenate([*map(np.arange, counts)]), side="right")
     places = np.array([place for place, _ in found])
     num_positives = np.bincount(places[:, 0], [np.count_nonzero(each == 0) for each in true], len(table))[: len(table)]
     classes, images = torch.from_numpy(places.repeat(counts, 0)).T

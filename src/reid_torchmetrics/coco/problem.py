@@ -31,7 +31,7 @@ from .data_set import COCO, Row, mask_of
 
 _CPU = torch.device("cpu")
 # What the fields of the grid are called among the parameters, for messages.
-_NAMES = {"iou_thresholds": "iouThrs", "recall_thresholds": "recThrs", "max_detections": "maxDets"}
+_NAMES = {"iou_thresholds": "iouThrs", "rec_thresholds": "recThrs", "max_detection_thresholds": "maxDets"}
 _NAMES |= {"area_ranges": "areaRng"}
 
 

@@ -61,8 +61,8 @@ def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
     arguments, options = parsed("evaluate", words)
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
-    named, lists = options.get("protocol") or "market1501", arguments.ground_truth is not None
-    protocol, beside = take_protocol(named, options, lists=lists)
+    named: Any = options.get("protocol") or "market1501"
+    protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
     sides = _read_sides(arguments)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
@@ -87,7 +87,7 @@ def _read_sides(arguments: SimpleNamespace) -> _Sides:
     # What each side and each table uses; without tables each side must have all names.
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
     sources = arguments.query, arguments.gallery or arguments.query
-    sides = {
+    sides: _Sides = {
         role: _Side(data.read_samples(source, role=role, names=names, used=of_side if tables else None))
         for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
     }
@@ -120,7 +120,7 @@ def _read_sides(arguments: SimpleNamespace) -> _Sides:
     return sides
 
 
-def _label_files(words: Sequence[str]) -> dict[str, list[str]]:
+def _label_files(words: Sequence[str]) -> dict[Any, list[str]]:
     """The files of labels by what each is, such as `cameras=q.npy`; tables are of no label alone."""
     files: dict[str, list[str]] = {}
     for word in words:
@@ -243,7 +243,9 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
         if {name, "protocol"} & typed.keys():
             remedy = f"be given for `{name}` {rule!r}, or `--same-camera keep`"
             raise ValueError(f"`cameras` must {remedy}; got none in the files.")
-        say(f"no cameras: `{name}` {rule!r} of {protocol.name} drops nothing")
+        drops = f"`{name}` {rule!r} of {protocol.name} drops nothing"
+        how = "`--labels cameras=FILE` gives them, `--protocol` another benchmark"
+        say(f"{', '.join(sorted(names)) or 'no labels'} without cameras: {drops}; {how}")
 
 
 def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespace, share: Share) -> RetrievalResults:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
 from .array_files import UNNAMED, refused
@@ -51,7 +51,7 @@ class Asked:
 
     names: Mapping[str, str]
     """what an array is called, by what it is, a key of `FIELD_NAMES`"""
-    role: str | None = None
+    role: _names.Role | None = None
     """the side that is read of a file with arrays of both"""
     used: set[str] | None = None
     """gets the keys of `names` with an array that is there; None: each must be there"""

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
@@ -60,7 +60,7 @@ class SampleFile:
 def read_samples(
     source: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
-    role: str | None = None,
+    role: _names.Role | None = None,
     names: Mapping[str, str] | None = None,
     used: set[str] | None = None,
 ) -> list[SampleFile]:
@@ -154,7 +154,7 @@ def read_labels(
     names: Mapping[str, str] | None = None,
     guesses: list[str] | None = None,
     used: set[str] | None = None,
-    field: str | None = None,
+    field: _names.LabelField | None = None,
 ) -> Labels:
     """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
 

@@ -12,6 +12,7 @@ import re
 from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
@@ -20,6 +21,22 @@ NEVER = "never"
 """an infinite number, such as a mean of ranks where a positive is never retrieved, in words"""
 _SIGNIFICANT = 0.05
 _SYMBOLS = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "|": "bar", "<": "less", ">": "greater"}
+_IN_PROSE = {
+    "same camera: same_identity": "gallery images of the same person in the same camera are removed (Market-1501)",
+    "same camera: all": "gallery images of the query's camera are removed",
+    "same camera: keep": "gallery images of the query's camera are kept",
+    "queries without a positive: skip": "queries without a match are left out",
+    "queries without a positive: neg": "queries without a match count as 0",
+    "queries without a positive: pos": "queries without a match count as 1",
+    "queries without a positive: error": "a query without a match is an error",
+    "CMC, first_match,": "CMC of the first match,",
+    "CMC, all_shots,": "CMC of all matches,",
+    "divisor last_positive": "divided by k, or by the rank of the last positive where that is less",
+    "rule rectangle": "not interpolated",
+    "rule trapezoid": "by trapezoids, not interpolated",
+    "rule interpolated_": "interpolated, number of recalls ",
+}
+"""options in conventions, in prose"""
 _IN_LATEX = str.maketrans({e: f"\\{e}" for e in "#$%&_{}"} | {e: f"\\text{name}{{}}" for e, name in _SYMBOLS.items()})
 # A bracket or a star behind the end of a row would belong to that end.
 _IN_LATEX |= str.maketrans({"[": "{[}", "*": "{*}", "\N{DAGGER}": r"$\dagger$", "\N{SUPERSCRIPT TWO}": "$^2$"})
@@ -132,6 +149,11 @@ def aligned(rows: Iterable[Sequence[str]], num_left: int = 1, between: str = "  
     return [between.join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
+def in_prose(convention: str) -> str:
+    """A convention without the names of options."""
+    return reduce(lambda said, words: said.replace(*words), _IN_PROSE.items(), convention)
+
+
 def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], str]:
     """The words of each number alone, and words of the first that half of the numbers share, to be said once."""
     parts = {name: words.split("; ") for name, words in conventions.items()}
@@ -145,7 +167,7 @@ def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], s
 
 def _caption(where: str, conventions: Mapping[str, str], headings: Mapping[str, Heading]) -> str:
     """Sentences about what was evaluated, and how the first measure of each kind is defined."""
-    alone, shared = split_conventions({name: said for name, said in conventions.items() if name in headings})
+    alone, shared = split_conventions({name: in_prose(said) for name, said in conventions.items() if name in headings})
     # Rank-1 and Rank-5 are of one kind.
     firsts = {re.split(r"\W*\d| ", headings[name].title)[0]: name for name in reversed(alone)}
     said = [f"{headings[name].title}: {words}." for name, words in alone.items() if words and name in firsts.values()]

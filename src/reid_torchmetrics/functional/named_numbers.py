@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reid_torchmetrics import _checks, _extras
+from reid_torchmetrics import _checks, _extras, _names
 
 from .model_tables import Tabled, in_words
 
@@ -70,7 +70,7 @@ class NamedNumbers(Tabled):
             hint = next((f": write `results[{key!r}]`" for key in meant), "")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
-    def to_frame(self, per: str = "number") -> Any:
+    def to_frame(self, per: _names.FramePer = "number") -> Any:
         """The numbers as a `pandas.DataFrame`.
 
         Args:

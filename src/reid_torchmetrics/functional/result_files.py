@@ -19,7 +19,7 @@ from io import BytesIO
 from itertools import chain, repeat, zip_longest
 from pathlib import Path
 from types import MappingProxyType, UnionType
-from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
@@ -266,7 +266,7 @@ def sizes_of(saved: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[str, in
 def _declared(value: Any, hint: Any, place: str) -> Iterator[tuple[str, StoredArray, list[str]]]:
     """Each array with its place and axes, once all before it is of the annotated types."""
     kinds = [*get_args(hint)] if get_origin(hint) in (Union, UnionType) else [hint]
-    kind = kinds[0]
+    kind: Any = str if get_origin(kinds[0]) is Literal else kinds[0]  # what is made of it checks the name
     if isinstance(value, StoredArray) and value.dtype in getattr(kind, "dtypes", ()):
         yield place, value, kind.dim_str.split()
     elif (inside := _inside(value, kind)) is not None:

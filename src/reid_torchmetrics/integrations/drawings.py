@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -118,8 +117,6 @@ def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
         name, drawn, has_samples = "hardest_queries", _hardest_queries, results.counts.total > 0
     else:
         results = metric.results(across_classes=True)
-        if options.names is not None:
-            results = replace(results, class_names=options.names)
         name, drawn, has_samples = "worst_images", _worst_images, len(results.images) > 0
     if not has_samples:
         return {}

@@ -61,8 +61,7 @@ class EvaluationPictures(Callback):
         mean: of each channel or of all, to undo the normalization of `pictures` that are tensors of floats; with `std`.
             None where they lie in [0, 1].
         std: likewise.
-        names: of the identities, or of the classes by label, else the metric's `class_names`; without a name the
-            number is shown.
+        names: of the identities; without a name the number is shown. Those of classes are the metric's `class_names`.
         num_queries: how many of the hardest queries are shown, at most 50.
         k: how many candidates of each, at most 50.
         num_images: how many of the images with the most errors are shown, at most 50.

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.detection.evaluators import Evaluator
 from reid_torchmetrics.functional.detection.inputs import plain_id
@@ -31,11 +31,11 @@ def draw_boxes(
     detections: Mapping[str, Any],
     ground_truths: Mapping[str, Any],
     *,
-    names: Mapping[int, str] | None = None,
+    class_names: Mapping[int, str] | None = None,
     min_score: float | Mapping[int, float] = 0.0,
     iou_threshold: float = 0.5,
-    box_format: str = "xyxy",
-    class_agnostic: bool = False,
+    box_format: _names.BoxFormat = "xyxy",
+    average: _names.Average = "macro",
     evaluator: Evaluator | None = None,
     height: int = 480,
     title: str | None = None,
@@ -52,12 +52,12 @@ def draw_boxes(
         picture: as for `draw_rank_lists`; boxes are in its pixels.
         detections: `boxes` [detections, 4], `scores` and `labels` of the image, as for `DetectionMAP.update`.
         ground_truths: `boxes` [ground truths, 4] and `labels` of the image, and `iscrowd` or `difficult`, if any are.
-        names: of the classes by label; without a name the label is shown.
+        class_names: of the classes by label; without a name the label is shown.
         min_score: the least score of a detection that is accepted, for all or by label, such as
             `results.best_confidences()`; the others are not drawn, and their ground truths are missed.
         iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh", as in `DetectionMAP`.
-        class_agnostic: let a detection match a ground truth of any label, as under `average="micro"`.
+        average: "micro" for a detection that may match a ground truth of any label, as in `DetectionMAP`.
         evaluator: of the matching, such as `results.evaluator`, in the units of its evaluation; None for COCO.
         height: the picture is scaled to it, in pixels, or to a width of two times that, if it is wide.
         title: a line above the picture.
@@ -71,10 +71,10 @@ def draw_boxes(
         ValueError: shapes or values that do not fit, an unknown format, or a label without a `min_score`.
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
-    _checks.names_of_labels("names", names)
-    judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic, evaluator)
+    _checks.names_of_labels("class_names", class_names)
+    judgment = Judgment(min_score, iou_threshold, box_format, average, evaluator)
     boxes = judgment.judge(detections, ground_truths)
-    return np.array(_draw_judged(as_image("picture", picture), boxes, names or {}, height, title, is_name=False))
+    return np.array(_draw_judged(as_image("picture", picture), boxes, class_names or {}, height, title, is_name=False))
 
 
 def draw_box_grid(
@@ -84,11 +84,11 @@ def draw_box_grid(
     *,
     titles: Sequence[str] | None = None,
     columns: int | None = None,
-    names: Mapping[int, str] | None = None,
+    class_names: Mapping[int, str] | None = None,
     min_score: float | Mapping[int, float] = 0.0,
     iou_threshold: float = 0.5,
-    box_format: str = "xyxy",
-    class_agnostic: bool = False,
+    box_format: _names.BoxFormat = "xyxy",
+    average: _names.Average = "macro",
     evaluator: Evaluator | None = None,
     height: int = 320,
 ) -> NDArray[np.uint8]:
@@ -100,11 +100,11 @@ def draw_box_grid(
         ground_truths: a dict for each image, such as `target` of `DetectionMAP.update`.
         titles: of the images; None for their `image_id`, where the ground truths have them.
         columns: how many images are in a row; None for about as many as there are rows.
-        names: of the classes by label.
+        class_names: of the classes by label.
         min_score: the least score that is accepted, for all or by label.
         iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh".
-        class_agnostic: let a detection match a ground truth of any label.
+        average: "micro" for a detection that may match a ground truth of any label.
         evaluator: of the matching; None for COCO.
         height: each picture is scaled to it, in pixels, or to a width of two times that, if it is wide.
 
@@ -117,8 +117,8 @@ def draw_box_grid(
         ValueError: arguments of different lengths, or as in `draw_boxes`.
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
-    _checks.names_of_labels("names", names)
-    judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic, evaluator)
+    _checks.names_of_labels("class_names", class_names)
+    judgment = Judgment(min_score, iou_threshold, box_format, average, evaluator)
     pictures = [*pictures]
     for argument, given in (("detections", detections), ("ground_truths", ground_truths), ("titles", titles)):
         if given is not None and len(given) != len(pictures):
@@ -130,17 +130,17 @@ def draw_box_grid(
         boxes = judgment.judge(predicted, true, f"[{number}]")
         title = _title_of(true) if titles is None else titles[number]
         image = as_image(f"pictures[{number}]", picture)
-        images.append(_draw_judged(image, boxes, names or {}, height, title, is_name=titles is None))
+        images.append(_draw_judged(image, boxes, class_names or {}, height, title, is_name=titles is None))
     return _grid(images, columns)
 
 
 def judged_like(results: DetectionResults) -> dict[str, Any]:
     """Options of `draw_boxes` for boxes that are judged as the errors of results are counted."""
     return {
-        "names": results.class_names,
+        "class_names": results.class_names,
         "min_score": results.best_confidences(),
         "iou_threshold": results.averages.grid.shown_threshold,
-        "class_agnostic": results.is_micro,
+        "average": "micro" if results.is_micro else "macro",
         "evaluator": results.evaluator,
     }
 

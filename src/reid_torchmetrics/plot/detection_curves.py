@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._names import DetectionRule
 from reid_torchmetrics.functional.detection.curves import AP_RULES, DetectionCurve, confidence_curve
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
@@ -29,7 +30,7 @@ def plot_detection_precision_recall(
     results: Named[DetectionResults],
     *,
     iou_threshold: float | None = 0.5,
-    names: Mapping[int, str] | None = None,
+    class_names: Mapping[int, str] | None = None,
     ax: Axes | None = None,
 ) -> Plotted:
     """Draw precision over recall: of all classes of one evaluation and their mean, or the means of several by name.
@@ -44,7 +45,7 @@ def plot_detection_precision_recall(
     Args:
         results: of a metric or of an evaluation.
         iou_threshold: one of the evaluation's; None for the mean over all of them.
-        names: of the classes by label; without a name the label is shown.
+        class_names: of the classes by label; without a name the label is shown.
         ax: where to draw.
 
     Raises:
@@ -53,7 +54,7 @@ def plot_detection_precision_recall(
         ValueError: `iou_threshold` is not one of the evaluation's, or average precisions of several evaluations are by
             different rules and cannot be compared.
     """
-    _checks.names_of_labels("names", names)
+    _checks.names_of_labels("class_names", class_names)
     rules = [each.averages.rule for each in (results.values() if isinstance(results, Mapping) else [results])]
     _checks.alike("results", "rule", rules)
     is_own, ax = ax is None, new_axes() if ax is None else ax
@@ -64,9 +65,9 @@ def plot_detection_precision_recall(
         lines: list[_Line] = [(labeled(name, said) if name else None, precision.mean(1), {})]
         if not isinstance(results, Mapping):
             mean: _Line = (labeled(f"mean of {num} classes", said), precision.mean(1), _MEAN)
-            lines = [*_lines_of_classes(labels, precision, average, names or {}), *[mean] * (num > 1)]
+            lines = [*_lines_of_classes(labels, precision, average, class_names or {}), *[mean] * (num > 1)]
             remark = f"\n{_MOST_CURVES} of {num:,} classes are drawn, evenly by AP" * (num > _MOST_CURVES)
-        recalls = [100 * recall for recall in each.averages.grid.recall_thresholds]
+        recalls = [100 * recall for recall in each.averages.grid.rec_thresholds]
         for label, heights, style in lines:  # a precision holds up to its recall
             ax.plot(recalls, heights.numpy(), drawstyle="steps-pre", label=label, **style)
     at = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
@@ -105,7 +106,7 @@ def plot_detection_confidence(
     results: DetectionResults,
     *,
     iou_threshold: float = 0.5,
-    names: Mapping[int, str] | None = None,
+    class_names: Mapping[int, str] | None = None,
     label: int | None = None,
     ax: Axes | None = None,
 ) -> Plotted:
@@ -119,7 +120,7 @@ def plot_detection_confidence(
     Args:
         results: of a metric or of an evaluation.
         iou_threshold: one of the evaluation's.
-        names: of the classes by label; without a name the label is shown.
+        class_names: of the classes by label; without a name the label is shown.
         label: the class; None for the means.
         ax: where to draw.
 
@@ -150,14 +151,14 @@ def plot_detection_confidence(
     if best is not None:
         ax.axvline(float(curve.confidence[best]), color="black", linewidth=1, linestyle="dashed")
         title = f"best F1, at confidence {float(curve.confidence[best]):.3f}" if is_defined else title
-    about = f"mean of {curve.num_classes} classes" if label is None else shown(name_of(label, names or {}))
+    about = f"mean of {curve.num_classes} classes" if label is None else shown(name_of(label, class_names or {}))
     ax.set(xlabel="confidence", ylabel="precision, recall and F1 (%)", title=f"{about}, IoU {iou_threshold:g}")
     in_percent(ax, "y")
     ax.set_xlim(*limits)
     return with_legend(ax, is_own=is_own, is_below=True, title=title, loc="lower center")
 
 
-def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes | None = None) -> Plotted:
+def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", ax: Axes | None = None) -> Plotted:
     """Draw precision over recall after each detection of a class, its upper envelope, and the points of a rule.
 
     The legend has the average precision: by "voc" the area under the envelope, which is shaded; by "voc07" and "coco"

@@ -55,12 +55,12 @@ def why_no_kinds_of_errors(results: DetectionResults) -> str:
 
 
 def _shown(results: DetectionResults) -> dict[str, Any]:
-    return {"iou_threshold": results.averages.grid.shown_threshold, "names": results.class_names}
+    return {"iou_threshold": results.averages.grid.shown_threshold, "class_names": results.class_names}
 
 
 def _confusion(results: DetectionResults, *, normalize: bool = True, **options: Any) -> Plotted:
     matrix = results.confusion_matrix(num_classes=MOST_CLASSES)
-    return plot_confusion_matrix(matrix, normalize=normalize, names=results.class_names, **options)
+    return plot_confusion_matrix(matrix, normalize=normalize, class_names=results.class_names, **options)
 
 
 COUNTED = (

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, to_xywh
@@ -35,15 +35,15 @@ class Judgment:
 
     min_score: float | Mapping[int, float]
     iou_threshold: float
-    box_format: str
-    class_agnostic: bool
+    box_format: _names.BoxFormat
+    average: _names.Average
     evaluator: Evaluator | None = None
     """None for COCO"""
 
     def __post_init__(self) -> None:
         """Check the options."""
         _checks.fraction("iou_threshold", self.iou_threshold)
-        _checks.boolean("class_agnostic", self.class_agnostic)
+        _checks.one_of("average", self.average, _names.Average)
         _checks.instance("evaluator", self.evaluator, (Evaluator,))
         for score in self.min_score.values() if isinstance(self.min_score, Mapping) else [self.min_score]:
             _checks.number("min_score", score)
@@ -64,10 +64,10 @@ class Judgment:
         packed, truths = Detections(**columns), GroundTruths(**true_columns, is_crowd=is_crowd)
 
         limits, options = (max(1, len(packed.labels)),), dict[str, Any]()
-        grid = CocoGrid((self.iou_threshold,), max_detections=limits, area_ranges={"all": COCO_AREA_RANGES["all"]})
+        grid = CocoGrid((self.iou_threshold,), (0.0,), limits, {"all": COCO_AREA_RANGES["all"]})
         if evaluator.knows_difficult:
             options |= {"is_difficult": is_difficult, "whole_pixels": evaluator.whole_pixels}
-        sides = [side.of_one_class() if self.class_agnostic else side for side in (packed, truths)]
+        sides = [side.of_one_class() if self.average == "micro" else side for side in (packed, truths)]
         matches = evaluator.match(*sides, grid, keep_ground_truths=True, **options)
         assert matches.ground_truths is not None  # noqa: S101 - they are kept
         is_shown = self._score_enough(packed)

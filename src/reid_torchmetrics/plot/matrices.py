@@ -84,7 +84,11 @@ def _color_percent(ax: Axes, percent: Tensor, colors: str, label: str) -> None:
 
 
 def plot_confusion_matrix(
-    matrix: ConfusionMatrix, *, normalize: bool = True, names: Mapping[int, str] | None = None, ax: Axes | None = None
+    matrix: ConfusionMatrix,
+    *,
+    normalize: bool = True,
+    class_names: Mapping[int, str] | None = None,
+    ax: Axes | None = None,
 ) -> Plotted:
     """Draw how often ground truths of a class (rows) were detected as a class (columns), or were missed.
 
@@ -97,7 +101,7 @@ def plot_confusion_matrix(
     Args:
         matrix: `results.confusion_matrix()`, or the result of `confusion_matrix`.
         normalize: whether the numbers in the cells are percentages of their row, or counts.
-        names: of the classes by label; without a name the label is shown.
+        class_names: of the classes by label; without a name the label is shown.
         ax: where to draw.
 
     Raises:
@@ -105,7 +109,7 @@ def plot_confusion_matrix(
         TypeError: `normalize` is not True or False.
     """
     _checks.boolean("normalize", normalize)
-    _checks.names_of_labels("names", names)
+    _checks.names_of_labels("class_names", class_names)
     matrix = matrix.among(MOST_CLASSES)
     size = len(matrix.counts)
     if ax is None:
@@ -125,7 +129,7 @@ def plot_confusion_matrix(
     # Of many classes some have names, but not close to that of background.
     step = -(-len(labels) // _MOST_CLASSES_NAMED) or 1
     places = [place for place in range(0, size - 1, step) if place == size - 2 or size - 1 - place > step / 2]
-    texts = _named([labels[place] for place in places], names)
+    texts = _named([labels[place] for place in places], class_names)
     is_upward = len(labels) > _MOST_ACROSS or any(len(text) > _LONG_CLASS for text in texts)
     ax.set_xticks([*places, size - 1], [*texts, _BACKGROUND], fontsize="small", rotation=90 if is_upward else 0)
     ax.set_yticks([*places, size - 1], [*texts, _BACKGROUND], fontsize="small")

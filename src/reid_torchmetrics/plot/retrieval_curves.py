@@ -152,8 +152,7 @@ def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
     """
-    named = by_name(results)
-    ax = new_axes() if ax is None else ax
+    named, ax = by_name(results), new_axes() if ax is None else ax
     # The last rank of each bin, up to the bin of the last match.
     highest = max([1.0, *filter(math.isfinite, (rank for each in named.values() for rank in each.first_rank.tolist()))])
     lasts = [last for before, last in pairwise((0, *_BINS.values())) if before < highest]

@@ -34,12 +34,10 @@ def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
     """
-    named, is_own = by_name(verification), ax is None
-    ax = new_axes() if ax is None else ax
+    named, is_own, ax = by_name(verification), ax is None, new_axes() if ax is None else ax
     least = _least(each.num_impostors for each in named.values())
     for name, each in named.items():
-        label = labeled(name, _rate_in_words("AUC", each, each.area_under_curve()))
-        ax.plot(*_line(each, least, _LEAST), label=label)
+        ax.plot(*_line(each, least, _LEAST), label=labeled(name, _rate_in_words("AUC", each, each.area_under_curve())))
     chance = np.geomspace(least, 100, _STEPS)
     ax.plot(chance, chance, label="chance", **_FAINT)
     ax.set(xlabel="false accept rate (%)", ylabel="true accept rate (%)", title="Receiver operating characteristic")
@@ -62,15 +60,13 @@ def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
     """
-    named, is_own = by_name(verification), ax is None
-    ax = new_axes() if ax is None else ax
+    named, is_own, ax = by_name(verification), ax is None, new_axes() if ax is None else ax
     least_far = _least(each.num_impostors for each in named.values())
     least_frr = _least(each.num_genuine for each in named.values())
     for name, each in named.items():
         far, tar = _line(each, least_far, least_frr)
         rate = each.equal_error_rate().rate
-        label = labeled(name, _rate_in_words("EER", each, rate))
-        (line,) = ax.plot(far, np.maximum(100 - tar, least_frr), label=label)
+        (line,) = ax.plot(far, np.maximum(100 - tar, least_frr), label=labeled(name, _rate_in_words("EER", each, rate)))
         percent = 100 * float(rate)
         if percent >= max(least_far, least_frr):
             ax.plot(percent, percent, marker="o", color=line.get_color())
@@ -98,8 +94,7 @@ def plot_tpir(
         ValueError: `rank` is below 1, or `fpir` outside [0, 1].
     """
     _checks.fraction("fpir", fpir)
-    named, is_own = by_name(identification), ax is None
-    ax = new_axes() if ax is None else ax
+    named, is_own, ax = by_name(identification), ax is None, new_axes() if ax is None else ax
     least = _least(int((~each.is_mated).sum()) for each in named.values())
     for name, each in named.items():
         false, true, _ = (100 * rates.cpu().numpy() for rates in each.curve(rank))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from reid_torchmetrics import _checks, _progress, plot
+from reid_torchmetrics import _checks, _names, _progress, plot
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
@@ -33,18 +33,18 @@ def detection_page(
     results: DetectionResults,
     compared: Sequence[Section] = (),
     *,
-    names: Mapping[int, str] | None = None,
+    class_names: Mapping[int, str] | None = None,
     num_worst: int = 20,
     pictures: plot.Pictures | None = None,
     detections: Boxes | None = None,
     ground_truths: Boxes | None = None,
-    box_format: str = "xyxy",
+    box_format: _names.BoxFormat = "xyxy",
 ) -> Page:
     """All sections about results of a detection; for the options see `write_report`."""
     _checks.positive_int("num_worst", num_worst)
     _checks.one_of("box_format", box_format, BOX_FORMATS)
-    if names:
-        results = replace(results, class_names=names)
+    if class_names:
+        results = replace(results, class_names=class_names)
     _check_boxes(results, pictures=pictures, detections=detections, ground_truths=ground_truths)
     draw = None if pictures is None else partial(_draw, results, pictures, (detections, ground_truths), box_format)
     data = {**results.to_dict(), "errors": _error_kinds(results)}
@@ -56,7 +56,8 @@ def detection_page(
         Section("images", "Images with the most errors", _worst_images(results, num_worst, draw)),
     ]
     num_classes = len(results.classes)
-    lead = f"{num_classes} class{'es' * (num_classes != 1)}; average precision {_as_in(results)}."
+    precision = f"average precision as in {AP_RULES[results.averages.rule].title}"
+    lead = f"{num_classes} class{'es' * (num_classes != 1)}; {precision}."
     return Page(f"Detection results, {results.evaluator.title}", lead, sections, data)
 
 
@@ -64,14 +65,9 @@ def _numbers(results: DetectionResults, numbers: Mapping[str, Any]) -> list[Html
     """The numbers of the evaluator beside curves, and below them how they were computed."""
     rows = [[f"{title_of(name)} (%)", percent(number["value"])] for name, number in numbers.items()]
     shown = table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows)
-    rule = f"rule {results.averages.rule}"
-    conventions = {title_of(name): each["convention"].replace(rule, _as_in(results)) for name, each in numbers.items()}
+    conventions = {title_of(name): each["convention"] for name, each in numbers.items()}
     right = element("div", figures_section(results, "numbers"), conventions_note(conventions))
     return [element("div", shown, right, class_="beside")]
-
-
-def _as_in(results: DetectionResults) -> str:
-    return f"as in {AP_RULES[results.averages.rule].title}"
 
 
 def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float | None]]) -> list[Html]:

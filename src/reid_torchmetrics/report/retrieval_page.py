@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics.functional.model_tables import in_prose
 from reid_torchmetrics.functional.retrieval import measures
-from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraPairs, RankLists, RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    Breakdown,
+    CameraPairs,
+    RankLists,
+    RetrievalResults,
+    seeded,
+)
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, plot_camera_pairs
 
 from .elements import Html, details, element, figure, form_of, heading, join, note, percent, picture, rank, table
@@ -36,22 +42,6 @@ _REASONS = {
     "not_ranked": "not ranked at all, because embeddings are not finite",
 }
 """why a query has no value, by the field of `QueryCounts`"""
-_WORDS = {
-    "same camera: same_identity": "gallery images of the same person in the same camera are removed (Market-1501)",
-    "same camera: all": "gallery images of the query's camera are removed",
-    "same camera: keep": "gallery images of the query's camera are kept",
-    "queries without a positive: skip": "queries without a match are left out",
-    "queries without a positive: neg": "queries without a match count as 0",
-    "queries without a positive: pos": "queries without a match count as 1",
-    "queries without a positive: error": "a query without a match is an error",
-    "CMC, first_match,": "CMC of the first match,",
-    "CMC, all_shots,": "CMC of all matches,",
-    "divisor last_positive": "divided by k, or by the rank of the last positive where that is less",
-    "rule rectangle": "not interpolated",
-    "rule trapezoid": "by trapezoids, not interpolated",
-    "rule interpolated_": "interpolated, number of recalls ",
-}
-"""options in conventions, in prose"""
 
 
 def retrieval_page(
@@ -76,7 +66,7 @@ def retrieval_page(
     hardest = results.hardest(num_hardest).tolist()
     sections = [
         *compared,
-        Section("numbers", "Numbers", _numbers(results, generator or torch.Generator().manual_seed(0))),
+        Section("numbers", "Numbers", _numbers(results, seeded(generator))),
         Section("curves", "Curves", [figures_section(results, "curves")]),
         Section("hardest", "Hardest queries", _hardest(queries, hardest)),
         Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),
@@ -105,13 +95,9 @@ def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html
     )
     shown = table("Means over queries", columns, rows)
     counts = element("div", *_query_counts(results), class_="counts")
-    conventions = {measures.title_of(name): _in_prose(words) for name, words in results.conventions.items()}
+    conventions = {measures.title_of(name): in_prose(words) for name, words in results.conventions.items()}
     first = element("div", shown, figures_section(results, "numbers"), counts, class_="beside")
     return [first, conventions_note(conventions), note(said)]
-
-
-def _in_prose(convention: str) -> str:
-    return reduce(lambda said, words: said.replace(*words), _WORDS.items(), convention)
 
 
 def _query_counts(results: RetrievalResults) -> list[Html]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
@@ -44,10 +44,11 @@ def write_report(
     num_mistakes: int | None = None,
     comparison: Comparison | None = None,
     generator: torch.Generator | None = None,
+    class_names: Mapping[int, str] | None = None,
     num_worst: int | None = None,
     detections: Boxes | None = None,
     ground_truths: Boxes | None = None,
-    box_format: str | None = None,
+    box_format: _names.BoxFormat | None = None,
 ) -> Path:
     """Write one page of HTML about the results of an evaluation, and return its path.
 
@@ -68,12 +69,13 @@ def write_report(
         title: None for one that names the protocol.
         pictures: as in `plot.draw_rank_lists`, for the rank lists; of a detection the images by their `image_id`, with
             `detections` and `ground_truths` unless the results hold boxes. None for tables alone.
-        names: of identities or of classes, by label; without a name the label is shown.
+        names: of a retrieval: of the identities; without a name the number is shown.
         gallery_pictures: of a retrieval: as in `plot.draw_rank_lists`.
         num_hardest: of a retrieval: how many of the hardest queries are shown; None for 60.
         num_mistakes: of a retrieval: how many confident mistakes; None for 20.
         comparison: the result of `compare` for these results and others; None for no such section.
         generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
+        class_names: of a detection: by label, else those of the results; without a name the label is shown.
         num_worst: of a detection: how many of the images with the most errors; None for 20.
         detections: of a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a
             function of the number or the name, or something indexed by it. None for the boxes of
@@ -95,6 +97,7 @@ def write_report(
         raise IsADirectoryError(f"`path` must be that of a file; got the folder {os.fspath(path)!r}.")
     _checks.instance("title", title, (str,))
     _checks.names_of_labels("names", names)
+    _checks.names_of_labels("class_names", class_names)
     check_pictures("pictures", pictures)
     check_pictures("gallery_pictures", gallery_pictures)
     _checks.instance("comparison", comparison, (Comparison,))

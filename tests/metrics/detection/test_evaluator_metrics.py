@@ -2,13 +2,14 @@
 
 import math
 import re
+from typing import get_args
 
 import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
+from reid_torchmetrics._names import YoloMatching
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, yolo_average_precision
-from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, VOC_RULES, YOLO_RULES, match_greedily
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 from reid_torchmetrics.functional.detection.matching import match_best_of_all
@@ -90,7 +91,7 @@ def test_voc_is_its_function_in_any_order(seed, rule, whole_pixels):
         assert torch.equal(values["classes"], expected.classes)
 
 
-@pytest.mark.parametrize("matching", YOLO_MATCHINGS)
+@pytest.mark.parametrize("matching", get_args(YoloMatching))
 @pytest.mark.parametrize("rule", [None, *YOLO_RULES])
 def test_the_yolo_family_is_its_functions_in_any_order(matching, rule):
     given = images(3, 12, with_ids=True)
@@ -121,7 +122,9 @@ def test_the_matchings_of_the_family_differ_where_objects_are_crowded():
         [{"boxes": found, "scores": torch.tensor([0.9, 0.8]), "labels": labels}],
         [{"boxes": people, "labels": labels}],
     )
-    recalls = {name: float(fed(YoloMAP(matching=name, metric="recall"), *given).compute()) for name in YOLO_MATCHINGS}
+    recalls = {
+        name: float(fed(YoloMAP(matching=name, metric="recall"), *given).compute()) for name in get_args(YoloMatching)
+    }
     assert recalls == {"ultralytics": 1.0, "scaled_yolov4": 0.5, "yolov4": 0.5}
 
 

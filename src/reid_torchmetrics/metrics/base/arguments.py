@@ -102,10 +102,11 @@ def spelled_as(
         @functools.wraps(of_all)
         def call(owner: Any, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
             known = {name: value for name, value in kwargs.items() if name in signature.parameters}
-            for name in kwargs.keys() - known.keys():  # for metrics beside these, unless it resembles one
-                if likely := get_close_matches(name, signature.parameters, n=1):
+            for name in kwargs.keys() - known.keys():
+                if not any(each._filter_kwargs(**{name: None}) for each in owner.values(copy_state=False)):  # noqa: SLF001
+                    likely = [f", which may be `{one}`" for one in get_close_matches(name, signature.parameters, 1)]
                     here = f"{type(owner).__name__}.{of_all.__name__}()"
-                    raise TypeError(f"{here} got an unexpected argument {name!r}, which may be `{likely[0]}`.")
+                    raise TypeError(f"{here} got an unexpected argument {name!r}{''.join(likely)}.")
             try:
                 return of_all(owner, *args, **kwargs)
             except TypeError:

@@ -63,13 +63,13 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     def __init__(
         self,
-        box_format: str,
+        box_format: _names.BoxFormat,
         *,
         class_metrics: bool,
         iou_type: str | Sequence[str] = "bbox",
         sigmas: Sequence[float] | None = None,
         class_names: Mapping[int, str] | Sequence[str] | None = None,
-        invalid: str = "count",
+        invalid: _names.InvalidAction = "count",
         max_bytes: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -77,7 +77,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         # Options of all metrics of boxes; subclasses check their own.
         _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
         _checks.cutoff("max_bytes", max_bytes)
-        _checks.one_of("invalid", invalid, batches.INVALID)
+        _checks.one_of("invalid", invalid, _names.InvalidAction)
         self.box_format, self.invalid, self.max_bytes = box_format, invalid, max_bytes
         self.num_dropped = self.num_invalid = 0
         self.class_metrics = base.python_bool("class_metrics", class_metrics)
@@ -246,7 +246,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     def results(
         self,
-        iou_type: str | None = None,
+        iou_type: _names.IouType | None = None,
         *,
         across_classes: bool = False,
         boxes: bool = False,

@@ -11,19 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering, read_coco, write_coco
 from reid_torchmetrics.functional.detection.evaluation import ShardedImages
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type, unpack_names
 
-BACKENDS = ("pycocotools", "faster_coco_eval")
-
 
 class CocoFiles(ABC):
     """The mixin of metrics that write images with boxes to files."""
 
-    iou_type: tuple[str, ...]
+    iou_type: tuple[Any, ...]
     _row = "coco"
     """name of the evaluator; if it knows lists of classes, files have LVIS' lists"""
     _keeps_shapes = False
@@ -79,8 +77,8 @@ class CocoFiles(ABC):
         cls,
         coco_preds: str,
         coco_target: str,
-        iou_type: str | Sequence[str] = "bbox",
-        backend: str = "pycocotools",
+        iou_type: _names.IouType | Sequence[_names.IouType] = "bbox",
+        backend: _names.Backend = "pycocotools",
         *,
         guesses: list[str] | None = None,
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -111,6 +109,6 @@ class CocoFiles(ABC):
         """
         # Both back ends read the same files, and so does this.
         names = checked_iou_type(iou_type)
-        _checks.one_of("backend", backend, BACKENDS)
+        _checks.one_of("backend", backend, _names.Backend)
         is_federated = EVALUATORS[cls._row].is_federated
         return read_coco(coco_preds, coco_target, names, is_federated=is_federated, guesses=guesses)

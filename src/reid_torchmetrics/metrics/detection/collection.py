@@ -8,7 +8,7 @@ from typing import Any
 from torchmetrics import Metric, MetricCollection
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional.detection import evaluation
 from reid_torchmetrics.metrics import base
@@ -100,7 +100,7 @@ class DetectionMetrics(MetricCollection):
     forward = base.spelled_as(DetectionMAP.update)(MetricCollection.forward)
 
     def results(
-        self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
+        self, iou_type: _names.IouType | None = None, *, across_classes: bool = False, boxes: bool = False
     ) -> evaluation.DetectionResults:
         """All results in float64; see `DetectionMAP.results`."""
         return self._first_member().results(iou_type, across_classes=across_classes, boxes=boxes)

@@ -16,10 +16,7 @@ from reid_torchmetrics.functional.detection import batches, curves, evaluation, 
 from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
-from .coco_files import BACKENDS
 
-AVERAGES = ("macro", "micro")
-_NUM_LIMITS = (3, 1)
 _OF_VALUES = ("thresholds", "class_metrics", "extended_summary", "area_ranges", "class_names", "confidence")
 _SELDOM = (*_OF_VALUES, "invalid", "keep_shapes", "max_bytes")  # in the `repr` only if they are not the default
 
@@ -155,20 +152,19 @@ class DetectionMAP(BoxMetric):
         if keep_shapes and self._shape_types:
             self._keeps_shapes = True
             self._add_growing_states(batches.KEPT_STATES)
-        _checks.one_of("average", average, AVERAGES)
-        _checks.one_of("backend", backend, BACKENDS)
+        _checks.one_of("average", average, _names.Average)
+        _checks.one_of("backend", backend, _names.Backend)
         _checks.one_of("rule", rule, curves.AP_RULES)
-        _checks.one_of("thresholds", thresholds, inputs.THRESHOLDS)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
         self.average, self.rule, self.thresholds, self.sigmas = average, rule, thresholds, sigmas
         self.extended_summary = base.python_bool("extended_summary", extended_summary)
         # Keypoints have other limits and area ranges by default.
         usual = self._evaluator().grid(iou_type=self.iou_type, thresholds=thresholds)
-        limits = usual.max_detections if max_detection_thresholds is None else max_detection_thresholds
+        limits = usual.max_detection_thresholds if max_detection_thresholds is None else max_detection_thresholds
         self.max_detection_thresholds = _checked_limits(limits)
         chosen = usual.iou_thresholds if iou_thresholds is None else iou_thresholds
-        recalls = usual.recall_thresholds if rec_thresholds is None else rec_thresholds
+        recalls = usual.rec_thresholds if rec_thresholds is None else rec_thresholds
         _checks.fractions("iou_thresholds", chosen)
         _checks.fractions("rec_thresholds", recalls)
         self.iou_thresholds, self.rec_thresholds = [*map(float, chosen)], sorted(map(float, recalls))
@@ -229,7 +225,7 @@ class DetectionMAP(BoxMetric):
                 values[name] = getattr(grids, name).to(place_of_work(self.device))
         of_classes = (images.by_class or images).averages(self.rule).of_classes() if self.class_metrics else {}
         nothing = torch.tensor(-1.0, device="cpu")
-        for name in ("map", f"mar_{grid.max_detections[-1]}"):
+        for name in ("map", f"mar_{grid.max_detection_thresholds[-1]}"):
             values[f"{name}_per_class"] = self._rounded(of_classes.get(name, nothing).nan_to_num(-1.0))
         return values
 
@@ -271,9 +267,6 @@ def _checked_limits(limits: Any) -> list[int]:
     if isinstance(limits, (list, tuple)):  # TorchMetrics takes floats that are whole numbers, too
         limits = [int(each) if isinstance(each, float) and each.is_integer() else each for each in limits]
     _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
-    if len(limits) not in _NUM_LIMITS:
-        raise ValueError(
-            "When providing a list of max detection thresholds it should have length"
-            f" {' or '.join(map(str, _NUM_LIMITS))}; got {limits!r} for `max_detection_thresholds`."
-        )
+    if len(limits) not in (3, 1):
+        raise ValueError(f"`max_detection_thresholds` must hold 3 numbers or 1; got {limits!r}.")
     return sorted(limits)

@@ -11,14 +11,13 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import read_frequencies
-from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS, ImageMatches, SingleValue, names_of_values
+from reid_torchmetrics.functional.detection.evaluation import ImageMatches, SingleValue, names_of_values
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
 
-LVIS_IOU_TYPES = ("bbox", "segm")
 FREQUENCIES = {"r": "rare", "c": "common", "f": "frequent"}
 """LVIS' letters, and the names of these groups of classes"""
 _SELDOM = ("class_names", "invalid", "max_bytes")  # in the `repr` only if they are not the default
@@ -32,10 +31,10 @@ class EvaluatorMetric(BoxMetric):
 
     def __init__(
         self,
-        box_format: str,
+        box_format: _names.BoxFormat,
         iou_thresholds: Iterable[float],
         *,
-        rule: str | None = None,
+        rule: _names.DetectionRule | None = None,
         confidence: float | None = None,
         metric: str | None = None,
         **kwargs: Any,
@@ -211,7 +210,7 @@ class YoloMAP(EvaluatorMetric):
         metric: str | None = None,
         **options: Unpack[BoxOptions],
     ) -> None:
-        _checks.one_of("matching", matching, YOLO_MATCHINGS)
+        _checks.one_of("matching", matching, _names.YoloMatching)
         self.matching = self._row = matching
         more: dict[str, Any] = {"rule": rule, "confidence": confidence, "metric": metric, **options}
         super().__init__(box_format, iou_thresholds, class_metrics=class_metrics, **more)
@@ -278,7 +277,7 @@ class LvisMAP(EvaluatorMetric):
         **options: Unpack[BoxOptions],
     ) -> None:
         _checks.boolean("fixed", fixed)
-        _checks.one_of("iou_type", iou_type, LVIS_IOU_TYPES)
+        _checks.one_of("iou_type", iou_type, _names.LvisIouType)
         if max_detections is not None:
             _checks.positive_int("max_detections", max_detections)
         super().__init__(box_format, iou_thresholds, iou_type=iou_type, class_metrics=class_metrics, **options)
@@ -294,7 +293,7 @@ class LvisMAP(EvaluatorMetric):
         for label, letter in self.frequencies.items():
             groups[FREQUENCIES[letter]].append(label)
         limits = None if self.max_detections is None else (self.max_detections,)
-        return self._evaluator().grid(tuple(self.iou_thresholds), max_detections=limits, class_groups=groups)
+        return self._evaluator().grid(tuple(self.iou_thresholds), max_detection_thresholds=limits, class_groups=groups)
 
     @staticmethod
     def frequencies_of(path: str) -> dict[int, str]:

@@ -143,7 +143,7 @@ class EmbeddingMetric(SampleStates):
             raise ValueError(f"`protocol` must not draw galleries for {type(self).__name__}; got {draw!r}.")
 
     @property
-    def empty_target_action(self) -> str:
+    def empty_target_action(self) -> _names.EmptyTargetAction:
         """What a query without positives counts in a mean."""
         return self.protocol.empty_target_action
 

@@ -69,7 +69,7 @@ class ReIDMeanAP(_MeanOfMeasure):
     def __init__(
         self,
         *,
-        rule: _names.RetrievalRule | None = None,
+        rule: _names.ApRule | None = None,
         k: int | None = None,
         normalizer: _names.Normalizer | None = None,
         **options: Unpack[ReIDOptions],

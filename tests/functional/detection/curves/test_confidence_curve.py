@@ -95,7 +95,7 @@ def verdicts(problem: Problem, label: int, threshold: float, limit: int):
         label=label,
         threshold=threshold,
         area_range=next(iter(setting.areas.values())),
-        max_detections=(setting.max_detections[-1], setting.max_detections[limit]),
+        max_detection_thresholds=(setting.max_detection_thresholds[-1], setting.max_detection_thresholds[limit]),
     )
 
 
@@ -106,7 +106,7 @@ def mean(values: list[float]) -> float:
 @examples(50)
 @given(problems(), st.integers(0, 2), st.integers(0, 20))
 def test_means_are_those_of_loops_over_classes_and_scores(problem, limit, threshold):
-    limit = min(limit, len(problem.setting.max_detections) - 1)
+    limit = min(limit, len(problem.setting.max_detection_thresholds) - 1)
     threshold %= len(problem.setting.iou_thresholds)
     iou = problem.setting.iou_thresholds[threshold]
     classes = [verdicts(problem, label, iou, limit) for label in problem.setting.classes]

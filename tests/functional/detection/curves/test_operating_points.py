@@ -127,7 +127,7 @@ def cells(problem: Problem, limit: int):
             label=label,
             threshold=threshold,
             area_range=area_range,
-            max_detections=(setting.max_detections[-1], setting.max_detections[limit]),
+            max_detection_thresholds=(setting.max_detection_thresholds[-1], setting.max_detection_thresholds[limit]),
         )
         yield (k, a, t), found, num_positives
 
@@ -152,7 +152,7 @@ def check_points(points: OperatingPoints, place: tuple[int, int], counts: refere
 @examples(60)
 @given(problems(), st.integers(0, 2), st.sampled_from(CONFIDENCES))
 def test_counts_are_those_of_loops_over_detections(problem, limit, confidence):
-    limit = min(limit, len(problem.setting.max_detections) - 1)
+    limit = min(limit, len(problem.setting.max_detection_thresholds) - 1)
     of_areas = [of_area(problem.matched().within(limit), area) for area in range(len(problem.setting.areas))]
     at, best = [at_confidence(matches, confidence) for matches in of_areas], [best_f1(matches) for matches in of_areas]
     for (k, a, t), found, num_positives in cells(problem, limit):
@@ -165,7 +165,7 @@ def test_counts_are_those_of_loops_over_detections(problem, limit, confidence):
 @examples(40)
 @given(problems(), st.integers(0, 2), st.data())
 def test_curves_are_those_of_loops_over_scores(problem, limit, data):
-    limit = min(limit, len(problem.setting.max_detections) - 1)
+    limit = min(limit, len(problem.setting.max_detection_thresholds) - 1)
     (k, a, t), found, num_positives = data.draw(st.sampled_from([*cells(problem, limit)]))
     label = problem.setting.classes[k]
     curve = precision_recall_curve(of_area(problem.matched().within(limit), a), label, threshold=t)

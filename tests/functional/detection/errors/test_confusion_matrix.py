@@ -167,7 +167,7 @@ def test_fewer_classes_have_the_counts_and_shares_that_they_have_among_all(probl
 @examples(12)
 def test_by_the_rule_of_coco_as_many_are_matched_as_with_one_class(problem):
     found, true = (rows for rows in problem.mapped(lambda row: row._replace(label=0)).tensors)
-    matches = match_images(found, true, iou_thresholds=(0.5,), max_detections=(1000,))
+    matches = match_images(found, true, iou_thresholds=(0.5,), max_detection_thresholds=(1000,))
     counted = confusion_matrix(pair_objects(*problem.tensors, area_range=(0.0, 1e10)), -torch.inf).counts
     assert int(counted[:-1, :-1].sum()) == int(matches.true_positive[0, 0].sum())
     assert int(counted[:-1].sum()) == int(matches.num_positives[0].sum())

@@ -152,8 +152,8 @@ def test_repairs_are_those_of_the_loops(rule, problem, thresholds):
 @given(problem=problems(default_setting=True))
 @examples(12)
 def test_average_precision_is_that_of_coco(problem):
-    matches = match_images(*problem.tensors, iou_thresholds=(0.5,), max_detections=(1000,))
-    grid = problem.grid.__class__((0.5,), max_detections=(1000,))
+    matches = match_images(*problem.tensors, iou_thresholds=(0.5,), max_detection_thresholds=(1000,))
+    grid = problem.grid.__class__((0.5,), max_detection_thresholds=(1000,))
     expected = average_matches(matches, grid).summary()["map_50"]
     found = error_breakdown(pair_objects(*problem.tensors, area_range=(0.0, 1e10))).average_precision
     assert found == pytest.approx(float(expected), abs=1e-12) or (math.isnan(found) and expected == -1)

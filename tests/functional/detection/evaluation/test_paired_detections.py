@@ -84,7 +84,9 @@ def test_a_draw_has_the_numbers_of_its_images_one_by_one(evaluator):
         assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-@pytest.mark.parametrize("options", [{"max_detections": (1, 100, 200)}, {"rule": "voc07"}, {"iou_thresholds": (0.5,)}])
+@pytest.mark.parametrize(
+    "options", [{"max_detection_thresholds": (1, 100, 200)}, {"rule": "voc07"}, {"iou_thresholds": (0.5,)}]
+)
 def test_a_draw_keeps_the_options_of_coco(options):
     both, target = models(4)
     pair = [evaluated(preds, target, **options) for preds in both]
@@ -116,7 +118,7 @@ def slow_map(preds: Dicts, target: Dicts, order: list[int]) -> float:
                     is_crowd = bool(item["iscrowd"][row]) if "iscrowd" in item else False
                     area = (float(item["area"][row]) if "area" in item else 0.0) or box[2] * box[3]
                     rows[1].append(detection.GroundTruth(copy, label, box, is_crowd, area))
-    setting = detection.Setting(classes=range(5), area_ranges={"all": (0.0, 1e10)}, max_detections=(100,))
+    setting = detection.Setting(classes=range(5), area_ranges={"all": (0.0, 1e10)}, max_detection_thresholds=(100,))
     return float(detection.evaluate(*rows, setting)._ap())
 
 
@@ -247,7 +249,10 @@ A = evaluated(BOTH[0], TARGET)
     [
         ({"evaluator": "ultralytics"}, "be evaluated as `a` was; got evaluator='Ultralytics' and not 'COCO'."),
         ({"rule": "voc"}, "be evaluated as `a` was; got rule='voc' and not 'coco'."),
-        ({"max_detections": (1, 10)}, "be evaluated as `a` was; got max_detections=[1, 10] and not [1, 10, 100]."),
+        (
+            {"max_detection_thresholds": (1, 10)},
+            "be evaluated as `a` was; got max_detection_thresholds=[1, 10] and not [1, 10, 100].",
+        ),
     ],
 )
 def test_other_options_are_refused(change, message):
@@ -256,7 +261,7 @@ def test_other_options_are_refused(change, message):
 
 
 def test_options_may_be_lists_or_tuples():
-    b = evaluated(BOTH[1], TARGET, max_detections=[1, 10, 100])
+    b = evaluated(BOTH[1], TARGET, max_detection_thresholds=[1, 10, 100])
     assert compared(A, b, draws=1).differences
 
 

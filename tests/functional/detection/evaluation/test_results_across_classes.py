@@ -260,7 +260,7 @@ def test_a_dict_of_results_goes_into_json():
     told = json.loads(json.dumps(results.to_dict(), allow_nan=False))
     assert told["num_images"] == 2
     assert told["numbers"]["map_50"]["value"] == pytest.approx(51 / 101)
-    assert told["numbers"]["map_50"]["convention"].startswith("average precision, rule coco; at IoU 0.5; mean over")
+    assert told["numbers"]["map_50"]["convention"].startswith("average precision, as in COCO; at IoU 0.5; mean over")
     assert told["classes"]["car"] == {
         "ground truths": 0,
         "detections": 1,

@@ -26,7 +26,7 @@ def packed(problem: Problem | RealProblem) -> tuple[Detections, GroundTruths]:
 
 def numbers(results: DetectionResults) -> list[float]:
     """The 12 numbers in the order of pycocotools."""
-    summary, limits = results.summary(), [f"mar_{limit}" for limit in results.averages.grid.max_detections]
+    summary, limits = results.summary(), [f"mar_{limit}" for limit in results.averages.grid.max_detection_thresholds]
     return [float(summary[name]) for name in (*NAMES, *limits, *SIZES)]
 
 

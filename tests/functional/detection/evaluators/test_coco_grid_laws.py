@@ -66,7 +66,7 @@ def test_more_than_8_area_ranges_change_nothing_in_the_first_ones(problem):
 @given(problems(default_setting=True))
 def test_limits_that_no_class_of_an_image_exceeds_are_one(problem):
     """There are at most 30 detections."""
-    found = problem.evaluated(max_detections=(30, 31, 10**6)).coco
+    found = problem.evaluated(max_detection_thresholds=(30, 31, 10**6)).coco
     for array in (found.precision, found.recall, found.scores):
         assert torch.equal(array[..., 0], array[..., 1])
         assert torch.equal(array[..., 0], array[..., 2])
@@ -126,14 +126,15 @@ def test_there_may_be_more_limits_than_an_int8_counts():
     zeros = torch.zeros(200, dtype=torch.int64)
     found = Detections(boxes, torch.arange(200, 0, -1).float(), zeros, zeros)
     true = GroundTruths(boxes[199:], zeros[:1], zeros[:1])
-    recall = evaluate_boxes(found, true, max_detections=tuple(range(1, 201))).coco.recall
+    recall = evaluate_boxes(found, true, max_detection_thresholds=tuple(range(1, 201))).coco.recall
     assert recall[0, 0, 0].tolist() == [0.0] * 199 + [1.0]
 
 
 def test_limits_may_be_the_largest_integers():
     boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]), torch.zeros(1, dtype=torch.int64)
     found, true = Detections(boxes, torch.ones(1), zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    assert evaluate_boxes(found, true, max_detections=(2**63 - 1, 2**70)).coco.recall.flatten().tolist()[0] == 1
+    results = evaluate_boxes(found, true, max_detection_thresholds=(2**63 - 1, 2**70))
+    assert results.coco.recall.flatten().tolist()[0] == 1
 
 
 def test_boxes_that_carry_gradients_give_results_that_do_not():
@@ -145,7 +146,7 @@ def test_boxes_that_carry_gradients_give_results_that_do_not():
 
 @pytest.mark.parametrize("evaluate", [evaluate_matches, average_matches])
 @pytest.mark.parametrize(
-    "options", [{"iou_thresholds": (0.5,)}, {"max_detections": (1,)}, {"area_ranges": {"all": (0.0, 1.0)}}]
+    "options", [{"iou_thresholds": (0.5,)}, {"max_detection_thresholds": (1,)}, {"area_ranges": {"all": (0.0, 1.0)}}]
 )
 def test_a_grid_that_matches_were_not_made_for_is_refused(evaluate, options):
     boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).repeat(2, 1), torch.zeros(2, dtype=torch.int64)

@@ -109,7 +109,7 @@ def test_more_detections_than_a_limit_are_evaluated_as_by_pycocotools(limits):
     """240 detections of one image and class; with (10, 100, 200) the first number is at 100, the others at 200."""
     truths = [GroundTruth(0, 1, (10.0 * row, 0.0, 10.0, 10.0), False, 100.0) for row in range(12)]
     found = [Detection(0, 1, (10.0 * (row % 12), float(row % 5), 10.0, 10.0), row / 300) for row in range(240)]
-    problem = Problem(found, truths, [0], Setting(classes=[1], max_detections=limits))
+    problem = Problem(found, truths, [0], Setting(classes=[1], max_detection_thresholds=limits))
     assert_agreement(problem.evaluated(), problem.pycocotools())
 
 
@@ -124,7 +124,7 @@ def test_recalls_that_miss_a_threshold_by_a_rounding_are_those_of_pycocotools(nu
     truths = [GroundTruth(0, 1, (20.0 * row, 0.0, 10.0, 10.0), False, 100.0) for row in range(num_truths)]
     boxes = [(20.0 * row, top, 10.0, 10.0) for row in range(num_truths) for top in (0.0, 50.0)]
     found = [Detection(0, 1, box, 1 - row / 1000) for row, box in enumerate(boxes)]
-    problem = Problem(found, truths, [0], Setting(classes=[1], max_detections=(1, 100, 600)))
+    problem = Problem(found, truths, [0], Setting(classes=[1], max_detection_thresholds=(1, 100, 600)))
     assert_agreement(problem.evaluated(), problem.pycocotools())
 
 

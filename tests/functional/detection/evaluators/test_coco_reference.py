@@ -113,7 +113,7 @@ def curve(problem: Problem, area: str = "all", *, limit: int = -1) -> tuple[list
     return found[0]
 
 
-HALVES = {"iou_thresholds": (0.5,), "recall_thresholds": (0.5, 1.0)}
+HALVES = {"iou_thresholds": (0.5,), "rec_thresholds": (0.5, 1.0)}
 
 
 @pytest.mark.parametrize("twentieths", range(9, 21))
@@ -220,7 +220,7 @@ def test_a_limit_holds_for_every_image_and_class():
         for label in (1, 2)
         for box, score in zip(boxes, (0.9, 0.8), strict=True)
     ]
-    problem = case(found, truths, **HALVES, classes=[1, 2], max_detections=(1, 2))
+    problem = case(found, truths, **HALVES, classes=[1, 2], max_detection_thresholds=(1, 2))
     assert curve(problem, limit=0) == ([1.0, 0.0], 0.5)
     assert curve(problem, limit=1) == ([1.0, 1.0], 1.0)
 
@@ -228,7 +228,7 @@ def test_a_limit_holds_for_every_image_and_class():
 def test_detections_are_not_matched_anew_for_a_smaller_limit():
     """With one detection, the first takes the ground truth; the limit only counts fewer."""
     box = (0.0, 0.0, 10.0, 10.0)
-    problem = case(detections((50.0, 0.0, 10.0, 10.0), box), [truth(*box)], **HALVES, max_detections=(1, 2))
+    problem = case(detections((50.0, 0.0, 10.0, 10.0), box), [truth(*box)], **HALVES, max_detection_thresholds=(1, 2))
     assert curve(problem, limit=0) == ([0.0, 0.0], 0.0)
     assert curve(problem, limit=1) == ([1 / 2, 1 / 2], 1.0)
 
@@ -267,7 +267,7 @@ def test_undefined_classes_stay_out_of_the_means():
 def test_the_score_at_recall_0_is_the_highest_of_the_class():
     """Of a false positive, too, while the score at a later recall is that of the true positive that reaches it."""
     found = detections((50.0, 0.0, 10.0, 10.0), (0.0, 0.0, 10.0, 10.0))
-    problem = case(found, [truth(0.0, 0.0, 10.0, 10.0)], iou_thresholds=(0.5,), recall_thresholds=(0.0, 0.5, 1.0))
+    problem = case(found, [truth(0.0, 0.0, 10.0, 10.0)], iou_thresholds=(0.5,), rec_thresholds=(0.0, 0.5, 1.0))
     for results in (problem.evaluated().coco, problem.reference(), problem.pycocotools()):
         assert results.scores[0, :, 0, 0, -1].tolist() == [0.9, 0.8, 0.8]
         assert results.precision[0, :, 0, 0, -1].tolist() == [1 / 2, 1 / 2, 1 / 2]

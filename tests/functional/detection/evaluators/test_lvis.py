@@ -202,7 +202,7 @@ def test_results_are_saved_compared_and_told(tmp_path):
     )
     assert "map_rare" in str(first)
     assert compare({"a": first, "b": first}, repeats=4, permutations=4).differences["map_rare"].p_value == 1
-    with pytest.raises(ValueError, match="must be evaluated as `a` was; got max_detections"):
+    with pytest.raises(ValueError, match="must be evaluated as `a` was; got max_detection_thresholds"):
         compare({"a": first, "b": second})
 
 

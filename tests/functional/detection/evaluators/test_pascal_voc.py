@@ -237,8 +237,8 @@ def test_there_may_be_no_boxes(num_truths, num_detections):
         ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),
         ({"whole_pixels": 1}, TypeError, "`whole_pixels` must be True or False; got int."),
         ({"classes": [1]}, ValueError, LEFT_OUT.format("classes", "[1]")),
-        ({"recall_thresholds": (0.5,)}, ValueError, LEFT_OUT.format("recall_thresholds", "(0.5,)")),
-        ({"max_detections": (9,)}, ValueError, LEFT_OUT.format("max_detections", "(9,)")),
+        ({"rec_thresholds": (0.5,)}, ValueError, LEFT_OUT.format("rec_thresholds", "(0.5,)")),
+        ({"max_detection_thresholds": (9,)}, ValueError, LEFT_OUT.format("max_detection_thresholds", "(9,)")),
         ({"area_ranges": {"all": (0, 9)}}, ValueError, LEFT_OUT.format("area_ranges", "{'all': (0, 9)}")),
     ],
 )

@@ -83,9 +83,10 @@ def test_a_chain_is_followed_to_its_end():
     found = [truths[0], *((left + 4.5, *others) for left, *others in truths[:-1])]
     expected = [*range(300)]
     # Boxes of 30 that are 4.5 apart overlap by 25.5 / 34.5 = 0.74, and 5.5 apart by 24.5 / 35.5 = 0.69.
-    assert taken(found, truths, iou_thresholds=(0.5, 0.65), max_detections=(300,))[0].tolist() == [expected] * 2
+    limits = {"max_detection_thresholds": (300,)}
+    assert taken(found, truths, iou_thresholds=(0.5, 0.65), **limits)[0].tolist() == [expected] * 2
     # At 0.7 the second finds its only one taken, and the others have their first.
-    assert taken(found, truths, iou_thresholds=(0.7,), max_detections=(300,))[0].tolist() == [[0, -1, *range(1, 299)]]
+    assert taken(found, truths, iou_thresholds=(0.7,), **limits)[0].tolist() == [[0, -1, *range(1, 299)]]
 
 
 @examples(100)

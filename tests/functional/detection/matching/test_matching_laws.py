@@ -158,9 +158,9 @@ def test_boxes_that_are_matched_as_many_are_take_the_same(sizes):
 def test_there_may_be_more_limits_than_an_int8_counts():
     boxes, zeros = torch.zeros(200, 4), torch.zeros(200, dtype=torch.int64)
     found, true = Detections(boxes, torch.arange(200.0, 0, -1), zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    matches = match_images(found, true, max_detections=tuple(range(1, 201)))
+    matches = match_images(found, true, max_detection_thresholds=tuple(range(1, 201)))
     assert matches.limits.tolist() == [*range(200)]
-    assert match_images(found, true, max_detections=tuple(range(1, 121))).limits.tolist() == [*range(120)]
+    assert match_images(found, true, max_detection_thresholds=tuple(range(1, 121))).limits.tolist() == [*range(120)]
 
 
 @few

@@ -136,7 +136,7 @@ def test_the_overlaps_of_boxes_given_one_by_one_are_matched_as_the_boxes(max_byt
     ]
     options = {**problem.options, "max_bytes": max_bytes, "keep_ground_truths": True}
     options = options | {"classes": None if labels is None else torch.tensor(labels)}
-    del options["recall_thresholds"]
+    del options["rec_thresholds"]
     matches, expected = match_images(*given_one_by_one, **options), match_images(found, true, **options)
     for each in fields(expected):
         if each.name != "overlaps":  # were not asked for
@@ -156,7 +156,7 @@ def test_intervals_of_a_line_are_evaluated_as_by_the_definition(problem):
     results = evaluate_boxes(found, true, **problem.options).coco
     for name in ("precision", "recall", "scores"):
         assert np.array_equal(getattr(results, name).numpy(), getattr(expected, name)), name
-    unread = {"recall_thresholds"}
+    unread = {"rec_thresholds"}
     options = {name: value for name, value in problem.options.items() if name not in unread}
     assert taken_of(match_images(found, true, keep_ground_truths=True, **options), setting) == expected.taken
 

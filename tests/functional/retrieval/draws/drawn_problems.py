@@ -1,13 +1,15 @@
 """Small problems over drawn galleries, and what all possible draws give."""
 
 import math
+from typing import get_args
 
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from reid_torchmetrics import _names
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.strata import DRAWN_PER, GalleryDraw
+from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
@@ -18,7 +20,7 @@ from tests.strategies import Problem
 TIES = ("pessimistic", "optimistic", "stable")
 MAX_RANK = 4
 TINY = 64  # bytes: one query and one positive at a time
-PLANS = st.builds(GalleryDraw, st.sampled_from([1, 2, None]), st.sampled_from(list(DRAWN_PER)))
+PLANS = st.builds(GalleryDraw, st.sampled_from([1, 2, None]), st.sampled_from(get_args(_names.DrawnPer)))
 
 
 def prepare(problem: Problem, *, max_bytes: int = 10**6, **rules):

@@ -95,7 +95,7 @@ def test_what_is_expanded_is_an_option():
         "gallery_first": (expand_queries(query, augmented, k=k), augmented),
         "together": (together[:5], together[5:]),
     }
-    assert expected.keys() == EXPANSIONS.keys()
+    assert expected.keys() == {*EXPANSIONS}
     for expanded, sides in expected.items():
         for found, side in zip(QueryExpansion(k=k, expanded=expanded).expand(query, gallery), sides, strict=True):
             assert torch.equal(found, side)

@@ -6,4 +6,4 @@ from .image_ids import check_kind
 from .images import ImageNumbering, Images, empty_states
 from .packing import Batch, pack_images, text_of_many
 from .shape_batches import KEPT_STATES, ShapeBatch
-from .unsound import INVALID, sides_of, text_of_warning
+from .unsound import sides_of, text_of_warning

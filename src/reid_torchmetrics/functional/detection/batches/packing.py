@@ -65,7 +65,7 @@ def pack(
         target: of each image `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`.
         box_format: of the boxes; they keep it.
         device: of the states of a batch without boxes.
-        invalid: one of `INVALID`.
+        invalid: one of `_names.InvalidAction`.
         extras: what `target` may have besides, keys of `EXTRAS`.
 
     Raises:
@@ -112,7 +112,7 @@ def pack(
 
 
 def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, bool]:
-    """Apply `INVALID` to a batch with invalid values; the batch, and whether it is sound then."""
+    """Apply `_names.InvalidAction` to a batch with invalid values; the batch, and whether it is sound then."""
     if invalid == "drop":
         states, num_dropped = without_unsound(packed.states, box_format)
         return packed._replace(states=states, num_dropped=num_dropped), True
@@ -272,7 +272,7 @@ def pack_images(
         box_format: of the boxes.
         device: of the states of a batch without boxes.
         has_boxes: whether boxes are evaluated, too.
-        invalid: one of `INVALID`.
+        invalid: one of `_names.InvalidAction`.
         extras: see `pack`.
         note: called with the shapes and the states of their boxes.
         keeps: whether shapes are kept for files.

@@ -1,8 +1,9 @@
 """Invalid objects of a batch: boxes, shapes, scores and areas that are not finite, or sizes that are negative.
 
-A network gives such boxes while it learns. `INVALID` says whether they count, are dropped or are an error. A batch of
-boxes is filtered after packing, for the speed of one mask; masks and other shapes are filtered image by image, before
-they are read.
+A network gives such boxes while it learns. By `_names.InvalidAction` detected boxes that are not finite or of negative
+size count, with no overlap, are dropped, or are an error. Invalid ground truths, and scores that are not finite, are
+dropped by "drop" and an error otherwise. A batch of boxes is filtered after packing, for the speed of one mask; masks
+and other shapes are filtered image by image, before they are read.
 """
 
 from __future__ import annotations
@@ -17,9 +18,6 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 
-INVALID = ("count", "drop", "raise")
-"""What happens to detected boxes that are not finite or of negative size: they count, with no overlap, are dropped, or
-are an error. Invalid ground truths, and scores that are not finite, are dropped by "drop" and an error otherwise."""
 _FLOATS = ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas")  # states
 # Beside the boxes of each side, the column that must be finite.
 _VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional.detection.inputs import ImageRows, nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
@@ -31,7 +31,7 @@ _IMAGE_WIDTH = 6  # letters, at least
 def compute_ap(
     recall: Tensor | NDArray[np.generic] | Sequence[float],
     precision: Tensor | NDArray[np.generic] | Sequence[float],
-    rule: str = "coco",
+    rule: _names.DetectionRule = "coco",
 ) -> Float[Tensor, ""]:
     """Area under the upper envelope of a curve given at each detection, best first, float64.
 
@@ -158,7 +158,7 @@ class DetectionCurve(ImageRows):
         """The largest precision at each detection or at a later one."""
         return envelope_of(self.precision.nan_to_num(0.0))
 
-    def average_precision(self, rule: str = "voc") -> float:
+    def average_precision(self, rule: _names.DetectionRule = "voc") -> float:
         """Area under the curve by a rule of `compute_ap`; NaN without ground truths."""
         counts = ~self.is_ignored
         if not self.num_positives:

@@ -170,10 +170,10 @@ def first_reaching(
 
 
 def precision_at_recall(
-    curves: Curves, recall_thresholds: Sequence[float]
+    curves: Curves, rec_thresholds: Sequence[float]
 ) -> tuple[Float[Tensor, "*curves recalls"], Int[Tensor, "*curves recalls"]]:
     """COCO's precision at each recall, and the first point that reaches it; 0 and the number of points if none does."""
-    recalls = torch.tensor(recall_thresholds, dtype=torch.float64, device=curves.counts.device)
+    recalls = torch.tensor(rec_thresholds, dtype=torch.float64, device=curves.counts.device)
     needed = first_reaching(curves.num_positives, recalls)
     reached = needed <= curves.num_true_positives[..., None]
     point = torch.where(reached, curves.starts[..., None] + needed - 1, len(curves.counts))

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.inputs import place_of_labels
 
 from .object_pairs import ObjectPairs
@@ -55,7 +55,7 @@ class ConfusionMatrix:
     counts: Int[Tensor, "rows columns"]
     """the last row is background, detections without a match; the last column are ground truths without a match"""
     iou_threshold: float
-    rule: str
+    rule: _names.ConfusionMatrixRule
     num_left_out: int = 0
     """classes that have neither row nor column"""
     totals: Int[Tensor, " rows"] | None = None
@@ -106,7 +106,7 @@ def confusion_matrix(
     confidence: float | Float[Tensor, " classes"],
     *,
     iou_threshold: float = 0.5,
-    rule: str = "coco",
+    rule: _names.ConfusionMatrixRule = "coco",
     num_classes: int | None = None,
 ) -> ConfusionMatrix:
     """Match detections to ground truths regardless of class, and count the pairs of their classes.

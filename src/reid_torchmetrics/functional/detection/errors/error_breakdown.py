@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._names import ErrorRule
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_flags, recalls_on
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
@@ -58,7 +59,7 @@ class ErrorBreakdown:
 
 @torch.no_grad()
 def error_breakdown(
-    objects: ObjectPairs, *, iou_threshold: float = 0.5, background_threshold: float = 0.1, rule: str = "coco"
+    objects: ObjectPairs, *, iou_threshold: float = 0.5, background_threshold: float = 0.1, rule: ErrorRule = "coco"
 ) -> ErrorBreakdown:
     """Classify false positives and misses by their cause, and repair each kind alone.
 
@@ -91,7 +92,7 @@ def error_breakdown(
         TypeError: an option of the wrong type.
         ValueError: an unknown `rule`, thresholds outside [0, 1], below the overlap of the pairs, or in the wrong order.
     """
-    _checks.one_of("rule", rule, (*AP_RULES, "tidecv"))
+    _checks.one_of("rule", rule, ErrorRule)
     objects.check_threshold("background_threshold", background_threshold)
     objects.check_threshold("iou_threshold", iou_threshold)
     if background_threshold > iou_threshold:

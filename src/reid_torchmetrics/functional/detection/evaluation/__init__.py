@@ -1,7 +1,7 @@
 """The road of detection: from the images of all processes to `DetectionResults`."""
 # mypy: implicit-reexport
 
-from .evaluate import YOLO_MATCHINGS, evaluate_boxes, evaluate_images, make_results
+from .evaluate import evaluate_boxes, evaluate_images, make_results
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes
 from .image_matches import ImageMatches, MatchRequest, Overlaps
 from .result_text import convention_of, name_of, named_classes, title_of

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
-from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
+from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.world import ALONE, World, concluding
 
@@ -22,22 +22,19 @@ from .results import DetectionResults
 from .sharded_images import ShardedImages
 from .units import Units, look_at_objects
 
-YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
-_WITHOUT_LISTS = [name for name, evaluator in EVALUATORS.items() if not evaluator.is_federated]
-
 
 @torch.no_grad()
 def evaluate_boxes(
     detections: inputs.Detections,
     ground_truths: inputs.GroundTruths,
     *,
-    evaluator: str = "coco",
+    evaluator: _names.EvaluatorName = "coco",
     iou_thresholds: Sequence[float] | None = None,
-    recall_thresholds: Sequence[float] | None = None,
-    max_detections: Sequence[int] | None = None,
+    rec_thresholds: Sequence[float] | None = None,
+    max_detection_thresholds: Sequence[int] | None = None,
     area_ranges: Mapping[str, inputs.AreaRange] | None = None,
     classes: Int[Tensor, " classes"] | _checks.Integers | None = None,
-    rule: str | None = None,
+    rule: _names.DetectionRule | None = None,
     confidence: float | None = None,
     whole_pixels: bool | None = None,
     is_difficult: Bool[Tensor, " ground_truths"] | _checks.Integers | None = None,
@@ -69,9 +66,9 @@ def evaluate_boxes(
             which `evaluate_images` takes.
         iou_thresholds: least overlaps of a match; None for the default of the evaluator: of VOC 0.5, of others 0.5,
             0.55, ..., 0.95.
-        recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
-        max_detections: COCO's limits of the detections of an image and class that count, ascending; None for 1, 10,
-            100.
+        rec_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
+        max_detection_thresholds: COCO's limits of the detections of an image and class that count, ascending; None for
+            1, 10, 100.
         area_ranges: COCO's least and largest area, both inside, by name; the first is the range of `map`. None for all,
             small, medium, large.
         classes: labels that COCO evaluates, without boxes of other labels; None for all that occur.
@@ -87,9 +84,9 @@ def evaluate_boxes(
         TypeError: an option of the wrong type.
         ValueError: an option without values, with values that are not allowed, or that the evaluator does not know.
     """
-    _checks.one_of("evaluator", evaluator, _WITHOUT_LISTS)
-    of_grid: dict[str, Any] = {"recall_thresholds": recall_thresholds, "max_detections": max_detections}
-    of_grid["area_ranges"] = area_ranges
+    _checks.one_of("evaluator", evaluator, [name for name, row in EVALUATORS.items() if not row.is_federated])
+    of_grid: dict[str, Any] = {"rec_thresholds": rec_thresholds, "area_ranges": area_ranges}
+    of_grid["max_detection_thresholds"] = max_detection_thresholds
     chosen = _chosen(evaluator, whole_pixels, is_difficult, of_grid | {"classes": classes})
     rule, confidence = chosen.checked(rule, confidence)
     request = MatchRequest(chosen.grid(iou_thresholds, **of_grid), chosen, max_bytes)
@@ -126,21 +123,21 @@ def evaluate_images(
     preds: Sequence[Mapping[str, Any]],
     target: Sequence[Mapping[str, Any]],
     *,
-    evaluator: str = "coco",
-    box_format: str = "xyxy",
-    iou_type: str = "bbox",
+    evaluator: _names.EvaluatorName = "coco",
+    box_format: _names.BoxFormat = "xyxy",
+    iou_type: _names.IouType = "bbox",
     iou_thresholds: Sequence[float] | None = None,
-    recall_thresholds: Sequence[float] | None = None,
-    max_detections: Sequence[int] | None = None,
+    rec_thresholds: Sequence[float] | None = None,
+    max_detection_thresholds: Sequence[int] | None = None,
     area_ranges: Mapping[str, inputs.AreaRange] | None = None,
     class_groups: Mapping[str, Sequence[int]] | None = None,
-    rule: str | None = None,
-    thresholds: str | None = None,
+    rule: _names.DetectionRule | None = None,
+    thresholds: _names.ThresholdsName | None = None,
     confidence: float | None = None,
     whole_pixels: bool | None = None,
     class_names: Mapping[int, str] | Sequence[str] | None = None,
     sigmas: Sequence[float] | None = None,
-    invalid: str = "count",
+    invalid: _names.InvalidAction = "count",
     across_classes: bool = False,
     boxes: bool = False,
     localization: bool = False,
@@ -159,9 +156,9 @@ def evaluate_images(
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_type: "bbox", "segm", "keypoints" or "rotated".
         iou_thresholds: least overlaps of a match; None for the default of the evaluator.
-        recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
-        max_detections: COCO's limits of detections per image and class, ascending; None for the default of `iou_type`.
-            One limit of LVIS, of an image or, with "lvis_fixed", a class; None for 300 and 10,000.
+        rec_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
+        max_detection_thresholds: COCO's limits of detections per image and class, ascending; None for the default of
+            `iou_type`. One limit of LVIS, of an image or, with "lvis_fixed", a class; None for 300 and 10,000.
         area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
         class_groups: labels by the name of a group of classes, such as LVIS' rare ones: `map_{name}` is its mean.
         rule: of average precision; None for the default of the evaluator.
@@ -189,16 +186,14 @@ def evaluate_images(
         """Check the options, and pack the images."""
         _checks.one_of("evaluator", evaluator, EVALUATORS)
         _checks.one_of("box_format", box_format, inputs.BOX_FORMATS)
-        _checks.one_of("invalid", invalid, INVALID)
+        _checks.one_of("invalid", invalid, _names.InvalidAction)
         _checks.boolean("boxes", boxes)
-        of_grid: dict[str, Any] = {"recall_thresholds": recall_thresholds, "max_detections": max_detections}
-        of_grid |= {"area_ranges": area_ranges, "class_groups": class_groups}
+        of_grid: dict[str, Any] = {"rec_thresholds": rec_thresholds, "area_ranges": area_ranges}
+        of_grid |= {"max_detection_thresholds": max_detection_thresholds, "class_groups": class_groups}
         # All evaluators know boxes.
         others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
         chosen = _chosen(evaluator, whole_pixels, None, of_grid | others)
-        named = "coco" if thresholds is None else thresholds
-        _checks.one_of("thresholds", named, inputs.THRESHOLDS)
-        grid = chosen.grid(iou_thresholds, iou_type=iou_type, thresholds=named, **of_grid)
+        grid = chosen.grid(iou_thresholds, iou_type=iou_type, thresholds=thresholds, **of_grid)
         request = MatchRequest(grid, chosen, max_bytes, iou_type)
         request = request.of_results(across_classes=across_classes, localization=localization)
         # Shapes become overlaps at once, as in `update`; boxes are kept.

@@ -174,7 +174,7 @@ class MatchRequest:
         if self.localization:
             matches = replace(matches, overlaps=self._overlaps_of(matches, *sides))
         labels = distinct_labels(detections.labels, ground_truths.labels) if self.micro else matches.classes
-        most, max_bytes = self.grid.max_detections[-1], self.max_bytes
+        most, max_bytes = self.grid.max_detection_thresholds[-1], self.max_bytes
         overlaps = (Overlaps.of(*sides, most=most, max_bytes=max_bytes),) if self.with_overlaps else ()
         if not self.with_origins:
             by_class = None if self.by_class is None else self.by_class.run(detections, ground_truths)
@@ -292,7 +292,7 @@ class ImageMatches:
         """The same without the detections of each class beyond its limit in all images, if there is such a limit."""
         if self.request.grid.limited != "class":
             return self
-        matches, origins = self.matches.first_of_classes(max(self.request.grid.max_detections)), self.origins
+        matches, origins = self.matches.first_of_classes(max(self.request.grid.max_detection_thresholds)), self.origins
         if origins is not None:
             origins = origins._replace(labels=matches.classes[matches.class_index.long()])
         return replace(self, matches=matches, origins=origins)

@@ -26,7 +26,7 @@ _MOST = 1 << 63
 
 def sizes_of_axes(grid: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:
     """The least and the largest size of each axis: as in the grid, and no more matched detections than detections."""
-    axes = {"areas": "area_ranges", "thresholds": "iou_thresholds", "limits": "max_detections"}
+    axes = {"areas": "area_ranges", "thresholds": "iou_thresholds", "limits": "max_detection_thresholds"}
     yield from ((axis, len(grid[name]), len(grid[name])) for axis, name in axes.items())
     yield "matched", 0, sizes["detections"]
 
@@ -48,7 +48,7 @@ def check_results(results: Any, *, is_of_this_version: bool) -> None:
             raise ValueError(f"`positives` must be those of the matches; got {len(bits)} for {int(counts.sum())}.")
     _checks.in_range("positives", bits, 1, 1 << len(averages.grid.area_ranges))
     limits = {"positives": (image, num_images), "matches.images": (matches.images, num_images)}
-    limits["matches.limits"] = matches.limits, len(averages.grid.max_detections)
+    limits["matches.limits"] = matches.limits, len(averages.grid.max_detection_thresholds)
     if (objects := results.objects) is not None:
         _checks.no_nan("objects.scores", objects.scores)
         check_shares("objects.iou", objects.iou)

@@ -90,7 +90,7 @@ def _terms(name: str, averages: evaluators.ClassAverages) -> tuple[float | None,
     # A number is a threshold behind "map", a limit behind "mar", unless an area range has that name.
     grid, (kind, _, term) = averages.grid, name.partition("_")
     areas, is_number = [*grid.area_ranges], term.isdigit() and term not in [*grid.area_ranges][1:]
-    limit = grid.max_detections[grid.official_limit if name == "map" else -1]
+    limit = grid.max_detection_thresholds[grid.official_limit if name == "map" else -1]
     threshold = int(term) / 100 if is_number and kind == "map" else None
     if is_number and kind == "mar":
         limit = int(term)
@@ -103,7 +103,11 @@ def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
     if name in averages.at_confidence:
         return f"{name} at IoU {grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}, mean over classes"
     threshold, area, limit = _terms(name, averages)
-    words = f"average precision, rule {averages.rule}" if name.startswith("map") else "largest recall"
+    words = (
+        f"average precision, as in {curves.AP_RULES[averages.rule].title}"
+        if name.startswith("map")
+        else "largest recall"
+    )
     low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
     at = f"at IoU {low if threshold is None else threshold:g}"
     if threshold is None and len(grid.iou_thresholds) > 1:
@@ -123,7 +127,7 @@ def convention_of(name: str, averages: evaluators.ClassAverages) -> str:
 def numbers_as_dict(averages: evaluators.ClassAverages) -> dict[str, Any]:
     """The numbers with their conventions, and the options; undefined numbers are None."""
     grid = averages.grid
-    limits = {"max_detections": list(grid.max_detections), "area_ranges": {**grid.area_ranges}}
+    limits = {"max_detection_thresholds": list(grid.max_detection_thresholds), "area_ranges": {**grid.area_ranges}}
     return {
         "numbers": {
             name: {"value": None if float(value) < 0 else float(value), "convention": convention_of(name, averages)}

@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._names import ConfusionMatrixRule, ErrorRule
 from reid_torchmetrics.functional.detection import curves, errors, evaluators, inputs, matching
 from reid_torchmetrics.functional.model_tables import Heading, ModelTable, results_table
 from reid_torchmetrics.functional.named_numbers import ByName, NamedNumbers
@@ -206,7 +207,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         *,
         iou_threshold: float | None = None,
         confidence: float | None = None,
-        rule: str | None = None,
+        rule: ConfusionMatrixRule | None = None,
         num_classes: int | None = None,
     ) -> errors.ConfusionMatrix:
         """Count the classes of ground truths (rows) and of the detections that took them (columns), and background.
@@ -233,7 +234,7 @@ class DetectionResults(NamedNumbers, SavedResults):
         return errors.confusion_matrix(objects, least, iou_threshold=at, rule=rule, num_classes=num_classes)
 
     def error_breakdown(
-        self, *, iou_threshold: float | None = None, background_threshold: float = 0.1, rule: str | None = None
+        self, *, iou_threshold: float | None = None, background_threshold: float = 0.1, rule: ErrorRule | None = None
     ) -> errors.ErrorBreakdown:
         """Errors of each kind and their cost in average precision, after TIDE: see `ERROR_KINDS`.
 

@@ -233,7 +233,7 @@ def _warn_of_labels(
     chosen = images[:: -(-len(images) // _MOST_IMAGES) or 1]
     detections = detections.at(torch.isin(detections.images, chosen).nonzero()[:, 0])
     ground_truths = ground_truths.at(torch.isin(ground_truths.images, chosen).nonzero()[:, 0])
-    grid = CocoGrid((0.5,), max_detections=(_MOST_FOUND,), area_ranges={"all": (-math.inf, math.inf)})
+    grid = CocoGrid((0.5,), max_detection_thresholds=(_MOST_FOUND,), area_ranges={"all": (-math.inf, math.inf)})
     matches = match_on_grid(detections.of_one_class(), ground_truths.of_one_class(), grid, keep_ground_truths=True)
     is_found = matches.true_positive[0, 0]
     assert matches.ground_truths is not None  # noqa: S101 - they were asked for

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics import _names
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 
 AT_THRESHOLDS = {"map_50": 0.5, "map_75": 0.75}
@@ -23,7 +24,7 @@ class ClassAverages:
     average_precision: Mapping[int, Float[Tensor, "areas thresholds classes"]]
     """by the number of the limit: the largest one, and the limit of `map`"""
     recall: Float[Tensor, "limits areas thresholds classes"]
-    rule: str = "coco"
+    rule: _names.DetectionRule = "coco"
     """how a curve became an average precision, see `average_precision`"""
     has_limits: bool = True
     """whether numbers are named after area ranges and limits of detections"""
@@ -69,7 +70,7 @@ class ClassAverages:
         if not self.has_limits:
             columns = self.of_classes()
             return torch.stack([columns[name].nanmean().nan_to_num(-1.0) for name in self.value_names])
-        grid, num, last = self.grid, len(self.grid.max_detections), len(self.grid.max_detections) - 1
+        grid, limits, num, last = self.grid, self.grid.max_detection_thresholds, len(self.recall), len(self.recall) - 1
         most, nothing = self.average_precision[last], self.recall.new_full((), -1.0)
         # By area range: recall of each limit, then precision with the largest limit, and with the limit of `map`.
         rows = _means(torch.cat([self.recall, torch.stack([*self.average_precision.values()])])).unbind()
@@ -81,7 +82,7 @@ class ClassAverages:
             *(thresholds.get(value, nothing) for value in AT_THRESHOLDS.values()),
             *precision[last].unbind()[1:],
             *(_means(most[0, :, torch.isin(self.classes, labels)]) for labels in groups),
-            *(recall[0] for recall in dict(zip(grid.max_detections, recalls, strict=True)).values()),  # of each once
+            *(recall[0] for recall in dict(zip(limits, recalls, strict=True)).values()),  # of each once
             *recalls[last].unbind()[1:],
         )
         return torch.stack(values)
@@ -93,7 +94,7 @@ class ClassAverages:
         values = {"map": precision.mean(0)}
         for name, value in AT_THRESHOLDS.items():
             values[name] = precision[thresholds.index(value)] if value in thresholds else undefined
-        values[f"mar_{self.grid.max_detections[-1]}" if self.has_limits else "mar"] = self.recall[-1, 0].mean(0)
+        values["mar" + f"_{self.grid.max_detection_thresholds[-1]}" * self.has_limits] = self.recall[-1, 0].mean(0)
         return {**values, **self.at_confidence}
 
     def of_label(self, label: int) -> ClassAverages:

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -56,7 +57,7 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> PrecisionGrid:
     """
     _check_grid(matches, grid)
     of_limits: list[tuple[Tensor, ...]] = []
-    for limit in reversed(range(len(grid.max_detections))):
+    for limit in reversed(range(len(grid.max_detection_thresholds))):
         fewer = matches.within(limit)
         # From the largest limit down; a limit that drops nothing has the numbers of the limit before.
         if fewer is not matches or not of_limits:
@@ -84,11 +85,11 @@ def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float 
     limit = grid.official_limit
     part = matches.within(limit).map_columns(lambda values: values[:1, some], num_positives=matches.num_positives[:1])
     (area, ends), *_ = grid.area_ranges.items()
-    few = CocoGrid(grid.iou_thresholds[some], grid.recall_thresholds, [grid.max_detections[limit]], {area: ends})
+    few = CocoGrid(grid.iou_thresholds[some], grid.rec_thresholds, [grid.max_detection_thresholds[limit]], {area: ends})
     return evaluate_matches(replace(part, limits=torch.zeros_like(part.limits)), few)
 
 
-def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has_limits: bool = True) -> ClassAverages:
+def average_matches(matches: Matches, grid: CocoGrid, *, rule: Any = "coco", has_limits: bool = True) -> ClassAverages:
     """Average precision and recall of every class, without the whole grid.
 
     Args:
@@ -101,9 +102,9 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has
         ValueError: an unknown `rule`, or a grid of other sizes than the matches.
     """
     needed = _check_grid(matches, grid)
-    num_limits = len(grid.max_detections)
+    num_limits = len(grid.max_detection_thresholds)
     _checks.one_of("rule", rule, AP_RULES)
-    recalls = recalls_on(matches.scores.device, tuple(grid.recall_thresholds)) if rule == "coco" else None
+    recalls = recalls_on(matches.scores.device, tuple(grid.rec_thresholds)) if rule == "coco" else None
 
     def average(matches: Matches, curves: Curves) -> tuple[Tensor, Tensor]:
         return average_precision(curves, AP_RULES[rule], recalls), _recall_at_limits(matches, curves, num_limits)
@@ -117,7 +118,7 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has
 
 def _check_grid(matches: Matches, grid: CocoGrid) -> int:
     """The number of the least limit that keeps all matches; raise unless the grid fits."""
-    sizes = len(grid.area_ranges), len(grid.iou_thresholds), len(grid.max_detections)
+    sizes = len(grid.area_ranges), len(grid.iou_thresholds), len(grid.max_detection_thresholds)
     needed = int(matches.limits.max()) if len(matches.limits) else 0
     shape = tuple(matches.matched.shape[:2])
     if shape != sizes[:2] or needed >= sizes[2]:
@@ -159,10 +160,10 @@ def _on_curves(
 
 def _on_grid(grid: CocoGrid, matches: Matches, curves: Curves) -> tuple[Tensor, Tensor, Tensor]:
     """Precision and scores [areas, thresholds, classes, recalls], and recall [areas, thresholds, classes]."""
-    precision, point = precision_at_recall(curves, grid.recall_thresholds)
+    precision, point = precision_at_recall(curves, grid.rec_thresholds)
     scores = matches.scores.index_select(0, curves.places).double()
     scores = torch.cat([scores, scores.new_zeros(1)]).index_select(0, point.flatten()).view_as(precision)
-    is_zero = torch.tensor([threshold <= 0 for threshold in grid.recall_thresholds], device=scores.device)
+    is_zero = torch.tensor([threshold <= 0 for threshold in grid.rec_thresholds], device=scores.device)
     # Any detection reaches a recall of 0: the first of its class has the highest score.
     sizes = matches.class_index.bincount(minlength=len(matches.classes))
     best = torch.cat([matches.scores.double(), scores.new_zeros(1)])[segments.starts(sizes)].where(sizes > 0, 0.0)

@@ -7,12 +7,13 @@ All results, tables, pictures and reports are made of these two, so that a new e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.matching import Matches, match_best_of_all, match_federated, match_on_grid
@@ -40,7 +41,7 @@ class Evaluator:
     """of matches and a grid, with `rule` and `confidence`"""
     rules: tuple[str, ...]
     """of average precision, see `average_precision`"""
-    rule: str
+    rule: _names.DetectionRule
     """by default"""
     iou_thresholds: Sequence[float] = inputs.COCO_IOU_THRESHOLDS
     """by default"""
@@ -48,9 +49,9 @@ class Evaluator:
     """whether precision, recall and F1 at one confidence are reported"""
     confidence: float | None = None
     """by default; None for the best; in results as the evaluation had it"""
-    max_detections: tuple[int, ...] | None = None
+    max_detection_thresholds: tuple[int, ...] | None = None
     """limits of detections by default; None for COCO's"""
-    limited: str = "image and class"
+    limited: _names.LimitOf = "image and class"
     """what the limits are of, see `CocoGrid`"""
     has_limits: bool = False
     """whether area ranges and limits of detections are known; without them the grid has one range without ends"""
@@ -67,7 +68,7 @@ class Evaluator:
     the area is of `AP_RULES`"""
     lists_all_classes: bool = True
     """whether classes without ground truths have a row"""
-    confusion_rule: str = "coco"
+    confusion_rule: _names.ConfusionMatrixRule = "coco"
     """of the evaluator's confusion matrix, one of `CONFUSION_RULES`"""
 
     @property
@@ -82,7 +83,7 @@ class Evaluator:
         """What `target` may have besides the keys that all evaluators know."""
         return ("difficult",) * self.knows_difficult + ("lists",) * self.is_federated
 
-    def checked(self, rule: str | None, confidence: float | None) -> tuple[str, float | None]:
+    def checked(self, rule: _names.DetectionRule | None, confidence: float | None) -> tuple[Any, float | None]:
         """A rule of average precision and a confidence, the defaults for None.
 
         Raises:
@@ -104,8 +105,8 @@ class Evaluator:
         self,
         iou_thresholds: Sequence[float] | None = None,
         *,
-        iou_type: str | Sequence[str] = "bbox",
-        thresholds: str = "coco",
+        iou_type: _names.IouType | Sequence[_names.IouType] = "bbox",
+        thresholds: _names.ThresholdsName | None = None,
         **options: Any,
     ) -> inputs.CocoGrid:
         """The grid with some thresholds and `options` of `CocoGrid`; None for what is usual for the type of overlaps.
@@ -116,12 +117,14 @@ class Evaluator:
             TypeError: an option of the wrong type.
             ValueError: an option without values, or with values that are not allowed.
         """
-        usual: dict[str, Any] = {"max_detections": (1,), "area_ranges": {"all": (float("-inf"), float("inf"))}}
+        usual: dict[str, Any] = {"max_detection_thresholds": (1,), "area_ranges": {"all": (-math.inf, math.inf)}}
         usual["iou_thresholds"] = self.iou_thresholds
         if self.has_limits:
+            thresholds = "coco" if thresholds is None else thresholds
+            _checks.one_of("thresholds", thresholds, inputs.THRESHOLDS)
             limits, ranges = inputs.defaults_of(iou_type)
-            usual = {"max_detections": self.max_detections or limits, "area_ranges": ranges}
-            usual["iou_thresholds"], usual["recall_thresholds"] = inputs.THRESHOLDS[thresholds]
+            usual = {"max_detection_thresholds": self.max_detection_thresholds or limits, "area_ranges": ranges}
+            usual["iou_thresholds"], usual["rec_thresholds"] = inputs.THRESHOLDS[thresholds]
         options["iou_thresholds"] = iou_thresholds
         chosen = {name: value for name, value in options.items() if value is not None}
         return inputs.CocoGrid(**usual | chosen, limited=self.limited)
@@ -138,7 +141,7 @@ def _match_at_thresholds(
     return match(detections, ground_truths, iou_thresholds=grid.iou_thresholds, **options)
 
 
-def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: str, has_limits: bool, **_: Any) -> ClassAverages:
+def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, has_limits: bool, **_: Any) -> ClassAverages:
     """Average without a confidence."""
     return average_matches(matches, grid, rule=rule, has_limits=has_limits)
 
@@ -155,8 +158,8 @@ _yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
 
 EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
-    "lvis": _lvis("LVIS", max_detections=(300,), limited="image"),
-    "lvis_fixed": _lvis("LVIS, fixed AP", max_detections=(10_000,), limited="class"),
+    "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
+    "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),
     "voc": _voc("Pascal VOC", partial(_best_of_all, claim="voc"), _without_limits, VOC_RULES, "voc", (0.5,)),
     "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
     "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(_best_of_all, claim="scaled_yolov4")),

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import curves, inputs
 from reid_torchmetrics.functional.detection.matching import Matches, match_images
@@ -131,7 +131,7 @@ def yolo_average_precision(
     labels: Int[Tensor, " detections"] | _checks.Integers,
     target_labels: Int[Tensor, " ground_truths"] | _checks.Integers,
     *,
-    rule: str = "yolo",
+    rule: _names.YoloRule = "yolo",
     confidence: float | None = 0.1,
     end: float = 1e-3,
     epsilon: float = _EPSILON,
@@ -193,7 +193,7 @@ def yolo_average_precision(
     return YoloAverages(precision, **values, classes=classes, confidence=confidence)
 
 
-def average_yolo(matches: Matches, grid: inputs.CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:
+def average_yolo(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, confidence: float | None) -> ClassAverages:
     """Average precision of every class, and precision, recall and F1 under the first threshold at a confidence.
 
     `match_greedily` and `match_best_of_all` match as the code bases do; equal scores are ranked by image, then by row.
@@ -248,7 +248,7 @@ def match_greedily(
         detections,
         ground_truths.at(order),
         iou_thresholds=iou_thresholds,
-        max_detections=(max(1, len(detections.labels)),),
+        max_detection_thresholds=(max(1, len(detections.labels)),),
         area_ranges={"all": (-torch.inf, torch.inf)},  # inverted boxes have negative areas, and are wrong
         keep_ground_truths=keep_ground_truths,
         max_bytes=max_bytes,

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 
 _LARGEST_IMAGE = 2**31 - 1
 
@@ -178,7 +178,7 @@ def pairwise_iou(
     boxes: Float[Tensor, "boxes 4"] | _checks.Array,
     others: Float[Tensor, "others 4"] | _checks.Array,
     *,
-    box_format: str,
+    box_format: _names.BoxFormat,
     is_crowd: Bool[Tensor, " others"] | _checks.Integers | None = None,
     whole_pixels: bool = False,
 ) -> Float[Tensor, "boxes others"]:

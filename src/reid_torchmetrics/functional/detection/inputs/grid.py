@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 
 AreaRange = tuple[float, float]
 
@@ -61,26 +61,28 @@ class CocoGrid:
     """
 
     iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS
-    recall_thresholds: Sequence[float] = COCO_RECALL_THRESHOLDS
-    max_detections: Sequence[int] = COCO_MAX_DETECTIONS
+    rec_thresholds: Sequence[float] = COCO_RECALL_THRESHOLDS
+    max_detection_thresholds: Sequence[int] = COCO_MAX_DETECTIONS
     """detections per image and class, ascending"""
     area_ranges: Mapping[str, AreaRange] = field(default_factory=lambda: dict(COCO_AREA_RANGES))
     """the first is the range of `map` and `mar_100`, the numbers without the name of a range"""
     class_groups: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """labels of groups of classes by name, such as LVIS' rare ones; each has a mean of its own, `map_{name}`"""
-    limited: str = "image and class"
+    limited: _names.LimitOf = "image and class"
     """what the limits of detections are of: an "image and class", an "image", or a "class" of the whole data set"""
 
     def __post_init__(self) -> None:
         """Check the values."""
         _checks.fractions("iou_thresholds", self.iou_thresholds)
-        _checks.positive_ints("max_detections", self.max_detections, distinct=False, fits_int64=False)
-        if list(self.max_detections) != sorted(self.max_detections):
-            raise ValueError(f"`max_detections` must ascend; got {self.max_detections!r}.")
+        limits = self.max_detection_thresholds
+        _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
+        if list(limits) != sorted(limits):
+            raise ValueError(f"`max_detection_thresholds` must ascend; got {limits!r}.")
+        _checks.one_of("limited", self.limited, _names.LimitOf)
         check_area_ranges(self.area_ranges)
-        _checks.fractions("recall_thresholds", self.recall_thresholds)
-        if not all(map(operator.le, self.recall_thresholds, self.recall_thresholds[1:])):
-            raise ValueError(f"`recall_thresholds` must ascend; got {self.recall_thresholds!r}.")
+        _checks.fractions("rec_thresholds", self.rec_thresholds)
+        if not all(map(operator.le, self.rec_thresholds, self.rec_thresholds[1:])):
+            raise ValueError(f"`rec_thresholds` must ascend; got {self.rec_thresholds!r}.")
         if not isinstance(self.class_groups, Mapping):
             came = type(self.class_groups).__name__
             raise TypeError(f"`class_groups` must be a mapping of names to labels; got {came}.")
@@ -97,13 +99,13 @@ class CocoGrid:
     def value_names(self) -> list[str]:
         """Names of COCO's numbers, in the order of `ClassAverages.summary`."""
         names = [*self.area_ranges][1:]
-        of_recall = [f"mar_{name}" for name in (*dict.fromkeys(self.max_detections), *names)]
+        of_recall = [f"mar_{name}" for name in (*dict.fromkeys(self.max_detection_thresholds), *names)]
         return ["map", "map_50", "map_75", *(f"map_{name}" for name in (*names, *self.class_groups)), *of_recall]
 
     @cached_property
     def official_limit(self) -> int:
         """Index of the limit of `map`: 100 detections as in pycocotools, or else the largest."""
-        limits = list(self.max_detections)
+        limits = list(self.max_detection_thresholds)
         return limits.index(_OFFICIAL_LIMIT) if _OFFICIAL_LIMIT in limits else len(limits) - 1
 
     @property

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments, workers
 
 from .boxes import Sides, check_image_numbers, check_scores, checked_boxes, common_areas, to_xyxy
@@ -45,7 +45,7 @@ def non_maximum_suppression(
     *,
     iou_threshold: float,
     images: Integer[Tensor, " boxes"] | _checks.Integers | None = None,
-    box_format: str = "xyxy",
+    box_format: _names.BoxFormat = "xyxy",
 ) -> Int[Tensor, " kept"]:
     """Rows of the kept boxes: within an image and class, no kept box of a higher score overlaps them.
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 
 from .matches import Matches
@@ -50,7 +50,7 @@ def match_best_of_all(
     ground_truths: inputs.GroundTruths,
     *,
     iou_thresholds: Sequence[float],
-    claim: str = "voc",
+    claim: _names.ClaimRule = "voc",
     whole_pixels: bool = False,
     is_difficult: Bool[Tensor, " ground_truths"] | None = None,
     keep_ground_truths: bool = False,

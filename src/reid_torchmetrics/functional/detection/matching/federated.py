@@ -60,7 +60,7 @@ def match_federated(
     counts = _are_listed(detections.images, detections.labels, listed) & (areas > 0) & (areas < torch.inf)
     is_candidate = None
     if grid.limited == "image":
-        counts = is_candidate = _exclude_beyond(detections, max(grid.max_detections), counts)
+        counts = is_candidate = _exclude_beyond(detections, max(grid.max_detection_thresholds), counts)
     options: dict[str, Any] = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
     matches = match_on_grid(detections, true, grid, candidates=(is_candidate, has_area), **options)
     # Without a match these are ignored, as are detections outside of all area ranges.

@@ -46,7 +46,7 @@ def match_images(
     ground_truths: inputs.GroundTruths,
     *,
     iou_thresholds: Sequence[float] = inputs.COCO_IOU_THRESHOLDS,
-    max_detections: Sequence[int] = inputs.COCO_MAX_DETECTIONS,
+    max_detection_thresholds: Sequence[int] = inputs.COCO_MAX_DETECTIONS,
     area_ranges: Mapping[str, inputs.AreaRange] = inputs.COCO_AREA_RANGES,
     classes: Int[Tensor, " classes"] | None = None,
     keep_ground_truths: bool = False,
@@ -58,8 +58,8 @@ def match_images(
         detections: of all images.
         ground_truths: of all images.
         iou_thresholds: least overlaps of a detection and a ground truth that match.
-        max_detections: limits of the detections of an image and class that count, ascending; matching uses the largest
-            limit, counting the others.
+        max_detection_thresholds: limits of the detections of an image and class that count, ascending; matching uses
+            the largest limit, counting the others.
         area_ranges: least and largest area, both inside, by name.
         classes: labels to match, boxes with others are left out; None for all that occur.
         keep_ground_truths: give the ground truth of each matched detection, too.
@@ -69,7 +69,7 @@ def match_images(
         TypeError: an option of the wrong type.
         ValueError: an option without values, or with values that are not allowed.
     """
-    grid = inputs.CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
+    grid = inputs.CocoGrid(iou_thresholds, (0.0,), max_detection_thresholds, area_ranges)  # checks them
     return match_on_grid(
         detections, ground_truths, grid, classes=classes, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
     )
@@ -153,7 +153,7 @@ def _match_rows(
     boxes: Boxes, rows: Candidates, classes: Int[Tensor, " classes"], grid: inputs.CocoGrid, options: Mapping[str, Any]
 ) -> Matches:
     """Match some rows of detections and of ground truths, None for all, given their classes."""
-    (detections, ground_truths), most, shapes = boxes, max(grid.max_detections), boxes[0].shapes
+    (detections, ground_truths), most, shapes = boxes, max(grid.max_detection_thresholds), boxes[0].shapes
     ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
     works: Sequence[Callable[[], Any]] = (
         lambda: _order_rows(boxes, rows, classes, most),
@@ -183,7 +183,7 @@ def _match_rows(
         class_index=ordered.class_index,
         images=ordered.images,
         rows=ordered.rows,
-        limits=_limits(ordered, grid.max_detections),
+        limits=_limits(ordered, grid.max_detection_thresholds),
         area_bits=area_bits.index_select(0, places),
         **assignments._asdict(),
     )
@@ -191,7 +191,7 @@ def _match_rows(
         places = sorted(order, key=order.__getitem__)
         matches = matches.map_columns(lambda values: values[:, places])
     if most < len(ordered.rows):  # detections beyond the largest limit were no candidates
-        matches = matches.within(len(grid.max_detections) - 1)
+        matches = matches.within(len(grid.max_detection_thresholds) - 1)
     return matches
 
 
@@ -246,11 +246,11 @@ class _AreaRanges(NamedTuple):
         return torch.cat(workers.share(bits, values.split(_AREA_BLOCK)))
 
 
-def _limits(detections: inputs.OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:
+def _limits(detections: inputs.OrderedDetections, limits: Sequence[int]) -> Int[Tensor, " detections"]:
     """The number of limits that leave a detection out, as its rank in its group is at or beyond them."""
-    dtype = torch.int8 if len(max_detections) <= torch.iinfo(torch.int8).max else torch.int64
+    dtype = torch.int8 if len(limits) <= torch.iinfo(torch.int8).max else torch.int64
     exceeded = torch.zeros_like(detections.groups, dtype=dtype)
     # The rank is at least r if the detection r places before is of the same group.
-    for limit in (most for most in max_detections if most < len(exceeded)):
+    for limit in (each for each in limits if each < len(exceeded)):
         exceeded[limit:].add_((detections.groups[limit:] == detections.groups[:-limit]).view(torch.int8))
     return torch.empty_like(exceeded).scatter_(0, detections.grouped, exceeded)

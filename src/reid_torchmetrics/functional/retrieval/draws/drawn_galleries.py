@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, GalleryPart
@@ -39,7 +39,7 @@ def expect_draws(
     relevance: Relevance,
     draw: GalleryDraw,
     *,
-    ties: str = "pessimistic",
+    ties: _names.TieName = "pessimistic",
     max_rank: int = 50,
     with_precision: bool = True,
     queries_in_draw: bool = False,

@@ -10,14 +10,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-
-DRAWN_PER = {
-    "identity": "the items of an identity are one stratum (CUHK03, VehicleID)",
-    "identity_and_camera": "the items of an identity and a camera are one stratum (SYSU-MM01)",
-}
 
 
 @dataclass(frozen=True)
@@ -32,12 +27,12 @@ class GalleryDraw:
     """
 
     shots: int | None = 1
-    per: str = "identity"
-    """a name in `DRAWN_PER`"""
+    per: _names.DrawnPer = "identity"
+    """what a stratum is of: an "identity" (CUHK03, VehicleID), or an "identity_and_camera" (SYSU-MM01)"""
 
     def __post_init__(self) -> None:
         _checks.cutoff("shots", self.shots)
-        _checks.one_of("per", self.per, DRAWN_PER)
+        _checks.one_of("per", self.per, _names.DrawnPer)
 
     def num_drawn(self, available: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """Items that are drawn of strata with `available` items."""

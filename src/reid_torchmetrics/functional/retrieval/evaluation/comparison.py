@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 
 from .paired_queries import pair
 from .protocol import Protocol
-from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws
+from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws, seeded
 from .ranking_options import Setup
 from .results import RetrievalResults
 
@@ -245,7 +245,7 @@ def compare(
             raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {came}.")
     # The same draws for each model but the first.
     draws = 10_000 if isinstance(ours, RetrievalResults) else 1_000  # each draw of images is an evaluation
-    generator = torch.Generator("cpu").manual_seed(0) if generator is None else generator
+    generator = seeded(generator)
     resampling = Resampling(generator, level, *(draws if each is None else each for each in (repeats, permutations)))
     if generator.device.type != "cpu":
         raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")

@@ -12,7 +12,7 @@ from jaxtyping import Float, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.retrieval.ranking import RankCounter
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, JunkPairs, SideLabels, in_one_spelling
@@ -46,14 +46,14 @@ def evaluate(
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
-    protocol: str | Protocol = "market1501",
+    protocol: _names.ProtocolName | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    similarity: str | CustomSimilarity = "cosine",
+    similarity: _names.SimilarityName | CustomSimilarity = "cosine",
     rerank: Rerank | None = None,
     multi_query: bool = False,
-    ties: str = "pessimistic",
+    ties: _names.TieName = "pessimistic",
     max_rank: int = 50,
     max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
@@ -136,11 +136,11 @@ def evaluate_scores(
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     distances: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
-    protocol: str | Protocol = "market1501",
+    protocol: _names.ProtocolName | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    ties: str = "pessimistic",
+    ties: _names.TieName = "pessimistic",
     max_rank: int = 50,
     max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
@@ -169,7 +169,7 @@ def evaluate_scores(
 
 @torch.no_grad()
 def evaluate_stream(
-    counter: RankCounter, *, protocol: str | Protocol = "market1501", max_rank: int = 50
+    counter: RankCounter, *, protocol: _names.ProtocolName | Protocol = "market1501", max_rank: int = 50
 ) -> RetrievalResults:
     """Evaluate what a `RankCounter` has counted so far: the numbers of `evaluate` for the whole gallery.
 
@@ -230,7 +230,7 @@ def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: Retriev
 
 
 def _chosen(
-    function: Any, sides: Sequence[Any], protocol: str | Protocol, options: Mapping[str, Any], *, lists: bool
+    function: Any, sides: Sequence[Any], protocol: Any, options: Mapping[str, Any], *, lists: bool
 ) -> tuple[dict[str, Any], Protocol]:
     """All labels by name, and the protocol with the options that are its fields; these fit labels, or lists."""
     arguments = [name for name in inspect.signature(function).parameters if name != "options"]

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._names import FpirRule
 from reid_torchmetrics.functional.retrieval.measures import mean_over_identities
 from reid_torchmetrics.functional.retrieval.verification import verify_pairs
 
@@ -137,7 +138,7 @@ class Identification:
         alarms = self._alarms.unique_consecutive()
         return self.rates_at(torch.cat([_above(alarms), alarms.new_tensor([-torch.inf]).double()]), rank)
 
-    def threshold_at_fpir(self, fpir: float | Sequence[float], rule: str = "largest") -> Float[Tensor, "*rates"]:
+    def threshold_at_fpir(self, fpir: float | Sequence[float], rule: FpirRule = "largest") -> Float[Tensor, "*rates"]:
         """The threshold at each FPIR asked for; what scores at least this is accepted.
 
         Args:
@@ -161,7 +162,7 @@ class Identification:
         return thresholds
 
     def tpir_at_fpir(
-        self, fpir: float | Sequence[float], rank: int = 1, rule: str = "largest"
+        self, fpir: float | Sequence[float], rank: int = 1, rule: FpirRule = "largest"
     ) -> Float[Tensor, "*rates"]:
         """TPIR, with the mate among the first `rank` candidates, at the threshold of each FPIR; 0-d for one number.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import abc, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reid_torchmetrics import _arrays
+from reid_torchmetrics import _arrays, _names
 from reid_torchmetrics.functional import segments
 
 from .ground_truth import check_list_names
@@ -27,10 +27,8 @@ from .protocol import Protocol
 Lists: TypeAlias = Tensor | NDArray[Any] | Sequence[Any] | Mapping[Any, Any]
 """For every query a list of items, ints or strings: a matrix of ints, lists, or a mapping of queries to lists"""
 
-MISSING_QUERIES = {
-    "neg": "a query of the truth without a list retrieved nothing (trec_eval -c, Kaggle)",
-    "skip": "it is left out (trec_eval, pytrec_eval, ranx)",
-}
+MISSING_QUERIES = get_args(_names.MissingQueries)
+"""A query of the truth without a list retrieved nothing (trec_eval -c, Kaggle), or is left out (trec_eval, ranx)."""
 _ARRAYS = (Tensor, np.ndarray)
 _ROWS = (list, tuple, Mapping, abc.Set)
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
@@ -48,9 +48,9 @@ def evaluate_lists(
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     gains: Lists | None = None,
     num_positives: int | Tensor | _checks.Integers | Mapping[Any, int] | None = None,
-    protocol: str | Protocol = "trec",
-    missing_queries: str = "neg",
-    unknown_queries: str = "error",
+    protocol: _names.ProtocolName | Protocol = "trec",
+    missing_queries: _names.MissingQueries = "neg",
+    unknown_queries: _names.UnknownQueries = "error",
     max_rank: int = 50,
     **options: Unpack[ProtocolOptions],
 ) -> RetrievalResults:
@@ -92,7 +92,7 @@ def evaluate_lists(
             in the truth, scores that are NaN, grades that are not finite, options that do not fit.
     """
     _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
-    _checks.one_of("unknown_queries", unknown_queries, ("error", "skip"))
+    _checks.one_of("unknown_queries", unknown_queries, _names.UnknownQueries)
     chosen = find_protocol(protocol).changed(options)
     if chosen.draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")

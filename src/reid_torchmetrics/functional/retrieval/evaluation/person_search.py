@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, are_shares, are_within
@@ -48,8 +48,8 @@ def person_search(
     query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
     image_cameras: Real[Tensor, " images"] | _checks.Integers | None = None,
     listed_twice: bool = False,
-    similarity: str = "cosine",
-    protocol: str | Protocol = "cuhk_sysu",
+    similarity: _names.SimilarityName = "cosine",
+    protocol: _names.ProtocolName | Protocol = "cuhk_sysu",
     max_rank: int = 50,
     **options: Any,
 ) -> RetrievalResults:

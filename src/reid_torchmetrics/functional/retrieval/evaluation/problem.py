@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.retrieval.relevance import (
     DECIDING,
     LABELS,
@@ -52,7 +52,7 @@ class Embeddings:
 
     query: Rows | RowsInBlocks
     gallery: Rows
-    similarity: str | CustomSimilarity
+    similarity: _names.SimilarityName | CustomSimilarity
     rerank: Rerank | None
     max_bytes: int | None
     argument = "query"

@@ -8,24 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures, relevance
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-
-_TABLES: dict[str, Collection[str]] = {
-    "same_camera": relevance.SAME_CAMERA_RULES,
-    **relevance.LABEL_RULES,
-    "rule": measures.AP_RULES,
-    "normalizer": measures.AP_NORMALIZERS,
-    "precision_divisor": measures.PRECISION_DIVISORS,
-    "mode": measures.CMC_MODES,
-    "gain": measures.GAINS,
-    "empty_target_action": measures.EMPTY_TARGET_ACTIONS,
-}
 
 
 class RelevanceOptions(TypedDict, total=False):
@@ -48,7 +37,7 @@ class ProtocolOptions(RelevanceOptions, total=False):
     positive_lists: Sequence[str] | None
     junk_lists: Sequence[str] | None
     leave_one_out: bool | None
-    rule: _names.RetrievalRule | None
+    rule: _names.ApRule | None
     k: int | None
     normalizer: _names.Normalizer | None
     precision_divisor: _names.PrecisionDivisor | None
@@ -57,6 +46,11 @@ class ProtocolOptions(RelevanceOptions, total=False):
     draws_precision: bool | None
     queries_in_draw: bool | None
     reports: Sequence[str] | None
+
+
+_KINDS = {name: get_args(kind)[0] for name, kind in get_type_hints(ProtocolOptions).items()}
+_WORDS = {name: kind for name, kind in _KINDS.items() if get_origin(kind) is Literal}
+"""the fields that are words"""
 
 
 @dataclass(frozen=True)
@@ -74,9 +68,9 @@ class Protocol:
     source: str
     """who defines it, and who computes it so"""
     _: KW_ONLY
-    same_camera: str = "same_identity"
+    same_camera: _names.CameraRule = "same_identity"
     """gallery items of the query's camera that are dropped, see `find_relevance`"""
-    cmc_same_camera: str | None = None
+    cmc_same_camera: _names.CameraRule | None = None
     """the camera rule of the CMC where it differs from the one of average precision"""
     camera_map: tuple[tuple[int, int], ...] = ()
     """cameras that the camera rule takes for another one, as pairs"""
@@ -84,7 +78,7 @@ class Protocol:
     """cameras of the gallery; None for all"""
     junk_identities: tuple[int, ...] = (-1,)
     """identities that are dropped for every query"""
-    clothes: str = "keep"
+    clothes: _names.ClothesRule = "keep"
     """whether gallery items with the query's identity are dropped for the same clothes, or for other ones"""
     radius: float | None = None
     """the largest distance of a positive from the query's position; None where relevance is by identity"""
@@ -98,16 +92,16 @@ class Protocol:
     """the lists that are dropped for it; a list that is neither is an error"""
     leave_one_out: bool = False
     """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
-    rule: str = "rectangle"
+    rule: _names.ApRule = "rectangle"
     """of average precision, as `normalizer`: see `average_precision`"""
     k: int | None = None
     """cutoff of average precision"""
-    normalizer: str = "positives"
-    precision_divisor: str = "k"
+    normalizer: _names.Normalizer = "positives"
+    precision_divisor: _names.PrecisionDivisor = "k"
     """of precision at k, see `precision_at`"""
-    mode: str = "first_match"
+    mode: _names.CmcMode = "first_match"
     """how the CMC counts a query as matched, see `cmc_at`"""
-    gain: str = "linear"
+    gain: _names.Gain = "linear"
     """the gain of a grade in nDCG, see `normalized_dcg`; a positive without a grade has gain 1"""
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are expectations over all draws, exact but for rounding"""
@@ -115,7 +109,7 @@ class Protocol:
     """whether average precision and INP are of drawn galleries, too, and not of the whole gallery"""
     queries_in_draw: bool = False
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
-    empty_target_action: str = "skip"
+    empty_target_action: _names.EmptyTargetAction = "skip"
     """what a query without positives counts in a mean, see `mean_over_queries`"""
     reports: tuple[str, ...] = ("map", "minp", "rank_1", "rank_5", "rank_10")
     """what papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
@@ -135,14 +129,13 @@ class Protocol:
             raise ValueError(f"`draw` needs relevance by identity; got `radius` {self.radius}.")
 
     def _check_fields(self) -> None:
-        for name, table in _TABLES.items():
-            _checks.one_of(name, getattr(self, name), table)
+        for name, words in _WORDS.items():
+            if name != "cmc_same_camera" or self.cmc_same_camera is not None:
+                _checks.one_of(name, getattr(self, name), words)
         for name in ("reports", "positive_lists", "junk_lists"):
             _check_names(name, getattr(self, name))
         for name in ("needs_groups", "needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
             _checks.boolean(name, getattr(self, name))
-        if self.cmc_same_camera is not None:
-            _checks.one_of("cmc_same_camera", self.cmc_same_camera, relevance.SAME_CAMERA_RULES)
         _checks.cutoff("k", self.k)
         if self.search_cameras is not None:
             _checks.integers("search_cameras", self.search_cameras)

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 
 from .protocol import PROTOCOL_FIELDS, Protocol
+
+
+def _like(other: Protocol, name: str, source: str, **changes: Any) -> Protocol:
+    return replace(other, name=name, source=source, **changes)
+
 
 # Persons and vehicles.
 _TO_RANK_20 = ("map", "rank_1", "rank_5", "rank_10", "rank_20")
@@ -37,10 +42,10 @@ _REID = [
     Protocol("dukemtmc", "Zheng et al., ICCV 2017 and Ristani et al., ECCVW 2016; as Market-1501"),
     Protocol("msmt17", "Wei et al., CVPR 2018; as Market-1501"),
     Protocol("cuhk03_np", "Zhong et al., CVPR 2017, 767/700 split; as Market-1501"),
-    replace(
+    _like(
         _CUHK03,
-        name="cuhk03_openreid",
-        source="Li et al., CVPR 2014, as open-reid reads it: separate cameras, single gallery shot; average precision"
+        "cuhk03_openreid",
+        "Li et al., CVPR 2014, as open-reid reads it: separate cameras, single gallery shot; average precision"
         " over the whole gallery, without the items of the query's identity and camera",
         cmc_same_camera="all",
     ),
@@ -79,60 +84,45 @@ _REID = [
 ]
 _OFFICIAL = _REID[1]
 _REID += [
-    replace(
-        _OFFICIAL, name="mars_official", source="Zheng et al., ECCV 2016, evaluation_mars.m: one embedding per tracklet"
-    ),
-    replace(
+    _like(_OFFICIAL, "mars_official", "Zheng et al., ECCV 2016, evaluation_mars.m: one embedding per tracklet"),
+    _like(_OFFICIAL, "veri776_official", "Liu et al., ECCV 2016, baseline_evaluation_FACT_776.m: image to image"),
+    _like(
         _OFFICIAL,
-        name="veri776_official",
-        source="Liu et al., ECCV 2016, baseline_evaluation_FACT_776.m: image to image",
-    ),
-    replace(
-        _OFFICIAL,
-        name="veri776_image_to_track",
-        source="Liu et al., ECCV 2016: a track is an identity in a camera, ranked by its best image",
+        "veri776_image_to_track",
+        "Liu et al., ECCV 2016: a track is an identity in a camera, ranked by its best image",
         needs_groups=True,
     ),
 ]
 
 # Clothes that change. The split of a benchmark says of whom; or, from LTCC on, a number for the clothes of each image
 # does, which need not be unique among people.
-_LTCC = Protocol(
-    "ltcc",
-    "Qian et al., ACCV 2020, as Simple-CCReID computes it: whatever people wear",
-    junk_identities=(),
-    reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
+_PRCC = Protocol(
+    "prcc",
+    "Yang et al., TPAMI 2021, multi-shot as Simple-CCReID: camera A is the gallery, B the same clothes, C others",
+    reports=_TO_RANK_20,
+)
+_LTCC = _like(
+    _PRCC, "ltcc", "Qian et al., ACCV 2020, as Simple-CCReID computes it: whatever people wear", junk_identities=()
 )
 _CLOTHES = [
-    Protocol(
-        "prcc",
-        "Yang et al., TPAMI 2021, multi-shot as Simple-CCReID: camera A is the gallery, B the same clothes, C others",
-        reports=_TO_RANK_20,
-    ),
-    Protocol(
+    _PRCC,
+    _like(
+        _PRCC,
         "prcc_single_shot",
         "Yang et al., TPAMI 2021: one random image of every identity of camera A is the gallery",
         draw=GalleryDraw(),
-        reports=_TO_RANK_20,
     ),
-    Protocol(
-        "deepchange", "Xu and Zhu, ICCV 2023, as Simple-CCReID: tracklets are given as cameras", reports=_TO_RANK_20
-    ),
-    Protocol(
+    _like(_PRCC, "deepchange", "Xu and Zhu, ICCV 2023, as Simple-CCReID: tracklets are given as cameras"),
+    _like(
+        _PRCC,
         "vc_clothes",
         "Wan et al., CVPRW 2020, as Simple-CCReID: cameras 2 and 3 the same clothes, 3 and 4 others",
-        reports=_TO_RANK_20,
     ),
     Protocol("celeb_reid", "Huang et al., TCSVT 2020: no cameras", same_camera="keep", reports=_TO_RANK_20),
     _LTCC,
-    replace(_LTCC, name="ltcc_cc", source="Qian et al., ACCV 2020: changed clothes", clothes="drop_same"),
-    replace(_LTCC, name="ltcc_sc", source="Qian et al., ACCV 2020: the same clothes", clothes="drop_other"),
-    replace(
-        _LTCC,
-        name="ccvid_cc",
-        source="Gu et al., CVPR 2022: changed clothes, one embedding per track",
-        clothes="drop_same",
-    ),
+    _like(_LTCC, "ltcc_cc", "Qian et al., ACCV 2020: changed clothes", clothes="drop_same"),
+    _like(_LTCC, "ltcc_sc", "Qian et al., ACCV 2020: the same clothes", clothes="drop_other"),
+    _like(_LTCC, "ccvid_cc", "Gu et al., CVPR 2022: changed clothes, one embedding per track", clothes="drop_same"),
 ]
 
 
@@ -173,16 +163,14 @@ _PAIRED = Protocol(
 _CAPTIONS = replace(_PAIRED, name="flickr30k", reports=("rank_1", "rank_5", "rank_10"))
 _TEXTS = [
     _PAIRED,
-    replace(_PAIRED, name="icfg_pedes", source=f"Ding et al., 2021, {_IRRA}"),
-    replace(_PAIRED, name="rstpreid", source=f"Zhu et al., ACM MM 2021, {_IRRA}"),
+    _like(_PAIRED, "icfg_pedes", f"Ding et al., 2021, {_IRRA}"),
+    _like(_PAIRED, "rstpreid", f"Zhu et al., ACM MM 2021, {_IRRA}"),
     replace(_CAPTIONS, source="Young et al., TACL 2014, Karpathy's split: recall at k is the hit rate"),
-    replace(
-        _CAPTIONS, name="coco_captions", source="Chen et al., 2015, Karpathy's split of 5,000 images; as Flickr30k"
-    ),
-    replace(
+    _like(_CAPTIONS, "coco_captions", "Chen et al., 2015, Karpathy's split of 5,000 images; as Flickr30k"),
+    _like(
         _CAPTIONS,
-        name="msrvtt",
-        source="Xu et al., CVPR 2016, 1k-A split, as CLIP4Clip computes it",
+        "msrvtt",
+        "Xu et al., CVPR 2016, 1k-A split, as CLIP4Clip computes it",
         empty_target_action="skip",
         reports=("rank_1", "rank_5", "rank_10", "median_rank", "mean_rank"),
     ),
@@ -191,34 +179,34 @@ _TEXTS = [
 # Sketches, codes, and lists of competitions.
 _LISTED = replace(_PAIRED, reports=("map",))
 _OTHERS = [
-    replace(
+    _like(
         _LISTED,
-        name="sketchy",
-        source="Sangkloy et al., SIGGRAPH 2016, zero-shot as Dutta and Akata, CVPR 2019: of 200, divided by hits",
+        "sketchy",
+        "Sangkloy et al., SIGGRAPH 2016, zero-shot as Dutta and Akata, CVPR 2019: of 200, divided by hits",
         k=200,
         normalizer="hits",
         reports=("map", "precision_200"),
     ),
-    replace(
+    _like(
         _LISTED,
-        name="hashing",
-        source="Cao et al., ICCV 2017 (HashNet), as DeepHash-pytorch: divided by hits; NUS-WIDE and COCO at 5,000,"
+        "hashing",
+        "Cao et al., ICCV 2017 (HashNet), as DeepHash-pytorch: divided by hits; NUS-WIDE and COCO at 5,000,"
         " ImageNet at k=1000, CIFAR-10 at k=None; codes tie, so write ties='expected'",
         k=5000,
         normalizer="hits",
     ),
-    replace(
+    _like(
         _LISTED,
-        name="guie",
-        source="Google Universal Image Embedding, 2022: precision of the first min(n, 5)",
+        "guie",
+        "Google Universal Image Embedding, 2022: precision of the first min(n, 5)",
         precision_divisor="calibrated",
         empty_target_action="skip",
         reports=("precision_5",),
     ),
-    replace(
+    _like(
         _LISTED,
-        name="happywhale",
-        source="Happywhale, 2022, and Humpback Whale, 2018: lists of five individuals, one of them right",
+        "happywhale",
+        "Happywhale, 2022, and Humpback Whale, 2018: lists of five individuals, one of them right",
         k=5,
         normalizer="attainable",
     ),
@@ -250,7 +238,7 @@ def _revisited(name: str, positive_lists: tuple[str, ...], junk_lists: tuple[str
 
 _LANDMARKS = [
     _OXFORD,
-    replace(_OXFORD, name="paris6k", source="Philbin et al., CVPR 2008; as Oxford"),
+    _like(_OXFORD, "paris6k", "Philbin et al., CVPR 2008; as Oxford"),
     *_revisited("easy", ("easy",), ("junk", "hard")),
     *_revisited("medium", ("easy", "hard"), ("junk",)),
     *_revisited("hard", ("hard",), ("junk", "easy")),
@@ -268,14 +256,8 @@ _LANDMARKS = [
 
 # Metric learning: every label is an identity, so none is junk.
 def _metric_learning(name: str, source: str, cutoffs: tuple[int, ...], *, leave_one_out: bool = True) -> Protocol:
-    return Protocol(
-        name,
-        source,
-        same_camera="keep",
-        junk_identities=(),
-        leave_one_out=leave_one_out,
-        reports=("map_at_r", "r_precision", *(f"hit_rate_{k}" for k in cutoffs)),
-    )
+    reports = ("map_at_r", "r_precision", *(f"hit_rate_{k}" for k in cutoffs))
+    return _like(_PAIRED, name, source, leave_one_out=leave_one_out, empty_target_action="skip", reports=reports)
 
 
 _LEAVE_ONE_OUT = "leave-one-out; recall at k of metric learning is the hit rate (Musgrave et al., ECCV 2020)"
@@ -290,13 +272,11 @@ _METRIC_LEARNING = [
 
 # Ranked lists, and lists of the boxes of a detector: what is not retrieved counts.
 _LISTS = [
-    Protocol(
+    _like(
+        _PAIRED,
         "trec",
         "trec_eval 9, as pytrec_eval and ranx: average precision divided by all positives, retrieved or not; queries"
         " without a positive count 0",
-        same_camera="keep",
-        junk_identities=(),
-        empty_target_action="neg",
         reports=("map", "mrr", "precision_10", "recall_10", "ndcg_10"),
     ),
     *(
@@ -314,37 +294,35 @@ _LISTS = [
 
 # Places: positives are within a radius of the query's position.
 _TO_20 = ("hit_rate_1", "hit_rate_5", "hit_rate_10", "hit_rate_20")
-_PITTSBURGH = Protocol(
+_PITTSBURGH = _like(
+    _PAIRED,
     "pitts30k",
     "Arandjelovic et al., CVPR 2016, as VPR-methods-evaluation and gsv-cities compute it:"
     " within 25 m, all queries count",
-    same_camera="keep",
-    junk_identities=(),
     radius=25.0,
-    empty_target_action="neg",
     reports=_TO_20,
 )
 _PLACES = [
     _PITTSBURGH,
-    replace(
+    _like(
         _PITTSBURGH,
-        name="tokyo247",
-        source="Torii et al., CVPR 2015, as OpenIBL: as Pitts30k, of places, groups of images, each by its best one",
+        "tokyo247",
+        "Torii et al., CVPR 2015, as OpenIBL: as Pitts30k, of places, groups of images, each by its best one",
         needs_groups=True,
     ),
-    replace(
+    _like(
         _PITTSBURGH,
-        name="msls",
-        source="Warburg et al., CVPR 2020, mapillary_sls: within 25 m, queries without a positive are left out",
+        "msls",
+        "Warburg et al., CVPR 2020, mapillary_sls: within 25 m, queries without a positive are left out",
         k=20,
         normalizer="attainable",
         empty_target_action="skip",
         reports=(*_TO_20, "map"),
     ),
-    replace(
+    _like(
         _PITTSBURGH,
-        name="nordland",
-        source="Sunderhauf et al., ICRAW 2013, as Patch-NetVLAD's lists: positions are frame numbers, 7 frames around"
+        "nordland",
+        "Sunderhauf et al., ICRAW 2013, as Patch-NetVLAD's lists: positions are frame numbers, 7 frames around"
         " the query's; the texts say 10",
         radius=7.0,
     ),
@@ -355,7 +333,7 @@ PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
 """the protocols by name"""
 
 
-def find_protocol(protocol: str | Protocol) -> Protocol:
+def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:
     """A protocol by its name; a value is returned as it is.
 
     Raises:
@@ -368,7 +346,7 @@ def find_protocol(protocol: str | Protocol) -> Protocol:
 
 
 def take_protocol(
-    protocol: str | Protocol, options: Mapping[str, Any], *, lists: bool
+    protocol: _names.ProtocolName | Protocol, options: Mapping[str, Any], *, lists: bool
 ) -> tuple[Protocol, dict[str, Any]]:
     """A protocol with the options that are its fields, and the other options; relevance comes as lists, or as labels.
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
@@ -94,7 +94,7 @@ def bootstrap_interval(
     level: float = 0.95,
     repeats: int = 1000,
     identities: Real[Tensor, " queries"] | _checks.Integers | None = None,
-    empty_target_action: str = "skip",
+    empty_target_action: _names.EmptyTargetAction = "skip",
     weight: Tensor | _checks.Numbers | None = None,
 ) -> Interval:
     """Percentile bootstrap of `mean_over_queries`: the quantiles (1 -+ `level`) / 2 of means of resampled queries.
@@ -122,7 +122,7 @@ def bootstrap_interval(
         TypeError: an argument of the wrong type or dtype.
         ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
     """
-    generator = torch.Generator("cpu").manual_seed(0) if generator is None else generator
+    generator = seeded(generator)
     Resampling(generator, level, repeats)
     values = at_work(values)
     if identities is not None:
@@ -175,6 +175,11 @@ def draws(
 def percentile_ends(means: Float[Tensor, "repeats ..."], level: float) -> Float[Tensor, "2 ..."]:
     """The quantiles (1 -+ `level`) / 2 of the means of all draws that have one."""
     return means.nanquantile(means.new_tensor([(1 - level) / 2, (1 + level) / 2]), dim=0)
+
+
+def seeded(generator: torch.Generator | None) -> torch.Generator:
+    """The generator; None stands for a new one with the seed 0."""
+    return torch.Generator("cpu").manual_seed(0) if generator is None else generator
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,7 +118,7 @@ class RankLists:
 
 
 def find_rank_lists(
-    problem: RetrievalProblem, protocol: Protocol, k: int, queries: Tensor | None, *, ties: str, world: World = ALONE
+    problem: RetrievalProblem, protocol: Protocol, k: int, queries: Tensor | None, *, ties: Any, world: World = ALONE
 ) -> RankLists:
     """The first k candidates of all queries, or of chosen ones; every process gets all of them.
 

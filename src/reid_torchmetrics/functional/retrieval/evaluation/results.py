@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.model_tables import NEVER, Heading, ModelTable, evaluated, results_table, summary_text
 from reid_torchmetrics.functional.named_numbers import NamedNumbers, json_safe
 from reid_torchmetrics.functional.result_files import SavedResults
@@ -319,7 +319,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return {"empty_target_action": self._action, "weight": self.weight}
 
     @property
-    def _action(self) -> str:
+    def _action(self) -> _names.EmptyTargetAction:
         return self.counts.counting(self.protocol.empty_target_action)
 
     def _name(self, name: str | None) -> str:

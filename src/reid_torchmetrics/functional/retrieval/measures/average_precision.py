@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._names import ApRule, EmptyTargetAction, Normalizer
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, block_of, check_ranks
 
@@ -22,7 +23,7 @@ _MAX_INTERPOLATED = 1 << 16  # positives of a block of queries with one value fo
 
 
 def average_precision(
-    ranks: PositiveRanks, *, rule: str = "rectangle", k: int | None = None, normalizer: str = "positives"
+    ranks: PositiveRanks, *, rule: ApRule = "rectangle", k: int | None = None, normalizer: Normalizer = "positives"
 ) -> Float[Tensor, " queries"]:
     """Area under a query's precision-recall curve, for its whole ranked list or its first `k` candidates.
 
@@ -113,7 +114,7 @@ def precision_recall_curve(
 
 
 def mean_precision_recall_curve(
-    ranks: PositiveRanks, num_points: int = 101, *, empty_target_action: str = "skip"
+    ranks: PositiveRanks, num_points: int = 101, *, empty_target_action: EmptyTargetAction = "skip"
 ) -> Float[Tensor, " num_points"]:
     """Mean over queries of the interpolated precision at the recalls i/(M-1), i = 0 ... M-1 with M = `num_points`.
 

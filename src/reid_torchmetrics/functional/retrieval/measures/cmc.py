@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
 
@@ -70,7 +70,7 @@ def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     )
 
 
-def cmc_at(ranks: PositiveRanks, k: int, *, mode: str = "first_match") -> Float[Tensor, " queries"]:
+def cmc_at(ranks: PositiveRanks, k: int, *, mode: _names.CmcMode = "first_match") -> Float[Tensor, " queries"]:
     """The share of each query that is matched within its first `k` candidates; NaN without positives.
 
     Mode "first_match" is the CMC of the Market-1501 protocol: 1 if r_1 <= k, else 0. Mode "all_shots" is open-reid's
@@ -90,7 +90,11 @@ def cmc_at(ranks: PositiveRanks, k: int, *, mode: str = "first_match") -> Float[
 
 
 def cmc_curve(
-    ranks: PositiveRanks, max_rank: int = 50, *, mode: str = "first_match", empty_target_action: str = "skip"
+    ranks: PositiveRanks,
+    max_rank: int = 50,
+    *,
+    mode: _names.CmcMode = "first_match",
+    empty_target_action: _names.EmptyTargetAction = "skip",
 ) -> Float[Tensor, " max_rank"]:
     """The mean over queries of `cmc_at` for k = 1 ... `max_rank`, float64.
 

@@ -16,13 +16,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._names import Gain, PrecisionDivisor, RankVariant
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
 
 from . import terms
 
 
-def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
+def precision_at(ranks: PositiveRanks, k: int, *, divisor: PrecisionDivisor = "k") -> Float[Tensor, " queries"]:
     """h/k: the share of positives among the first `k` candidates.
 
     `divisor`: "k", also where there are fewer candidates (pytorch-metric-learning, TorchMetrics); "attainable",
@@ -74,7 +75,7 @@ def _among_attainable(ranks: PositiveRanks, k: int | None) -> Tensor:
     return terms.num_hits(ranks, attainable) / attainable
 
 
-def retrieval_rank(ranks: PositiveRanks, *, variant: str = "mpeg7") -> Float[Tensor, " queries"]:
+def retrieval_rank(ranks: PositiveRanks, *, variant: RankVariant = "mpeg7") -> Float[Tensor, " queries"]:
     """(a - (1 + n)/2) / (p - (1 + n)/2), the normalized modified retrieval rank: 0 is perfect and 1 the worst.
 
     a is the mean over the positives of r_j, or of the penalty p for those beyond rank w. With K = min(4n, 2 N), N the
@@ -108,7 +109,7 @@ _RETRIEVAL_RANKS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] =
 """The last rank that counts as it is, and what a positive behind it counts, from n and K."""
 
 
-def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: str = "linear") -> Float[Tensor, " queries"]:
+def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: Gain = "linear") -> Float[Tensor, " queries"]:
     """sum_{r_j <= k} g_j/log2(r_j + 1), over the same sum of a perfect ranking: nDCG.
 
     A positive has gain 1 or, where `evaluate_lists` was given grades, its grade under `gain` "linear" (trec_eval, ranx)

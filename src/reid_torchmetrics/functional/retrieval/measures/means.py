@@ -11,6 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._names import EmptyTargetAction, MedianRule
 from reid_torchmetrics.functional import segments
 
 EMPTY_TARGET_ACTIONS = {"skip": None, "neg": 0.0, "pos": 1.0, "error": None}
@@ -20,7 +21,7 @@ EMPTY_TARGET_ACTIONS = {"skip": None, "neg": 0.0, "pos": 1.0, "error": None}
 def mean_over_queries(
     values: Float[Tensor, "queries *shape"],  # noqa: UP037 - two axes, not a product
     *,
-    empty_target_action: str = "skip",
+    empty_target_action: EmptyTargetAction = "skip",
     weight: Tensor | _checks.Numbers | None = None,
 ) -> Float[Tensor, " *shape"]:
     """Mean of one value, or one curve, per query; NaN stands for a query without positives.
@@ -57,7 +58,7 @@ def mean_over_identities(
     values: Float[Tensor, " queries"],
     identities: Real[Tensor, " queries"] | _checks.Integers,
     *,
-    empty_target_action: str = "skip",
+    empty_target_action: EmptyTargetAction = "skip",
 ) -> Float[Tensor, ""]:
     """Mean over identities of the mean over an identity's queries, so that every identity counts the same.
 
@@ -80,7 +81,7 @@ def mean_over_identities(
 
 
 def median_over_queries(
-    values: Float[Tensor, " queries"], *, rule: str = "mean", weight: Tensor | _checks.Numbers | None = None
+    values: Float[Tensor, " queries"], *, rule: MedianRule = "mean", weight: Tensor | _checks.Numbers | None = None
 ) -> Float[Tensor, ""]:
     """Median of one value per query; NaN of none.
 

@@ -108,7 +108,7 @@ class Measure:
         return words.format(k=k, options=options, depth=depth)
 
 
-def _median(name: str, rule: str, of_two: str) -> Measure:
+def _median(name: str, rule: Any, of_two: str) -> Measure:
     return Measure(
         name,
         lambda ranks, *_: first_rank(ranks),

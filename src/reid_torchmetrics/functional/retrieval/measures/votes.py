@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments
 
 VOTES: dict[str, Callable[[Tensor, float], Tensor]] = {
@@ -23,7 +23,7 @@ def knn_accuracy(
     scores: Float[Tensor, "queries k"],
     query_labels: Real[Tensor, " queries"] | _checks.Integers,
     *,
-    vote: str = "weighted",
+    vote: _names.Vote = "weighted",
     temperature: float = 0.07,
     top_k: int = 1,
     only_full: bool = False,

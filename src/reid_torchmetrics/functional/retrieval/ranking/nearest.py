@@ -24,7 +24,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
@@ -75,7 +75,7 @@ def nearest(
     k: int,
     queries: Integer[Tensor, " queries"] | None = None,
     *,
-    ties: str = "stable",
+    ties: _names.TieName = "stable",
     world: World = ALONE,
     places: Int[Tensor, " kept"] | None = None,
 ) -> Nearest:

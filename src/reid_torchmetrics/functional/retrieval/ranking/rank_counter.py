@@ -16,7 +16,7 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import segments, workers
@@ -64,11 +64,11 @@ class StreamOptions(TypedDict, total=False):
     positive_clothes: Integers | None
     query_positions: Tensor | _checks.Numbers | None
     positive_positions: Tensor | _checks.Numbers | None
-    same_camera: str
+    same_camera: _names.CameraRule
     camera_map: Mapping[int, int] | None
     search_cameras: Collection[int] | None
     junk_identities: Collection[int]
-    clothes: str
+    clothes: _names.ClothesRule
     radius: float | None
     self_index: Integers | None
 
@@ -155,8 +155,8 @@ class RankCounter:
         query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
         positive_cameras: Real[Tensor, " positives"] | _checks.Integers | None = None,
         *,
-        similarity: str | CustomSimilarity = "cosine",
-        ties: str = "pessimistic",
+        similarity: _names.SimilarityName | CustomSimilarity = "cosine",
+        ties: _names.TieName = "pessimistic",
         max_bytes: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> None:

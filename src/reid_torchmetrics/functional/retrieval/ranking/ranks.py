@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Float, Int, Integer, Real
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks, _progress
+from reid_torchmetrics import _arrays, _checks, _names, _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, find_relevance, number_names
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, given_scores, score_embeddings
@@ -53,10 +53,10 @@ def rank_positives(
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
-    similarity: str | CustomSimilarity = "cosine",
-    same_camera: str = "same_identity",
+    similarity: _names.SimilarityName | CustomSimilarity = "cosine",
+    same_camera: _names.CameraRule = "same_identity",
     junk_identities: Collection[int] = (-1,),
-    ties: str = "pessimistic",
+    ties: _names.TieName = "pessimistic",
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int | None = None,
 ) -> PositiveRanks:
@@ -106,9 +106,9 @@ def rank_positives_from_scores(
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
-    same_camera: str = "same_identity",
+    same_camera: _names.CameraRule = "same_identity",
     junk_identities: Collection[int] = (-1,),
-    ties: str = "pessimistic",
+    ties: _names.TieName = "pessimistic",
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int | None = None,
 ) -> PositiveRanks:

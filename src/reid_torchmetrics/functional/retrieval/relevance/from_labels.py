@@ -8,14 +8,14 @@ import operator
 from collections.abc import Collection, Mapping
 from functools import partial, reduce
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 
@@ -36,11 +36,9 @@ from .labels import (
 )
 from .relevance import JunkPairs, LabelRule, Relevance
 
-SAME_CAMERA_RULES = {
-    "same_identity": "drop the gallery items with the query's identity and camera (Market-1501)",
-    "all": "drop every gallery item of the query's camera (open-reid's CUHK03)",
-    "keep": "drop nothing",
-}
+SAME_CAMERA_RULES = get_args(_names.CameraRule)
+"""Drop the gallery items with the query's identity and camera (Market-1501), every gallery item of the query's camera
+(open-reid's CUHK03), or nothing."""
 LABEL_OPTIONS = ("same_camera", "camera_map", "search_cameras", "junk_identities", *LABEL_RULES, "radius")
 """the options of `find_relevance` that only labels can follow, and lists cannot"""
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
@@ -57,11 +55,11 @@ def find_relevance(
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
-    same_camera: str = "same_identity",
+    same_camera: _names.CameraRule = "same_identity",
     camera_map: Mapping[int, int] | None = None,
     search_cameras: Collection[int] | None = None,
     junk_identities: Collection[int] = (-1,),
-    clothes: str = "keep",
+    clothes: _names.ClothesRule = "keep",
     radius: float | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,

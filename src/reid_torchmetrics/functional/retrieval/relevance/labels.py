@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 
 Integers: TypeAlias = Tensor | _arrays.Integers
 IntegersOrNames: TypeAlias = Tensor | _arrays.IntegersOrNames
 Numbers: TypeAlias = Tensor | _arrays.Numbers
-SIDES = ("query", "gallery")
+SIDES: tuple[_names.Role, ...] = get_args(_names.Role)
 LabelValues: TypeAlias = Mapping[str, Tensor]
 """the labels of some samples that are given, by their names in `LABELS`"""
 

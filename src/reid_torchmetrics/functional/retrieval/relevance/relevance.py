@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
 
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
@@ -46,7 +46,7 @@ class QueryCounts:
     not_ranked: int = 0
     """queries that were not ranked at all, because embeddings are not finite; the other numbers are unknown then"""
 
-    def counting(self, empty_target_action: str) -> str:
+    def counting(self, empty_target_action: _names.EmptyTargetAction) -> _names.EmptyTargetAction:
         """The action for queries without positives in a mean: "skip" for queries that were not ranked."""
         return "skip" if self.not_ranked else empty_target_action
 

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval import scores
 
@@ -40,7 +40,7 @@ class KReciprocal:
     k1: int = 20
     k2: int = 6
     weight: float = 0.3
-    distance: str = "squared_euclidean"
+    distance: _names.OriginalDistance = "squared_euclidean"
     normalize: bool = False
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ def rerank_k_reciprocal(
     k1: int = 20,
     k2: int = 6,
     weight: float = 0.3,
-    distance: str = "squared_euclidean",
+    distance: _names.OriginalDistance = "squared_euclidean",
     normalize: bool = False,
     kept: Integer[Tensor, " kept"] | _checks.Integers | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, score_embeddings
 
@@ -30,7 +30,7 @@ def rerank_embeddings(
     relevance: Relevance,
     rerank: Rerank,
     *,
-    similarity: str | CustomSimilarity,
+    similarity: _names.SimilarityName | CustomSimilarity,
     max_bytes: int | None,
 ) -> Scores:
     """Scores of embeddings after post-processing.

@@ -8,22 +8,21 @@ augmentation"), Arandjelovic and Zisserman, "Three things everyone should know t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows, bytes_within, check_pair
 
 from .neighbors import ItemSet, find_neighbors
 
-EXPANSIONS = {
-    "queries": "queries by gallery items; the gallery stays as it is (Chum et al., Radenovic et al.)",
-    "gallery_first": "gallery items by each other, then queries by the expanded gallery",
-    "together": "queries and gallery items as one set, by each other (fast-reid)",
-}
+EXPANSIONS = get_args(_names.Expansion)
+"""Queries by gallery items, and the gallery stays as it is (Chum et al., Radenovic et al.); gallery items by each
+other, then queries by the expanded gallery; queries and gallery items as one set, by each other (fast-reid)."""
 
 _MOST_BYTES = 32 << 20  # of neighbors that are averaged at a time
 
@@ -34,7 +33,7 @@ class QueryExpansion:
 
     k: int = 5
     alpha: float = 3.0
-    expanded: str = "queries"
+    expanded: _names.Expansion = "queries"
     """"queries" by gallery items, and the gallery stays as it is (Chum et al., Radenovic et al.); "gallery_first",
     gallery items by each other, then queries by the expanded gallery; "together", queries and gallery items as one set,
     by each other (fast-reid)"""

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
@@ -242,7 +242,7 @@ def score_embeddings(
     gallery: Float[Tensor, "gallery dim"] | _checks.Array,
     relevance: Relevance,
     *,
-    similarity: str | CustomSimilarity = "cosine",
+    similarity: _names.SimilarityName | CustomSimilarity = "cosine",
     max_bytes: int | None = None,
 ) -> EmbeddingScores:
     """Scores of embeddings against the gallery items that `relevance` keeps, computed on demand.

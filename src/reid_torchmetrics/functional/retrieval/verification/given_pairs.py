@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
 from .verify import Verification, count_genuine
@@ -122,7 +122,7 @@ def global_average_precision(
     has_target: Bool[Tensor, " queries"] | _checks.Integers | None = None,
     *,
     ignore_without_target: bool = False,
-    ties: str = "pessimistic",
+    ties: _names.TieName = "pessimistic",
 ) -> Float[Tensor, ""]:
     """GAP = (1/M) sum_i P(i) rel(i) over the predictions of all queries, the most confident first; micro-AP.
 

@@ -16,15 +16,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
 from .scored_pairs import ScoredPairs, impostor_quantiles
 
-EER_RULES = ("interpolated", "voxceleb")
-TAR_RULES = ("largest", "nearest")
 PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
 """the policies of `TIE_POLICIES` that need counts alone: a genuine pair is a positive, an impostor a negative"""
 
@@ -82,7 +80,7 @@ class Verification:
         rates = impostors.double() / self.num_impostors, genuine.double() / self.num_genuine
         return ReceiverOperatingCharacteristic(*rates, thresholds)
 
-    def tar_at_far(self, far: Sequence[float], rule: str = "largest") -> Float[Tensor, " rates"]:
+    def tar_at_far(self, far: Sequence[float], rule: _names.TarRule = "largest") -> Float[Tensor, " rates"]:
         """The largest TAR of a threshold with a FAR of at most each of `far`; nothing is interpolated.
 
         Under the rule "nearest" it is the largest TAR of the points of scikit-learn's `roc_curve` with the FAR closest
@@ -95,7 +93,7 @@ class Verification:
             TypeError: `far` is not a sequence of floats.
             ValueError: one of them is outside [0, 1], or an unknown rule.
         """
-        _checks.one_of("rule", rule, TAR_RULES)
+        _checks.one_of("rule", rule, _names.TarRule)
         _checks.fractions("far", far, may_be_empty=True)
         if rule == "nearest" and self.num_genuine and self.num_impostors:
             roc = self._kept_corners()
@@ -138,7 +136,7 @@ class Verification:
         miss, false_alarm = c_miss * p_target, c_false_alarm * (1 - p_target)
         return self._where_defined((miss * (1 - tar) + false_alarm * far).min() / min(miss, false_alarm))
 
-    def equal_error_rate(self, rule: str = "interpolated") -> EqualErrorRate:
+    def equal_error_rate(self, rule: _names.EerRule = "interpolated") -> EqualErrorRate:
         """EER, where FAR = FRR on the ROC curve.
 
         FAR and FRR are steps of the threshold and may not meet at any; the curve's straight lines between its corners
@@ -151,7 +149,7 @@ class Verification:
         Raises:
             ValueError: an unknown rule.
         """
-        _checks.one_of("rule", rule, EER_RULES)
+        _checks.one_of("rule", rule, _names.EerRule)
         impostors, genuine, thresholds = self._corners()
         num_genuine, num_impostors = self.num_genuine, self.num_impostors
         if not num_genuine or not num_impostors:
@@ -186,7 +184,7 @@ class Verification:
         value = (2 * num_pairs - int(lost.sum())) / (2 * num_pairs) if num_pairs else torch.nan
         return torch.tensor(value, dtype=torch.float64, device=lost.device)
 
-    def average_precision(self, *, ties: str = "pessimistic") -> Float[Tensor, ""]:
+    def average_precision(self, *, ties: _names.TieName = "pessimistic") -> Float[Tensor, ""]:
         """Micro average precision: the AP, by rule "rectangle", of one list of all pairs.
 
         Unlike mAP it wants scores that mean the same for every query. Ties are as in `PAIR_TIES`; "grouped" is
