@@ -30,7 +30,7 @@ def as_markdown() -> str:
     """A table for each page of the reference."""
     lines = []
     for page, names in names_by_page().items():
-        lines += ["", f"**[]({page.relative_to(PAGES).as_posix()})**", "", "| name | |", "| --- | --- |"]
+        lines += ["", f"**[]({page.relative_to(PAGES).as_posix()})**", "", "| name | what it is |", "| --- | --- |"]
         for name in names:
             text = first_line(name).replace("|", r"\|")
             lines.append(f"| {{py:obj}}`{name.rpartition('.')[2]} <{name}>` | {text} |")

@@ -11,6 +11,8 @@ _EXTRAS = {
     "PIL": ("Pillow", "plot"),
     "lightning": ("Lightning", "lightning"),
     "jsonargparse": ("jsonargparse", "command"),
+    "safetensors": ("safetensors", "files"),
+    "pyarrow": ("pyarrow", "files"),
 }
 """by the name of a package: its title, and the extra"""
 
@@ -24,7 +26,6 @@ def require(what: str, *packages: str) -> None:
     Raises:
         ModuleNotFoundError: one is not; the message says what to install.
     """
-    for package in packages:
-        if find_spec(package) is None:
-            title, extra = _EXTRAS[package]
-            raise ModuleNotFoundError(f"{what} needs {title}: pip install 'reid-torchmetrics[{extra}]'.", name=package)
+    for package in (each for each in packages if find_spec(each) is None):
+        title, extra = _EXTRAS[package]
+        raise ModuleNotFoundError(f"{what} needs {title}: pip install 'reid-torchmetrics[{extra}]'.", name=package)

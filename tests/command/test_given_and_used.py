@@ -252,7 +252,7 @@ def test_a_name_is_used_on_both_sides(command, tmp_path):
     np.savez(tmp_path / "g.npz", pids=gallery["identities"], feat=gallery["feat"])
     said = command("evaluate", "q.npz", "g.npz", "--labels", "labels.csv", "--names", "identities=zoo")
     assert said.status == 1
-    assert "`--names` must name arrays or columns that are in the files; got identities=zoo." in said.err
+    assert "`--names` must name arrays or columns in the files, not files; got identities=zoo." in said.err
 
 
 @pytest.mark.parametrize("make", [two_files, array_of_roles])
@@ -317,6 +317,7 @@ def test_a_rule_about_cameras_that_was_asked_for_needs_cameras(command, tmp_path
         said = command("evaluate", *words, *asked)
         assert said.status == 1, asked
         assert "`cameras` must be given for " in said.err.splitlines()[-1]
+        assert ", as by `--labels cameras=FILE`, or `--same-camera keep`; got none in " in said.err
     said = command("evaluate", *words, "--protocol", "market1501", "--same-camera", "keep", "--json", "-")
     assert values_of(said) == expected(with_columns(), same_camera="keep")
 

@@ -3,6 +3,7 @@
 import csv
 import json
 
+import numpy as np
 import pytest
 
 from reid_torchmetrics.functional.retrieval import RetrievalResults, compare, evaluate
@@ -49,6 +50,19 @@ def test_text_is_in_percent_and_json_in_shares(command, tmp_path, words, number)
 def test_decimals_of_a_table(command, tmp_path):
     said = command("lists", "a.run", *lists(tmp_path), "--format", "csv", "--decimals", "3")
     assert said.out.splitlines()[1] == "model,75.000,1.500"
+
+
+def test_pairs_as_a_table(command, tmp_path):
+    np.savez(tmp_path / "pairs.npz", scores=[0.9, 0.4, 0.6, 0.1], same=[1, 1, 0, 0])
+    said = command(
+        "pairs", "pairs.npz", "--format", "csv", "--reports", "auc", "eer", "eer_voxceleb", "min_dcf", "tar_at_far"
+    )
+    head, numbers = said.out.splitlines()
+    assert head == "model,AUC (%),EER (%),EER (VoxCeleb) (%),minDCF (%),TAR@FAR (%)"
+    assert numbers.startswith("model,75.0,50.0,")
+    said = command("pairs", "pairs.npz", "--format", "markdown", "--reports", "auc", "min_dcf", "--p-target", "0.01")
+    caption = "2 pairs of one identity, 2 of two. AUC: area under the ROC curve. minDCF: least detection cost, p"
+    assert said.out.splitlines()[-1].replace("\\", "") == f"{caption}_target 0.01"
 
 
 def test_embeddings_as_a_table(command, files, problem):

@@ -185,10 +185,12 @@ def test_arguments_are_checked(tmp_path):
 @pytest.mark.parametrize(("name", "package"), [("a.safetensors", "safetensors"), ("a.parquet", "pyarrow")])
 def test_a_package_that_is_missing_is_named(name, package, tmp_path, monkeypatch):
     (tmp_path / name).write_bytes(b"")
-    for module in ("safetensors", "pyarrow.parquet"):
+    for module in ("safetensors", "pyarrow"):
         monkeypatch.setitem(__import__("sys").modules, module, None)
-    with pytest.raises(ModuleNotFoundError, match=f"^This file needs {package}: pip install {package}.$"):
+    said = rf"^This file needs {package}: pip install 'reid-torchmetrics\[files\]'\.$"
+    with pytest.raises(ModuleNotFoundError, match=said) as caught:
         read_labels(tmp_path / name)
+    assert caught.value.name == package
 
 
 def parquet(file):

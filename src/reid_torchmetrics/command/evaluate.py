@@ -188,7 +188,7 @@ def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Se
     for key, name in names.items():
         shares = {sum(key in each for each in of_kind) / len(of_kind) for of_kind in used}
         if shares != {0, 1}:  # labels that both have are refused before
-            raise ValueError(f"`--names` must name arrays or columns that are in the files; got {key}={name}.")
+            raise ValueError(f"`--names` must name arrays or columns in the files, not files; got {key}={name}.")
     if pattern is not None and not any(_FILE_NAMES in of_table for of_table in used[1]):
         raise ValueError(f"`--file-names` must come with a table of file names without identities; got {pattern!r}.")
 
@@ -241,7 +241,7 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
     rules = {name: getattr(protocol, name) for name in _RULES_ABOUT_CAMERAS if "cameras" not in names}
     for name, rule in ((name, rule) for name, rule in rules.items() if rule not in (None, "keep", ())):
         if {name, "protocol"} & typed.keys():
-            remedy = f"be given for `{name}` {rule!r}, or `--same-camera keep`"
+            remedy = f"be given for `{name}` {rule!r}, as by `--labels cameras=FILE`, or `--same-camera keep`"
             raise ValueError(f"`cameras` must {remedy}; got none in the files.")
         drops = f"`{name}` {rule!r} of {protocol.name} drops nothing"
         how = "`--labels cameras=FILE` gives them, `--protocol` another benchmark"

@@ -17,14 +17,15 @@ from reid_torchmetrics.metrics.reid import PAIR_METRICS
 from .options import parsed
 from .outputs import Outputs
 
-_CONVENTIONS = {
-    "accuracy": "mean over 10 folds of the pairs in their order, each at the best threshold of the others (LFW)",
-    "auc": "area under the ROC curve",
-    "eer": "equal error rate, interpolated on the ROC curve",
-    "eer_voxceleb": "equal error rate as in the code of VoxCeleb",
-    "min_dcf": "least detection cost, p_target {p_target:g}",
-    "tar_at_far": "largest true accept rate with a false accept rate of at most {far:g}",
+_MEASURES = {
+    "accuracy": ("accuracy", "mean over 10 folds of pairs in order, each at the best threshold of the others (LFW)"),
+    "auc": ("AUC", "area under the ROC curve"),
+    "eer": ("EER", "equal error rate, interpolated on the ROC curve"),
+    "eer_voxceleb": ("EER (VoxCeleb)", "equal error rate as in the code of VoxCeleb"),
+    "min_dcf": ("minDCF", "least detection cost, p_target {p_target:g}"),
+    "tar_at_far": ("TAR@FAR", "largest true accept rate with a false accept rate of at most {far:g}"),
 }
+"""title and convention of each number"""
 _LARGEST = 1 + 1e-5  # cosine, with the rounding of float32
 
 
@@ -55,14 +56,12 @@ class PairNumbers:
         """
         if "accuracy" in reports and max(abs(scores)) > _LARGEST:
             raise ValueError(f"`accuracy` must be of cosines, from -1 to 1; got {max(abs(scores)):g}.")
-        self._found = verify_pairs(scores, same)
+        found = self._found = verify_pairs(scores, same)
         given = torch.tensor(scores, device="cpu"), torch.tensor(same, device="cpu")
         self._said = f"{self._found.num_genuine} pairs of one identity, {self._found.num_impostors} of two"
         options = SimpleNamespace(far=far, p_target=p_target)
-        self.means, self._conventions = dict[str, float](), dict[str, str]()
-        for name in reports:
-            self.means[name] = float(PAIR_METRICS[name](options, self._found, given))
-            self._conventions[name] = _CONVENTIONS[name].format(**vars(options))
+        self.means: dict[str, float] = {name: float(PAIR_METRICS[name](options, found, given)) for name in reports}
+        self._conventions: dict[str, str] = {name: _MEASURES[name][1].format(**vars(options)) for name in reports}
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers, conventions and counts, JSON-safe."""
@@ -71,7 +70,9 @@ class PairNumbers:
 
     def model_table(self, name: str = "model") -> ModelTable:
         """A table of papers with one row."""
-        return ModelTable({each: Heading(each) for each in self.means}, {name: self.means}, self._said)
+        titles = {each: _MEASURES[each][0] for each in self.means}
+        said = [self._said, *(f"{titles[each]}: {words}" for each, words in self._conventions.items())]
+        return ModelTable({each: Heading(title) for each, title in titles.items()}, {name: self.means}, ". ".join(said))
 
     def __format__(self, form: str) -> str:
         rows = (f"  {name:<12} {mean:{form}}  {self._conventions[name]}" for name, mean in self.means.items())

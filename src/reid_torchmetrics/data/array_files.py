@@ -27,6 +27,7 @@ from numpy.lib import format as npy
 from torch import Tensor
 
 from reid_torchmetrics._arrays import Array
+from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import readable
 
 from .mat_files import read_mat
@@ -83,10 +84,8 @@ def optional(module: str, package: str) -> Any:
     Raises:
         ModuleNotFoundError: it is not; the message says what to install.
     """
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"This file needs {package}: pip install {package}.", name=error.name) from error
+    require("This file", package)
+    return importlib.import_module(module)
 
 
 def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def why_no_errors(results: DetectionResults) -> str:
 
 
 def _why_no_counts(results: DetectionResults) -> str:
-    why = f"the cells of more than {MOST_ROWS_WRITTEN - 1} classes have no room for numbers of boxes."
+    why = f"numbers of boxes have no room in a confusion matrix of more than {MOST_ROWS_WRITTEN - 1} classes."
     return why_no_errors(results) or why * (len(results.classes) >= MOST_ROWS_WRITTEN)
 
 

@@ -32,8 +32,8 @@ _NUM_CANDIDATES = 10
 _NUM_OPEN = 10  # queries that are seen at once; the others are folded
 _PRECISION = "average precision"  # in percent
 _HOW = (
-    "the results hold no {}; metric.results({}) gives results that do, and those of evaluate(...) find them by"
-    " themselves."
+    "the results hold no {}; metric.results({}) gives results that do, as does the command with --report beside --save,"
+    " and those of evaluate(...) find them by themselves."
 )
 _REASONS = {
     "not_in_gallery": "no other gallery item has its identity",
