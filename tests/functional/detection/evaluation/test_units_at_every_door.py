@@ -188,6 +188,13 @@ def test_boxes_as_large_as_their_images_are_no_corners(scale):
     fed(DetectionMAP("xywh"), target, target).compute()
 
 
+def test_sizes_that_hardly_grow_with_positions_are_no_corners():
+    place = torch.arange(20.0)[:, None]
+    low, size = 50 + place / 2, 62 + 16 * (place % 2) + place / 20
+    item = {"boxes": torch.cat([low, low, size, size], 1), "labels": torch.ones(20).long(), "scores": torch.ones(20)}
+    fed(DetectionMAP("xywh"), [item], [item]).compute()
+
+
 @pytest.mark.parametrize("kind", ["random labels", "one label", "neighbors by turns"])
 def test_a_bad_classifier_of_well_found_boxes_gets_no_warning(kind):
     preds, target = detector(12)
