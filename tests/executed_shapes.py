@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache, update_wrapper, wraps
 from importlib import import_module
+from threading import current_thread, main_thread
 from types import FunctionType
 from typing import Any
 
@@ -56,7 +57,8 @@ def _first_calls(defined: Any, decorate: Callable[[Any], Any]) -> Any:
     checked = cache(lambda: decorate(_without_options(defined)))  # to compile the checks takes half of the import
 
     def either(*args: Any, **kwargs: Any) -> Any:
-        if _checked[defined] >= _most["calls"]:
+        # What compiles the checks catches warnings, those of other threads, too.
+        if _checked[defined] >= _most["calls"] or current_thread() is not main_thread():
             return defined(*args, **kwargs)
         _checked[defined] += 1
         return checked()(*args, **kwargs)

@@ -24,7 +24,6 @@ from tests.distributed.detection_shards import (
 )
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.detection_samples import fed
-from tests.functional.retrieval.sharding.test_same_samples import accelerate
 
 
 def evaluates(process: int, size: int, sharding: str, seeds: list[int]) -> list[object]:
@@ -118,44 +117,9 @@ def test_images_that_look_repeated_are_said_to_be_once_for_each_metric(processes
     assert others == [[[], []]] * (size - 1)
 
 
-def same_images(process: int, size: int, way: str) -> list[str]:
-    """The warnings where images are gathered by hand, or Accelerate has filled up the last batches of four."""
-    shards = {"gathered": [[*range(NUM_IMAGES)]] * size, "accelerate": accelerate(NUM_IMAGES, size, 4)}[way]
-    metric = fed(DetectionMAP(metric="map"), *at(problem(9, with_ids=False), shards[process]))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        metric.compute()
-    return [str(each.message) for each in caught]
-
-
-def test_images_that_were_gathered_by_hand_or_repeated_by_accelerate_are_said_to_be(processes):
-    (text,), *others = processes.run(3, same_images, "gathered")
-    assert text.startswith("Several processes hold images with the same ground truths")
-    assert others == [[]] * 2
-    (text,), *others = processes.run(3, same_images, "accelerate")
-    assert text.startswith("A distributed sampler seems to have repeated images")
-    assert others == [[]] * 2
-
-
 @pytest.mark.parametrize("sampler", ["ids", "unpadded"])
 def test_images_with_ids_or_from_an_unpadded_sampler_do_not_look_repeated(processes, sampler):
     assert processes.run(3, padded, sampler, [9]) == [[[]]] * 3
-
-
-def look_alike(process: int, size: int) -> list[str]:
-    """All processes hold equally many images, none of them twice; first and last have no ground truths."""
-    preds, target = problem(8, with_ids=False)
-    empty = {"boxes": torch.tensor([]), "labels": torch.tensor([])}
-    own = [process, process + size, process + 2 * size]
-    metric = fed(DetectionMAP(metric="map"), [preds[place] for place in own], [empty, target[own[1]], empty])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        metric.compute()
-    return [str(each.message) for each in caught]
-
-
-def test_images_without_ground_truths_do_not_look_repeated(processes):
-    assert processes.run(3, look_alike) == [[]] * 3
 
 
 def nothing(process: int, size: int) -> list[object]:

@@ -2,7 +2,7 @@
 
 from reid_torchmetrics import LvisMAP
 from tests.functional.detection.detection_samples import fed
-from tests.functional.detection.evaluators.test_lvis_warnings import on_ten_images, told_by
+from tests.functional.detection.evaluation.test_lvis_warnings import on_ten_images, told_by
 
 
 def told_of_processes(process: int, size: int, listed: int) -> list[str]:

@@ -111,6 +111,8 @@ def test_what_is_wrong_otherwise_is_refused_even_so():
         metric.update([bad], [image["target"]])
     with pytest.raises(ValueError, match=re.escape("`preds[0]['scores']` must have shape [3], one for each box")):
         metric.update([image["preds"] | {"scores": torch.tensor([NAN, 1.0])}], [image["target"]])
+    with pytest.raises(ValueError, match=re.escape("`preds[0]['scores']` must have shape [3], one for each box")):
+        metric.update([image["preds"] | {"scores": torch.tensor(NAN)}], [image["target"]])
     with pytest.raises(TypeError, match=re.escape("`preds[0]` must be a dict of tensors; got int.")):
         metric.update([3], [image["target"]])
 

@@ -5,6 +5,7 @@ Processes are threads, which talk to each other through memory.
 
 import random
 import re
+import warnings
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.batches.test_image_names import NAMES, of, tensors
 from tests.functional.detection.detection_samples import fed, images, is_same, named
 from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of
+from tests.functional.retrieval.sharding.test_same_samples import accelerate
 
 GIVEN = images(31, len(NAMES), num_levels=3, with_ids=True)
 SEEN = GIVEN[0], named(GIVEN[1], NAMES)
@@ -155,3 +157,43 @@ def test_boxes_are_asked_for_by_name_wherever_they_are(chosen):
         asked = [found[names.index(each["image_id"])] for each in expected[1]]
         sides = [each.detections for each in asked], [each.ground_truths for each in asked]
         assert numbers_of(sides) == numbers_of(expected)
+
+
+def said_of(target, order: list[list[int]]) -> list[str]:
+    """The warnings where the processes hold these images, without ids and detections."""
+    none = {"boxes": torch.empty(0, 4), "scores": torch.empty(0), "labels": torch.empty(0, dtype=torch.int64)}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        together(dealt(([none] * len(target), target), order), lambda metric: metric._match(metric._request()))
+    return [str(one.message) for one in told]
+
+
+def kinds(num_kinds: int, num_images: int) -> list[dict[str, torch.Tensor]]:
+    """Images with one box each, the last of which are the same."""
+    label = torch.tensor([1])
+    places = [min(place, num_kinds - 1) for place in range(num_images)]
+    return [{"boxes": torch.tensor([[0.0, 0.0, 9.0, 1.0 + place]]), "labels": label} for place in places]
+
+
+GATHERED = "Several processes hold images with the same ground truths, and each counts them: they seem to have been"
+REPEATED = "A distributed sampler seems to have repeated images to make the numbers even, and they count twice: all"
+
+
+@pytest.mark.parametrize(
+    ("num_kinds", "num_images", "text"), [(8, 8, GATHERED), (7, 7, REPEATED), (8, 16, GATHERED), (8, 17, REPEATED)]
+)
+def test_images_that_all_processes_hold_are_said_to_be_gathered_if_eight_and_half_of_them_differ(
+    num_kinds, num_images, text
+):
+    (told,) = said_of(kinds(num_kinds, num_images), [[*range(num_images)]] * 2)
+    assert told.startswith(text)
+
+
+def test_images_that_accelerate_repeats_are_said_to_be_repeated():
+    (told,) = said_of(kinds(17, 17), accelerate(17, 3, 4))
+    assert told.startswith(REPEATED)
+
+
+def test_images_without_ground_truths_do_not_look_repeated():
+    none = {"boxes": torch.empty(0, 4), "labels": torch.empty(0, dtype=torch.int64)}
+    assert said_of([none, *kinds(2, 2), none], [[0, 1, 3], [0, 2, 3]]) == []

@@ -153,6 +153,13 @@ def test_angles_in_degrees_get_a_warning(of_found, of_true):
         fed(metric, *rotated(1, of_found=of_found, of_true=of_true)).compute()
 
 
+def test_the_first_batches_are_looked_at():
+    metric = DetectionMAP(iou_type="rotated")
+    item = {"rotated_boxes": torch.tensor([[9.0, 9, 9, 9, 90]]), "labels": torch.tensor([1]), "scores": torch.ones(1)}
+    with pytest.warns(UserWarning, match="Most angles of `rotated_boxes`, 32 of 32, are beyond"):
+        fed(metric, [item] * 33, [item] * 33, size=1).compute()
+
+
 @pytest.mark.slow
 def test_angles_that_are_seldom_beyond_a_turn_are_meant():
     fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=3, of_true=1)).compute()

@@ -188,6 +188,13 @@ def test_boxes_as_large_as_their_images_are_no_corners(scale):
     fed(DetectionMAP("xywh"), target, target).compute()
 
 
+def test_sizes_that_hardly_grow_with_positions_are_no_corners():
+    place = torch.arange(20.0)[:, None]
+    low, size = 50 + place / 2, 62 + 16 * (place % 2) + place / 20
+    item = {"boxes": torch.cat([low, low, size, size], 1), "labels": torch.ones(20).long(), "scores": torch.ones(20)}
+    fed(DetectionMAP("xywh"), [item], [item]).compute()
+
+
 @pytest.mark.parametrize("kind", ["random labels", "one label", "neighbors by turns"])
 def test_a_bad_classifier_of_well_found_boxes_gets_no_warning(kind):
     preds, target = detector(12)
@@ -241,6 +248,13 @@ def test_one_large_class_that_is_taken_for_another_gets_no_warning():
     fed(DetectionMAP(), preds, target).compute()
 
 
+def test_labels_of_a_part_of_many_images_are_compared():
+    """Of 257 images every second one, 129 in all."""
+    box = {"boxes": torch.tensor([[0.0, 0.0, 40.0, 50.0]]), "scores": torch.ones(1), "labels": torch.tensor([1])}
+    with pytest.warns(UserWarning, match="Only 0 of 129 ground truths that are found have the label"):
+        fed(DetectionMAP(), [box] * 257, [box | {"labels": torch.tensor([2])}] * 257).compute()
+
+
 def squares(num, side, step, odd=0, odd_side=0.0):
     """Boxes on a diagonal; the last ones have another side."""
     low = step * torch.arange(num, dtype=torch.float64)[:, None]
@@ -286,3 +300,14 @@ def test_boxes_are_odd_from_some_numbers_on(found, true, box_format, text):
         metric.compute()
     assert len(told) == (text is not None)
     assert all(text in str(one.message) for one in told)
+
+
+@pytest.mark.parametrize(("num", "is_odd"), [(10, True), (9, False)])
+def test_ten_boxes_of_tensors_are_enough_to_say(num, is_odd):
+    boxes = squares(num, 0.1, 0.04), squares(*PIXELS)
+    ones = ({"scores": torch.ones(len(each)), "labels": torch.ones(len(each), dtype=torch.int64)} for each in boxes)
+    preds, target = ([each | {"boxes": of_side}] for each, of_side in zip(ones, boxes, strict=True))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        DOORS["coco of tensors"](preds, target, "xyxy")
+    assert [MIXED in str(one.message) for one in told] == [True] * is_odd

@@ -9,7 +9,7 @@ from hypothesis import given
 from pycocotools import mask
 
 from reid_torchmetrics.functional.detection import pairwise_iou
-from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, box_areas, to_xywh
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, BoxShapes, box_areas, to_xywh
 from tests.detection_strategies import problems
 from tests.profiles import examples
 from tests.reference.detection import iou
@@ -165,3 +165,9 @@ def test_overlap_does_not_depend_on_which_box_comes_first(problem):
     detections, truths = (side.boxes for side in problem.tensors)
     forth, back = (pairwise_iou(*pair, box_format="xywh") for pair in ((detections, truths), (truths, detections)))
     assert torch.equal(forth, back.T)
+
+
+def test_boxes_that_equal_the_one_before_are_repeats():
+    one, other = (0.0, 0.0, 4.0, 4.0), (0.0, 0.0, 4.0, 5.0)
+    assert BoxShapes(boxes(one, one, other, one)).repeats().tolist() == [False, True, False, False]
+    assert BoxShapes(boxes(one, other, one)).repeats() is None

@@ -279,6 +279,7 @@ def test_of_detections_images_are_drawn_and_classes_are_counted():
     assert numbers_of(difference) == pytest.approx([0.5, 0.75, 0.25, 0.25, 0.25, 1, 2, 1, 1, False])
     assert difference.title == "mAP"
     assert (found.num_queries, found.num_valid, found.protocol) == (1, 1, None)
+    assert len(found.gained) == 0
     assert found.to_dict()["protocol"] is None
     lines = repr(found).splitlines()
     assert lines[0] == "Comparison: b - a, 1 images"

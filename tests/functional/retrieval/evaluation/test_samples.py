@@ -74,8 +74,8 @@ def test_why_no_query_has_a_positive_is_said():
         "No query can be evaluated, so the result is NaN: of 0 queries against 7 gallery items, none has a positive;"
         " pass `is_query=True` for the queries."
     )
-    assert no_query_reason(counts(), 0) == (
-        f"{NOT_RANKED}0 gallery items, none has a positive; pass `is_query=False` for the gallery."
+    assert no_query_reason(counts(total=1), 0) == (
+        f"{NOT_RANKED.replace('4', '1')}0 gallery items, none has a positive; pass `is_query=False` for the gallery."
     )
     lost = counts(junk=1, not_in_gallery=2, same_camera_only=1)
     rest = (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
-from reid_torchmetrics.functional.retrieval.ranking.counting import count_by_lookup
+from reid_torchmetrics.functional.retrieval.ranking.counting import count_by_lookup, sort_rows
 from tests.functional.retrieval.ranking.test_ranks import as_lists, ranks_of
 from tests.paths import path, taking
 from tests.profiles import examples
@@ -53,6 +53,12 @@ def test_ranks_are_those_of_the_slow_reference(way, problem, max_bytes):
 def test_infinite_scores_are_ranked_as_after_a_sort(way, problem, infinite):
     problem = replace(problem, scores=problem.scores.masked_fill(problem.scores == 1, infinite))
     assert as_lists(looked_up(problem, way)) == as_lists(ranks_of(problem))
+
+
+def test_rows_are_sorted_each_by_itself():
+    with mock.patch.object(*path("is_numpy"), return_value=False):
+        found = sort_rows(torch.tensor([[2.0, 1.0], [0.0, 3.0]]), argument="scores")
+    assert found.tolist() == [[1, 2], [0, 3]]
 
 
 def test_a_score_that_is_nan_is_refused():

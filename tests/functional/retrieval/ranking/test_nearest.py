@@ -135,6 +135,15 @@ def test_a_candidate_that_scores_minus_infinity_is_listed_and_junk_is_not(max_by
     assert [int(nearest(scores, relevance, k).first_rank) for k in (1, 4)] == [2, 2]  # behind the negative 1 alone
 
 
+def test_scores_of_float64_are_listed_in_the_order_of_float32():
+    embeddings, relevance = torch.randint(-2, 3, (40, 3)), find_relevance(torch.arange(9), torch.arange(40) % 9)
+    wide, narrow = (
+        nearest(score_embeddings(each[:9], each, relevance, similarity="dot", max_bytes=500), relevance, 4)
+        for each in (embeddings.double(), embeddings.float())
+    )
+    assert torch.equal(wide.positions, narrow.positions)
+
+
 @pytest.mark.parametrize("k", [1, 7, 500])
 def test_a_collapsed_model_lists_the_gallery_in_its_order(k):
     embeddings = torch.full((500, 8), 0.1)

@@ -90,6 +90,11 @@ def test_samples_that_lack_a_label_have_an_empty_one_or_no_group():
     assert LABELS["groups"].empty(length=3, device=CPU).tolist() == [NO_GROUP] * 3
 
 
+def test_labels_are_kept_in_their_dtype():
+    assert LABELS["cameras"].check("cameras", torch.tensor([3], dtype=torch.uint8)).dtype == torch.int64
+    assert LABELS["positions"].check("positions", torch.tensor([[1.0, 2.0]])).dtype == torch.float64
+
+
 def test_some_labels_decide_on_both_sides_and_groups_on_one():
     assert DECIDING == ("identities", "cameras", "sequences", "clothes", "positions", "groups")
     labels = {"index": torch.arange(2), "groups": torch.arange(2), "cameras": torch.arange(2)}

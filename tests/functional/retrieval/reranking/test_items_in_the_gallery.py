@@ -49,6 +49,12 @@ def test_it_is_not_expanded_by_itself(expanded):
     assert_close(of_gallery, torch.tensor(items, dtype=torch.float64), atol=1e-9)
 
 
+def test_the_first_item_alone_is_expanded_by_another():
+    gallery = torch.tensor([[1.0, 0.0], [0.8, 0.6]])
+    found, _ = QueryExpansion(k=1, alpha=0.0, expanded="queries").expand(gallery[:1], gallery, self_index=[0])
+    assert_close(found, gallery.mean(0, keepdim=True))
+
+
 @pytest.mark.parametrize(("similarity", "normalize"), [("cosine", True), ("euclidean", False)])
 def test_k_reciprocal_distances_are_of_unit_vectors_under_cosine_and_of_the_kept_gallery(similarity, normalize):
     query, gallery = sides()

@@ -13,9 +13,10 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives_from_scores,
 )
 from reid_torchmetrics.functional.retrieval.scores.rows import Rows
-from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
+from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores, score_rows
 from reid_torchmetrics.functional.retrieval.scores.similarity import SIMILARITIES, Similarity, gallery_statistics
 from tests.closeness import assert_close
+from tests.distributed import threads
 from tests.profiles import of_each
 from tests.reference.retrieval import evaluate, similarity
 
@@ -244,7 +245,21 @@ def test_a_score_depends_on_the_query_and_the_item_alone(name, dtype):
             assert torch.equal(scores(rows, columns), expected[rows][:, columns])
 
 
+def test_processes_score_in_the_widest_dtype_of_all():
+    def dtype(world):
+        rows = Rows([torch.ones(2, 3, dtype=(torch.float32, torch.float64)[world.process])])
+        return score_rows(world, rows, rows, similarity="cosine", max_bytes=1000).dtype
+
+    assert threads.run(2, dtype) == [torch.float64] * 2
+
+
 TINY, HUGE = 2.0**-540, 2.0**540  # their squares leave the range of float64
+
+
+def test_only_a_gallery_out_of_range_is_copied_for_cosines():
+    usual, tiny = (Rows([torch.full((2, 3), value, dtype=torch.float64)]) for value in (1.0, TINY))
+    copies = [SIMILARITIES["cosine"](rows, torch.float64, torch.zeros(0)).copies_gallery for rows in (usual, tiny)]
+    assert copies == [False, True]
 
 
 @pytest.mark.parametrize(

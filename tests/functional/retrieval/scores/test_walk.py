@@ -55,7 +55,9 @@ def test_sides_of_a_tile_fill_the_kernels_of_a_product_where_they_can():
     assert cut_in_panels(scores, most_rows=60) == (48, 1008)
     assert cut_in_panels(scores, most_rows=200) == (192, 384)
     assert rows_with_gallery(replace_max_bytes(scores, 100 * 20_000 * 4), 0) == 96
-    assert rows_with_gallery(replace_max_bytes(scores, 501 * 20_000 * 4), 0) == 501  # all of them, at once
+    assert rows_with_gallery(replace_max_bytes(scores, 500 * 20_000 * 4), 0) == 500  # all of them, at once
+    assert rows_with_gallery(replace_max_bytes(scores, 8 * 20_000 * 4), 0) == 8
+    assert rows_with_gallery(replace_max_bytes(scores, 7 * 20_000 * 4), 0) == 0  # too few to be worth it
 
 
 def replace_max_bytes(scores: GivenScores, max_bytes: int) -> GivenScores:

@@ -113,6 +113,12 @@ def test_what_was_gathered_by_hand_is_said(name, dtype):
         assert "`index`" in text
 
 
+def test_two_samples_of_any_identity_that_differ_are_enough_to_tell():
+    embeddings, _ = drawn(9)
+    (text,) = said(embeddings, torch.tensor([0, 1, 2, 3, 4, 5, 6, 7, 7]), [[*range(9)]] * 2)
+    assert GATHERED in text
+
+
 def test_queries_alone_that_were_gathered_are_said():
     is_query = torch.arange(40) < 10
     queries = [*range(10)]

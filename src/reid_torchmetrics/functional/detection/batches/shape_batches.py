@@ -116,7 +116,7 @@ class ShapeBatch:
         return {**item, "boxes": boxes.to(labels.device) if isinstance(labels, Tensor) else boxes}
 
     @torch.no_grad()
-    def states(self, states: Mapping[str, Tensor], *, keeps: bool = False) -> dict[str, Tensor]:
+    def states(self, states: Mapping[str, Tensor], *, keeps: bool) -> dict[str, Tensor]:
         """Rows for the states of tables, and the areas of ground truths; `states` are the rows of boxes.
 
         If it `keeps` the shapes, also rows for `KEPT_STATES`.

@@ -137,7 +137,7 @@ def _on_curves(
     Many detections are worked on a few classes at a time, too. `axes` are those of the classes in each tensor that the
     work gives; that of area ranges is the second before it.
     """
-    num_areas, classes = len(matches.matched), [slice(0, len(matches.classes))]
+    num_areas, classes = len(matches.matched), [slice(None)]
     is_small = matches.matched.numel() < _CACHED_CELLS and matches.matched.shape[1] * len(matches.classes) < _FEW_CURVES
     step = num_areas if is_small or matches.columns.device.type != "cpu" else 1
     if len(matches.scores) >= _MANY_DETECTIONS and step < num_areas:
