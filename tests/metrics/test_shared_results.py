@@ -119,7 +119,7 @@ OPTIONS = {
         **DETECTED,
         "iou_type": ["segm"],
         "fixed": [True],
-        "max_detection_thresholds": [2],
+        "max_detections": [2],
         "frequencies": [{1: "r", 2: "f"}],
     },
     VocMAP: {**DETECTED, "rule": ["voc07"], "whole_pixels": [False]},

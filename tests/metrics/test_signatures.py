@@ -138,7 +138,7 @@ def test_none_is_the_default_of_every_option(name):
 
 def test_none_is_what_the_protocol_says_and_not_nothing():
     metrics = reid_torchmetrics.ReIDMetrics(protocol="gldv2", k=None, same_camera=None, reports=None, draw=None)
-    assert metrics["map"].protocol is PROTOCOLS["gldv2"]
+    assert metrics["map"].protocol is retrieval.PROTOCOLS["gldv2"]
 
 
 LISTS = [

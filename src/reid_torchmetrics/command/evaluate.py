@@ -245,7 +245,7 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
             raise ValueError(f"`cameras` must {remedy}; got none in the files.")
         drops = f"`{name}` {rule!r} of {protocol.name} drops nothing"
         how = "`--labels cameras=FILE` gives them, `--protocol` another benchmark"
-        say(f"{', '.join(sorted(names)) or 'no labels'} without cameras: {drops}; {how}")
+        say(f"{', '.join(sorted(names - {'roles'})) or 'no labels'} without cameras: {drops}; {how}")
 
 
 def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespace, share: Share) -> RetrievalResults:
