@@ -82,24 +82,23 @@ def counted(_rank: int, _size: int) -> tuple[float, float, float, int]:
     query, positives, *labels = sides()
     given, limit = (query, positives, *labels), {"max_bytes": 64 << 20}
     counter = RankCounter(*given, **limit)
-    product, spent, bare = torch.empty(1008 * 1008), 0.0, 0.0
-    for block, identities in distractors(DISTRACTORS):
+    product, counts, spent, bare = torch.empty(1008 * 1008), 0, 0.0, 0.0
+    for key, (block, identities) in enumerate(distractors(DISTRACTORS)):
         start = time.process_time()
-        counter.update(block, identities)
+        counts += counter.count(block, identities, key=key)
         spent += time.process_time() - start
         start = time.process_time()
         for some in query.split(1008):
             for items in block.split(1008):
                 torch.mm(some, items.T, out=product[: len(some) * len(items)].view(len(some), len(items)))
         bare += time.process_time() - start
-    counter.ranks()
+    counter.ranks(counts)
     peak = resident("VmHWM")
     counter, blocks = RankCounter(*given, **limit), list(distractors(STORED))
-    for block in reversed(blocks):
-        counter.update(*block)
+    counts = sum(counter.count(*block, key=key) for key, block in reversed([*enumerate(blocks)]))
     gallery, identities = (torch.cat(parts) for parts in zip(*[(positives, labels[1]), *blocks], strict=True))
     stored = rank_positives(query, gallery, labels[0], identities)
-    return peak, spent, bare, int((counter.ranks().rank != stored.rank).sum())
+    return peak, spent, bare, int((counter.ranks(counts).rank != stored.rank).sum())
 
 
 def sides() -> tuple[Tensor, Tensor, Tensor, Tensor]:

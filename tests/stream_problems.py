@@ -2,7 +2,7 @@
 
 import torch
 
-from reid_torchmetrics.functional.retrieval import PositiveRanks, RankCounter, rank_positives
+from reid_torchmetrics.functional.retrieval import Counts, PositiveRanks, RankCounter, rank_positives
 
 QUERIES, POSITIVES = 7, 20
 
@@ -29,6 +29,11 @@ def counter_of(query, positives, **options) -> RankCounter:
     return RankCounter(
         query[0], positives[0], **labels, query_cameras=query[2], positive_cameras=positives[2], **options
     )
+
+
+def counted(counter: RankCounter, blocks) -> Counts:
+    """What a counter counts in blocks, each by its number."""
+    return sum(counter.count(*block, key=number) for number, block in enumerate(blocks))
 
 
 def joined(positives, blocks):

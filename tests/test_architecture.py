@@ -275,7 +275,6 @@ ONE_IMPORTER = {
     "functional.retrieval.evaluation.backwards": "a judgment of its own about ranks, with its constants",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries; over 400 lines with the comparison",
     "functional.retrieval.evaluation.result_checks": "whether a file's values agree; over 400 lines with the results",
-    "functional.retrieval.ranking.merging": "whether two counters add up: how functions and blocks are told apart",
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",

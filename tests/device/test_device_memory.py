@@ -63,6 +63,6 @@ def test_functions_and_metrics_take_it_and_ranks_do_not_depend_on_it(here, monke
     fed(ReIDMeanAP().to(here), moved(batches(), here)).compute()
     expand_queries(*given[:2])
     rerank_k_reciprocal(*given[:2], k1=5, k2=2)
-    RankCounter(given[0], *given[:1], *given[2:3] * 2).update(given[1], given[3] + 100)
+    RankCounter(given[0], *given[:1], *given[2:3] * 2).count(given[1], given[3] + 100, key=0)
     assert len(asked) > 5
     assert set(asked) <= {78 * GIB // 8, 78 * GIB // 16}  # re-ranking shares it

@@ -50,13 +50,13 @@ def test_a_stream_has_the_ranks_and_results_of_the_cpu(device, similarity, ties)
         of_block = moved((gallery[40:], labels[1][40:] + 100, labels[3][40:]), where)
         (q, *of_queries), (p, *of_positives) = moved(queries, where), moved(positives, where)
         both = [side for pair in zip(of_queries, of_positives, strict=True) for side in pair]
-        counters = [RankCounter(q, p, *both, similarity=similarity, ties=ties) for _ in range(2)]
-        for counter in counters:
-            counter.survey(*(values[:10] for values in of_block))
-        for number, counter in enumerate(counters):
-            counter.update(*(values[number::2] for values in of_block))
-        counters[0].merge(counters[1])
-        return counters[0].ranks(), evaluate_stream(counters[0]).per_query
+        options = {"similarity": similarity, "ties": ties}
+        nobody = RankCounter(q, p[:0], both[0], both[1][:0], both[2], both[3][:0], **options)
+        halves = [[values[number::2] for values in of_block] for number in range(2)]
+        told = [nobody.survey(*half, key=number) for number, half in enumerate(halves)]
+        counter = RankCounter(q, p, *both, **options, survey=told[0] + told[1])
+        counts = sum(counter.count(*half, key=number) for number, half in enumerate(halves))
+        return counter.ranks(counts), evaluate_stream(counter, counts).per_query
 
     assert_as_on_the_cpu(device, ranks)
 

@@ -1,7 +1,8 @@
-"""A gallery that is counted in several processes: merged, the ranks are those of one gallery in memory."""
+"""A gallery that is counted in several processes: the ranks are those of one gallery in memory."""
 
 import pickle
 
+import pytest
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from tests.stream_problems import assert_equal, counter_of, drawn, stored
@@ -10,31 +11,35 @@ NUM_WORKERS, TIMEOUT = 2, 60
 
 
 def counted(process, num_processes):
+    """What a process counts, by a counter of its own."""
     query, positives, blocks = drawn(3, 600, whole=False)
-    counter = counter_of(query, positives)
-    for block in blocks[process::num_processes]:
-        counter.update(*block)
-    return pickle.dumps(counter)
+    counter, each = counter_of(query, positives), [*enumerate(blocks)][process::num_processes]
+    return pickle.dumps(sum(counter.count(*block, key=key) for key, block in each))
 
 
 class Counted(IterableDataset):
-    """The counter of each worker, once it has counted its share."""
+    """What each worker counts of its share, by a counter of all."""
+
+    def __init__(self, counter, blocks):
+        self.counter, self.blocks = counter, [*enumerate(blocks)]
 
     def __iter__(self):
-        yield counted(get_worker_info().id, NUM_WORKERS)
+        for key, block in self.blocks[get_worker_info().id :: NUM_WORKERS]:
+            yield self.counter.count(*block, key=key)
 
 
-def merged(pickled):
-    counter, *others = map(pickle.loads, pickled)
-    for other in others:
-        counter.merge(other)
-    return counter.ranks()
+def test_processes_with_a_counter_of_their_own_add_up(processes):
+    query, positives, blocks = drawn(3, 600, whole=False)
+    counts = sum(map(pickle.loads, processes.run(3, counted)))
+    assert counts.keys == {*range(len(blocks))}
+    assert_equal(counter_of(query, positives).ranks(counts), stored(query, positives, blocks))
 
 
-def test_counters_of_three_processes_merge(processes):
-    assert_equal(merged(processes.run(3, counted)), stored(*drawn(3, 600, whole=False)))
-
-
-def test_counters_of_the_workers_of_a_data_loader_merge():
-    loader = DataLoader(Counted(), batch_size=None, num_workers=NUM_WORKERS, timeout=TIMEOUT)
-    assert_equal(merged(loader), stored(*drawn(3, 600, whole=False)))
+def test_workers_of_a_data_loader_share_a_counter():
+    query, positives, blocks = drawn(3, 600, whole=False)
+    counter = counter_of(query, positives)
+    loader = DataLoader(Counted(counter, blocks), batch_size=None, num_workers=NUM_WORKERS, timeout=TIMEOUT)
+    parts = [*loader]
+    assert_equal(counter.ranks(sum(parts)), stored(query, positives, blocks))
+    with pytest.raises(ValueError, match="`other` must have no key in common"):
+        sum([*parts, *loader])

@@ -47,8 +47,7 @@ def detections(metric, *, dtype=torch.float32, with_ids=False, class_names=None,
 def of_a_stream():
     query, positives, blocks = drawn(3)
     counter = counter_of(query, positives)
-    counter.update(*blocks[0])
-    return evaluate_stream(counter)
+    return evaluate_stream(counter, counter.count(*blocks[0], key=0))
 
 
 def no_images():

@@ -45,7 +45,7 @@ from .measures import (
     reciprocal_rank,
     retrieval_rank,
 )
-from .ranking import PositiveRanks, RankCounter, rank_positives, rank_positives_from_scores
+from .ranking import Counts, PositiveRanks, RankCounter, Survey, rank_positives, rank_positives_from_scores
 from .relevance import Relevance, find_relevance
 from .reranking import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import given_scores, score_embeddings
@@ -66,6 +66,7 @@ __all__ = [
     "Breakdown",
     "CameraPairs",
     "Comparison",
+    "Counts",
     "Difference",
     "GalleryDraw",
     "Identification",
@@ -79,6 +80,7 @@ __all__ = [
     "Relevance",
     "RetrievalResults",
     "ScoreHistogram",
+    "Survey",
     "Verification",
     "accuracy_over_folds",
     "average_precision",

@@ -36,7 +36,7 @@ def by_stream(name: str) -> None:
     labels = {"query_identities": IDS["query_identities"], "positive_identities": IDS["gallery_identities"]}
     rules = PROTOCOLS[name].relevance_options
     counter = RankCounter(QUERY, GALLERY, **labels, **sides(("query", "positive")), **rules)
-    evaluate_stream(counter, protocol=name)
+    evaluate_stream(counter, 0, protocol=name)
 
 
 CAMERAS = sides(("query", "gallery"))
@@ -67,7 +67,7 @@ def results_by_doors(protocol: Protocol) -> dict[str, RetrievalResults]:
         "evaluate": evaluate(QUERY, GALLERY, **IDS, protocol=protocol),
         "evaluate_scores": evaluate_scores(QUERY @ GALLERY.T, **IDS, protocol=protocol),
         "metric": metric.results(),
-        "stream": evaluate_stream(counter, protocol=protocol),
+        "stream": evaluate_stream(counter, 0, protocol=protocol),
         # All scores are equal: the pessimistic place of a positive is the last.
         "lists": evaluate_lists([[0, 1, 2, 4, 3]] * 2 + [[1, 2, 3, 0, 4]], **IDS, protocol=protocol),
     }

@@ -139,7 +139,7 @@ def test_a_metric_and_a_counter_take_whole_numbers_as_floats():
         metrics.append(metric.results())
         positives = {f"positive_{name}": values for name, values in sides[1].items()}
         queries = {f"query_{name}": values for name, values in sides[0].items()}
-        counters.append(retrieval.RankCounter(QUERY, GALLERY, **queries, **positives).ranks())
+        counters.append(retrieval.RankCounter(QUERY, GALLERY, **queries, **positives).ranks(0))
     assert ranks_of(metrics[0]) == ranks_of(metrics[1]) == ranks_of(counters[0]) == ranks_of(counters[1])
     assert metrics[1].query_identities.dtype == torch.int64
 
@@ -198,9 +198,9 @@ TAKING = {
         [[0], [1], [2], [3]], query_identities=one, gallery_identities=two
     ),
     "lists": retrieval.evaluate_lists,
-    "RankCounter": lambda one, two: retrieval.RankCounter(FOUR, FOUR, one, two).ranks(),
-    "RankCounter.update": lambda one, two: retrieval.RankCounter(FOUR, FOUR, ONES, ONES, ONES, ONES).update(
-        FOUR, one, two
+    "RankCounter": lambda one, two: retrieval.RankCounter(FOUR, FOUR, one, two).ranks(0),
+    "RankCounter.count": lambda one, two: retrieval.RankCounter(FOUR, FOUR, ONES, ONES, ONES, ONES).count(
+        FOUR, one, two, key=0
     ),
     "person_search": lambda one, two: retrieval.person_search(
         *(FOUR, FOUR, FOUR),

@@ -1,5 +1,6 @@
 """A gallery as a stream: ranks equal, bit for bit, to those of the whole gallery in memory."""
 
+import copy
 import pickle
 
 import pytest
@@ -19,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from tests.profiles import examples
 from tests.reference.retrieval import evaluate as slow_evaluate
 from tests.reference.retrieval import similarity as slow_similarity
-from tests.stream_problems import QUERIES, assert_equal, counter_of, drawn, joined, stored
+from tests.stream_problems import QUERIES, assert_equal, counted, counter_of, drawn, joined, stored
 
 STREAMED = ("pessimistic", "optimistic", "grouped", "expected")
 
@@ -29,9 +30,7 @@ STREAMED = ("pessimistic", "optimistic", "grouped", "expected")
 def test_ranks_are_those_of_the_slow_reference(seed, ties, same_camera):
     query, positives, blocks = drawn(seed)
     counter = counter_of(query, positives, similarity="dot", ties=ties, same_camera=same_camera, max_bytes=2000)
-    for block in blocks:
-        counter.update(*block)
-    ranks = counter.ranks()
+    ranks = counter.ranks(counted(counter, blocks))
     gallery = joined(positives, blocks)
     scores = slow_similarity(query[0].numpy(), gallery[0].numpy(), "dot")
     labels = (query[1], gallery[1], query[2], gallery[2])
@@ -46,24 +45,30 @@ def test_ranks_are_those_of_the_slow_reference(seed, ties, same_camera):
     st.sampled_from(STREAMED),
     st.sampled_from(["cosine", "euclidean", "dot", lambda q, g: -torch.cdist(q.double(), g.double()).float()]),
     st.sampled_from([torch.float16, torch.float32, torch.float64]),
+    st.sampled_from([None, 2000]),
     st.randoms(use_true_random=False),
 )
-def test_merged_from_three_counters_in_any_order_bits_are_those_of_the_gallery_in_memory(
-    seed, ties, similarity, dtype, random
+def test_counted_in_any_order_and_added_in_any_tree_bits_are_those_of_the_gallery_in_memory(
+    seed, ties, similarity, dtype, max_bytes, random
 ):
     query, positives, blocks = drawn(seed, whole=False, dtype=dtype)
     options = {"similarity": similarity, "ties": ties, "same_camera": random.choice(["all", "same_identity"])}
-    surveying = [counter_of(query, positives, **options) for _ in range(2)]
-    for block in blocks:
-        random.choice(surveying).survey(*block)
-    surveying[0].merge(surveying[1])
-    counters = [pickle.loads(pickle.dumps(surveying[0])) if isinstance(similarity, str) else surveying[0]]
-    counters += [pickle.loads(pickle.dumps(counters[0])) for _ in range(2)] if isinstance(similarity, str) else []
-    for block in random.sample(blocks, len(blocks)):
-        random.choice(counters).update(*block)
-    for other in counters[1:]:
-        counters[0].merge(other)
-    assert_equal(counters[0].ranks(), stored(query, positives, blocks, **options))
+    ways = [lambda each: each, copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))]
+    anyhow = ways if isinstance(similarity, str) else ways[:3]
+
+    def added(method):
+        """What copies of one counter tell of all blocks, two at a time in any order."""
+        each = [random.choice(anyhow)(method.__self__) for _ in blocks]
+        named = zip(each, enumerate(random.sample(blocks, len(blocks))), strict=True)
+        parts = [getattr(one, method.__name__)(*block, key=key) for one, (key, block) in named]
+        while len(parts) > 1:
+            one, two = (random.choice(ways)(parts.pop(random.randrange(len(parts)))) for _ in range(2))
+            parts.append(one + two)
+        return parts[0]
+
+    nobody = counter_of(query, [values[:0] for values in positives], **options)
+    counter = counter_of(query, positives, **options, survey=added(nobody.survey), max_bytes=max_bytes)
+    assert_equal(counter.ranks(added(counter.count)), stored(query, positives, blocks, **options))
 
 
 def test_all_rules_that_read_labels_hold_for_a_stream():
@@ -85,9 +90,10 @@ def test_all_rules_that_read_labels_hold_for_a_stream():
         for side, other in zip(("query", "positive"), others[:2], strict=True)
     ]
     counter = counter_of(query, positives, **sides[0], **sides[1], **options)
-    for block, labels in zip(blocks, others[2:], strict=True):
-        counter.update(*block, **labels)
-    assert_equal(counter.ranks(), expected)
+    each = enumerate(zip(blocks, others[2:], strict=True))
+    assert_equal(
+        counter.ranks(sum(counter.count(*block, key=key, **labels) for key, (block, labels) in each)), expected
+    )
 
 
 def test_a_radius_and_the_options_of_a_protocol_hold_for_a_stream():
@@ -97,43 +103,35 @@ def test_a_radius_and_the_options_of_a_protocol_hold_for_a_stream():
     counter = RankCounter(
         query, gallery[:3], query_positions=positions[:2], positive_positions=positions[:3], **options
     )
-    counter.update(gallery[4:], positions=positions[4:])
-    counter.update(gallery[3:4], positions=positions[3:4])
+    counts = counter.count(gallery[4:], positions=positions[4:], key="last")
+    counts += counter.count(gallery[3:4], positions=positions[3:4], key="first")
     whole = evaluate(query, gallery, query_positions=positions[:2], gallery_positions=positions, **options)
-    assert counter.ranks().rank.tolist() == whole.ranks.rank.tolist()
+    assert counter.ranks(counts).rank.tolist() == whole.ranks.rank.tolist()
     with pytest.raises(ValueError, match=r"relevant to no query.*row 1 within the `radius` of query 0"):
-        counter.update(gallery[:2], positions=[7.0, 1.0])
+        counter.count(gallery[:2], positions=[7.0, 1.0], key=0)
     assert RankCounter(query, gallery, [1, 2], [1] * 6, **find_protocol("cuhk03_openreid").relevance_options)
 
 
 def test_an_item_of_a_query_belongs_in_positives():
     query, positives, blocks = drawn(3)
     counter = counter_of(query, positives)
-    counter.update(*blocks[0])
-    before = counter.ranks()
     embeddings, identities, cameras = (values.clone() for values in joined(blocks[0], blocks[1:]))
     identities[4] = 0
     number = (query[1] == 0).nonzero()[0, 0]
-    with pytest.raises(ValueError, match=rf"got row 4 with identity 0 of query {number}"):
-        counter.update(embeddings, identities, cameras)
-    assert_equal(counter.ranks(), before)
+    for method in (counter.count, counter.survey):
+        with pytest.raises(ValueError, match=rf"got row 4 with identity 0 of query {number}"):
+            method(embeddings, identities, cameras, key=0)
 
 
-def test_a_block_with_nan_is_named_and_not_counted():
+def test_a_block_with_nan_is_named():
     query, positives, blocks = drawn(3)
-    counter = counter_of(query, positives)
-    for block in blocks[:2]:
-        counter.update(*block)
     embeddings, *labels = joined(blocks[2], blocks[3:])
-    broken = embeddings.clone()
-    broken[5, 1] = torch.nan
+    embeddings[5, 1] = torch.nan
     with pytest.raises(ValueError, match=r"`embeddings` must be finite; got 1 rows with NaN or infinity, first \[5\]"):
-        counter.update(broken, *labels)
-    counter.update(embeddings, *labels)
-    assert_equal(counter.ranks(), stored(query, positives, blocks))
+        counter_of(query, positives).count(embeddings, *labels, key=0)
 
 
-def test_a_function_that_fails_half_way_leaves_nothing_of_the_block():
+def test_a_function_that_fails_half_way_leaves_no_trace():
     query, positives, blocks = drawn(3, 4000)
     calls = []
 
@@ -144,14 +142,30 @@ def test_a_function_that_fails_half_way_leaves_nothing_of_the_block():
 
     wrong = 0
     counter = counter_of(query, positives, similarity=similarity, max_bytes=20_000)
-    counter.update(*blocks[0])
+    first = counter.count(*blocks[0], key=0)
     wrong = len(calls) + 3
     rest = joined(blocks[1], blocks[2:])
     with pytest.raises(ValueError, match="`similarity` must give scores that can be ordered; got NaN"):
-        counter.update(*rest)
+        counter.count(*rest, key=1)
     assert len(calls) > wrong - 1
-    counter.update(*rest)
-    assert_equal(counter.ranks(), stored(query, positives, blocks, similarity="dot"))
+    counts = first + counter.count(*rest, key=1)
+    assert_equal(counter.ranks(counts), stored(query, positives, blocks, similarity="dot"))
+
+
+def test_what_is_given_may_change_afterwards():
+    query, positives, blocks = drawn(3)
+    held = [[values.clone() for values in side] for side in (query, positives)]
+    counter = counter_of(*held)
+    for values in (*held[0], *held[1]):
+        values.zero_()
+    assert_equal(counter.ranks(counted(counter, blocks)), stored(query, positives, blocks))
+
+
+def test_a_counter_is_pickled_without_its_positives_and_what_it_was_cut_from():
+    random = torch.Generator().manual_seed(0)
+    rows, labels = torch.randn(2000, 256, generator=random), torch.arange(2000) % 20
+    counter = RankCounter(rows[:20], rows[20:], labels[:20], labels[20:])
+    assert len(pickle.dumps(counter)) < rows[:20].nbytes + 20 * 1980 + 10_000
 
 
 def test_a_block_that_asks_for_other_scores_is_refused_unless_it_was_surveyed():
@@ -159,24 +173,12 @@ def test_a_block_that_asks_for_other_scores_is_refused_unless_it_was_surveyed():
     blocks = [(embeddings * (1e-20 if n == 2 else 1), *labels) for n, (embeddings, *labels) in enumerate(blocks)]
     counter = counter_of(query, positives)
     with pytest.raises(ValueError, match=r"`embeddings` must fit scores of torch.float32.*torch.float64, so `survey`"):
-        counter.update(*blocks[2])
-    with pytest.raises(ValueError, match="`survey` must see every block before the first `update`"):
-        counter.survey(*blocks[2])
-    surveyed = counter_of(query, positives)
-    for block in blocks:
-        surveyed.survey(*block)
-    for block in blocks:
-        surveyed.update(*block)
-    assert_equal(surveyed.ranks(), stored(query, positives, blocks))
-    with pytest.raises(ValueError, match="`other` must have surveyed the same blocks"):
-        surveyed.merge(counter)
-
-
-@pytest.mark.usefixtures("unannotated")
-def test_only_counters_merge():
-    counter = counter_of(*drawn(3)[:2])
-    with pytest.raises(TypeError, match="`other` must be"):
-        counter.merge(counter.ranks())
+        counter.count(*blocks[2], key=0)
+    survey = sum(counter.survey(*block, key=key) for key, block in enumerate(blocks))
+    surveyed = counter_of(query, positives, survey=survey)
+    assert_equal(surveyed.ranks(counted(surveyed, blocks)), stored(query, positives, blocks))
+    with pytest.raises(ValueError, match="`counts` must be of a counter with the same"):
+        counter.ranks(counted(surveyed, blocks))
 
 
 @pytest.mark.parametrize(
@@ -208,17 +210,17 @@ def test_blocks_are_checked(block, message):
     query, positives, _ = drawn(3)
     embeddings, *labels = block
     with pytest.raises(ValueError, match=message):
-        counter_of(query, positives).update(torch.tensor(embeddings), *labels)
+        counter_of(query, positives).count(torch.tensor(embeddings), *labels, key=0)
 
 
 def test_nothing_counted_and_no_positives_give_ranks_too():
     query, positives, blocks = drawn(3)
-    assert_equal(counter_of(query, positives).ranks(), stored(query, positives, []))
+    assert_equal(counter_of(query, positives).ranks(0), stored(query, positives, []))
     none = tuple(values[:0] for values in positives)
-    counter = counter_of(query, none)
-    counter.update(*blocks[0])
-    assert_equal(counter.ranks(), stored(query, none, blocks[:1]))
-    assert counter_of(tuple(values[:0] for values in query), positives).ranks().num_queries == 0
+    for ties in STREAMED:
+        counter = counter_of(query, none, ties=ties)
+        assert_equal(counter.ranks(counted(counter, blocks[:1])), stored(query, none, blocks[:1], ties=ties))
+    assert counter_of(tuple(values[:0] for values in query), positives).ranks(0).num_queries == 0
 
 
 def test_leave_one_out_has_the_places_of_queries_in_positives():
@@ -227,9 +229,8 @@ def test_leave_one_out_has_the_places_of_queries_in_positives():
     own = torch.arange(QUERIES)
     counter = counter_of(queries, positives, self_index=own, same_camera="keep")
     blocks = [(embeddings, identities + 10, cameras) for embeddings, identities, cameras in blocks]
-    for block in blocks:
-        counter.update(*block)
-    assert_equal(counter.ranks(), stored(queries, positives, blocks, self_index=own, same_camera="keep"))
+    expected = stored(queries, positives, blocks, self_index=own, same_camera="keep")
+    assert_equal(counter.ranks(counted(counter, blocks)), expected)
 
 
 FAR = torch.tensor([[4096.0]]), torch.tensor([[4097.0], *[[-4096.0]] * 100]), [1], [1] + [2] * 100
@@ -237,22 +238,18 @@ DISTRACTORS = torch.full((1000, 1), 4098.0), [3] * 1000
 
 
 @pytest.mark.parametrize("cuts", [[], [999], [1, 500]])
-@pytest.mark.parametrize("num_counters", [1, 2])
-def test_what_was_surveyed_decides_where_distances_are_measured_from(cuts, num_counters):
+def test_what_was_surveyed_decides_where_distances_are_measured_from(cuts):
     # From the mean of query and positives alone, -4096, float32 has no digit left to tell distances 1 and 2 apart.
-    counters = [RankCounter(*FAR, similarity="euclidean") for _ in range(num_counters)]
     alone = RankCounter(*FAR, similarity="euclidean")
-    for part in torch.arange(1000).tensor_split(cuts):
-        counters[-1].survey(DISTRACTORS[0][part], [3] * len(part))
-    if num_counters > 1:
-        counters[0].merge(counters[1])
-    for counter in (counters[0], alone):
-        counter.update(*DISTRACTORS)
-    assert counters[0].ranks().rank.tolist() == [1]
-    assert alone.ranks().rank.tolist() == [1001]
-    for one, other in ((counters[0], alone), (alone, counters[0])):
-        with pytest.raises(ValueError, match="`other` must have surveyed the same blocks before it counted"):
-            one.merge(other)
+    parts = torch.arange(1000).tensor_split(cuts)
+    survey = sum(alone.survey(DISTRACTORS[0][part], [3] * len(part), key=len(part)) for part in parts)
+    surveyed = RankCounter(*FAR, similarity="euclidean", survey=survey)
+    assert surveyed.ranks(surveyed.count(*DISTRACTORS, key=0)).rank.tolist() == [1]
+    counts = alone.count(*DISTRACTORS, key=1)
+    assert alone.ranks(counts).rank.tolist() == [1001]
+    for add in (lambda: surveyed.ranks(counts), lambda: surveyed.count(*DISTRACTORS, key=0) + counts):
+        with pytest.raises(ValueError, match=r"must be of a counter with the same .* survey; got that of another one"):
+            add()
 
 
 @pytest.mark.parametrize("ties", STREAMED)
@@ -263,8 +260,7 @@ def test_of_a_wide_block_all_negatives_above_the_lowest_positive_count(ties, max
     counter = RankCounter(torch.ones(2, 1), torch.tensor([[100.0], [50.0], [10.0]]), **labels, **options)
     values = torch.zeros(20_000)
     values[torch.arange(0, 200, 20)] = 75.0  # ten of them
-    counter.update(values[:, None], torch.full((20_000,), 9))
-    ranks = counter.ranks()
+    ranks = counter.ranks(counter.count(values[:, None], torch.full((20_000,), 9), key=0))
     # The positive of query 2 is behind ten negatives and the two positives of query 1, which are negatives for it.
     assert ranks.rank.tolist() == [1, 12, 13]
     assert ranks.num_candidates.tolist() == [20_003] * 2
@@ -276,10 +272,8 @@ def test_a_positive_whose_score_is_nan_is_an_error(max_bytes):
         return (q @ g.T).masked_fill(g[:, 0] == 2, torch.nan)
 
     query, positives = torch.tensor([[1.0]]), torch.tensor([[3.0], [2.0]])
-    counter = RankCounter(query, positives, [1], [1, 1], similarity=similarity, max_bytes=max_bytes)
-    for count in (counter.ranks, lambda: counter.update(torch.ones(200, 1), [5] * 200)):
-        with pytest.raises(ValueError, match="`similarity` must give scores that can be ordered; got NaN"):
-            count()
+    with pytest.raises(ValueError, match="`similarity` must give scores that can be ordered; got NaN"):
+        RankCounter(query, positives, [1], [1, 1], similarity=similarity, max_bytes=max_bytes)
 
 
 @pytest.mark.slow
@@ -288,6 +282,6 @@ def test_queries_of_many_tiles_are_put_together():
     query, positives, block = (torch.randint(0, 9, (size, 2), generator=random).float() for size in (2500, 2500, 30))
     identities = torch.arange(2500) % 1250
     counter = RankCounter(query, positives, identities, identities, similarity="dot")
-    counter.update(block, [5000] * 30)
+    counts = counter.count(block, [5000] * 30, key=0)
     gallery, labels = torch.cat([positives, block]), torch.cat([identities, torch.full((30,), 5000)])
-    assert_equal(counter.ranks(), rank_positives(query, gallery, identities, labels, similarity="dot"))
+    assert_equal(counter.ranks(counts), rank_positives(query, gallery, identities, labels, similarity="dot"))

@@ -92,7 +92,7 @@ def test_lists_arrays_and_tensors_of_coordinates_agree_where_float32_has_half_a_
             found.append(metric.results())
         rows = {"query_positions": kind(query), "positive_positions": kind(items)}
         counter = RankCounter(embeddings[:1], embeddings[1:], **rows, radius=25.0)
-        counted = [int(each.num_positives) for each in found] + [int(counter.ranks().num_positives)]
+        counted = [int(each.num_positives) for each in found] + [int(counter.ranks(0).num_positives)]
         assert counted == [3] * 4
 
 
@@ -148,7 +148,7 @@ def by_function(query, gallery, radius, embeddings):
 
 def by_counter(query, gallery, radius, embeddings):
     sides = {"query_positions": query, "positive_positions": gallery}
-    RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, radius=radius).ranks()
+    RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, radius=radius).ranks(0)
 
 
 DOORS = [by_metric, by_function, by_counter]

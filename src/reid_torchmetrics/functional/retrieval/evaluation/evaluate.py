@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Integer, Real
@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import takes
-from reid_torchmetrics.functional.retrieval.ranking import RankCounter
+from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, JunkPairs, SideLabels, in_one_spelling
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows
@@ -169,22 +169,27 @@ def evaluate_scores(
 
 @torch.no_grad()
 def evaluate_stream(
-    counter: RankCounter, *, protocol: _names.ProtocolName | Protocol = "market1501", max_rank: int = 50
+    counter: RankCounter,
+    counts: Counts | Literal[0],
+    *,
+    protocol: _names.ProtocolName | Protocol = "market1501",
+    max_rank: int = 50,
 ) -> RetrievalResults:
-    """Evaluate what a `RankCounter` has counted so far: the numbers of `evaluate` for the whole gallery.
+    """Evaluate what a `RankCounter` has counted: the numbers of `evaluate` for the whole gallery.
 
     The results hold no embeddings, and so no lists of neighbors.
 
     Args:
-        counter: the counter, after `update` and `merge`; its rules of relevance are the protocol's.
+        counter: the counter; its rules of relevance are the protocol's.
+        counts: the sum of what it counted in all blocks; 0 for no block.
         protocol: a name in `PROTOCOLS` or a `Protocol`.
         max_rank: length of the CMC curve.
 
     Raises:
-        TypeError: `counter` is no `RankCounter`.
-        ValueError: a protocol with other rules than the counter's, with two camera rules, with drawn galleries or
-            groups, that needs lists, or that searches every query among the others, for a counter without `self_index`
-            of all.
+        TypeError: `counter` is no `RankCounter`, or `counts` no `Counts`.
+        ValueError: counts of another counter; a protocol with other rules than the counter's, with two camera rules,
+            with drawn galleries or groups, that needs lists, or that searches every query among the others, for a
+            counter without `self_index` of all.
     """
     _checks.instance("counter", counter, (RankCounter,))
     _checks.positive_int("max_rank", max_rank)
@@ -201,7 +206,7 @@ def evaluate_stream(
             f" {protocol.name!r}, which {what}."
         )
     if protocol.leave_one_out:
-        check_own_places(protocol, counter.relevance.self_index, counter.relevance.num_queries)
+        check_own_places(protocol, counter.self_index, counter.query_counts.total)
     rules, counted = in_one_spelling(protocol.relevance_options), counter.rules
     others = [name for name in rules if rules[name] != counted[name]]
     if others:
@@ -209,11 +214,11 @@ def evaluate_stream(
             f"`protocol` must have the counter's rules; got {protocol.name!r} with {others[0]}={rules[others[0]]!r} for"
             f" a counter with {counted[others[0]]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."
         )
-    ranks, relevance = counter.ranks(), counter.relevance
-    labels = relevance.query_identities, relevance.query_cameras
-    index = torch.arange(relevance.num_queries, device=relevance.device)
-    ranking = Ranking(ranks, relevance.counts(ranks.num_positives), index, *labels, labels=counter.labels)
-    setup = Setup.of(counter.ties, counter.similarity, None, counter.labels)
+    ranks, given = counter.ranks(counts), counter.query_labels
+    index = torch.arange(ranks.num_queries, device=ranks.rank.device)
+    sides = given.get("identities"), given.get("cameras")
+    ranking = Ranking(ranks, counter.query_counts, index, *sides, labels=tuple(given))
+    setup = Setup.of(counter.ties, counter.similarity, None, tuple(given))
     return summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
 
 

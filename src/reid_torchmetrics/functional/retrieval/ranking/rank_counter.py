@@ -1,25 +1,27 @@
-"""Ranks in a gallery that comes as a stream: blocks are counted and dropped.
+"""Ranks in a gallery that comes in blocks, here or on other machines: each is counted where it is, and dropped.
 
 The rank of a positive needs its own score, and the number of negatives before it. So all positives come first. Then a
-block adds to one number for each positive, in any order, and the numbers of several counters add up.
+block adds to one number for each positive, in any order, and the numbers of all blocks add up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import cached_property, partial, wraps
+from dataclasses import replace
+from functools import partial, wraps
+from itertools import chain
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, NamedTuple, TypedDict, TypeVar, cast
 
 import torch
-from jaxtyping import Float, Int, Real
+from jaxtyping import Float, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
@@ -42,15 +44,14 @@ from reid_torchmetrics.functional.retrieval.scores import (
     score_dtype,
 )
 
-from .merging import CountedBlocks, check_same, described
-from .positive_ranks import PositiveRanks
-from .ranks import RankTable
+from .counts import Counts, Nothing, Survey, digest_of, keys_of
+from .positive_ranks import PositiveRanks, unchecked_ranks
+from .ranks import count_ranks
 from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_QUERIES = 1024  # put together with their positives at a time
 _STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
 _LABELS = tuple(name for name, label in LABELS.items() if label.decides and label.sides == SIDES)
 
@@ -71,10 +72,6 @@ class StreamOptions(TypedDict, total=False):
     clothes: _names.ClothesRule
     radius: float | None
     self_index: Integers | None
-
-
-_Counts: TypeAlias = tuple[Int[Tensor, "counts positives"], Int[Tensor, " queries"]]
-"""what gallery items add up to: the `num_counts` of the tie policy for each positive, and candidates"""
 
 
 class _Block(NamedTuple):
@@ -102,17 +99,18 @@ def _in_pool(method: Method) -> Method:
 
 
 class RankCounter:
-    """Rank positives in a gallery that is never held: count its items block by block.
+    """Rank positives in a gallery that is never held: count its blocks, on any machine and in any order.
 
-    `positives` are the gallery items of all identities of queries, and any others. The rest comes to `update`, in any
-    order. The ranks are those of `rank_positives` for the whole gallery, on the CPU to the bit. Counters with the same
-    queries and positives `merge`, so shards of a gallery may be counted anywhere; a counter can be pickled.
+    `positives` are the gallery items of all identities of queries, and any others. A counter ranks them among
+    themselves when it is made, keeps their scores, and never changes. It can be pickled. `count` tells what a block of
+    other items adds, `sum` puts blocks together, and `ranks` are those of `rank_positives` for the whole gallery, on
+    the CPU to the bit.
 
-    Every item counts as often as it comes. A second block with the same labels and number of items, and with the same
-    embeddings in up to 64 rows that are compared, is warned of, once for each counter, if eight of the rows differ.
+    Every block has a `key`, such as the name of its file: one that comes twice, as from a task that ran again, is an
+    error.
 
     Under "euclidean" the last digits of scores depend on the mean of the gallery, and embeddings that float32 cannot
-    square change the dtype of all scores. Where that matters, `survey` each block before the first `update`.
+    square change the dtype of all scores. Where that matters, `survey` every block, and make the counter with the sum.
 
     Args:
         query: embeddings of the queries [queries, D].
@@ -124,6 +122,8 @@ class RankCounter:
         positive_cameras: cameras of `positives`.
         similarity: as in `rank_positives`.
         ties: as in `rank_positives`, but not "stable", as a stream has no order.
+        survey: the sum of what `survey` told of every block, by a counter of the same queries and options; its
+            positives may be none.
         max_bytes: bound on the scores, and on the prepared rows of a block, that are held at a time; as in
             `rank_positives`.
         options: `query_sequences` and `positive_sequences`, clothes and positions likewise, and the options of
@@ -139,9 +139,9 @@ class RankCounter:
         >>> from reid_torchmetrics.functional.retrieval import RankCounter
         >>> query, positives = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 1.0], [1.0, 3.0]])
         >>> counter = RankCounter(query, positives, query_identities=[7], positive_identities=[7, 7])
-        >>> counter.update(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), [8, 9])
-        >>> counter.update(torch.tensor([[1.0, 0.0]]), [8])
-        >>> counter.ranks().rank
+        >>> blocks = {"a": torch.tensor([[1.0, 1.0], [0.0, 1.0]]), "b": torch.tensor([[1.0, 0.0]])}
+        >>> counts = sum(counter.count(block, [8] * len(block), key=key) for key, block in blocks.items())
+        >>> counter.ranks(counts).rank
         tensor([2, 4])
     """
 
@@ -157,6 +157,7 @@ class RankCounter:
         *,
         similarity: _names.SimilarityName | CustomSimilarity = "cosine",
         ties: _names.TieName = "pessimistic",
+        survey: Survey | Nothing = 0,
         max_bytes: int | None = None,
         **options: Unpack[StreamOptions],
     ) -> None:
@@ -170,24 +171,39 @@ class RankCounter:
         labels = {name: rules.pop(name, None) for name in names}
         reasons = why_needed(SimpleNamespace(**{"radius": None, "clothes": "keep"} | rules))
         check_needed(reasons, labels, "query_", "positive_")
-        self.similarity, self.ties, self._function = similarity, ties, described(similarity)
-        self_index, self.rules = rules.pop("self_index", None), rules
-        self._query, self._labels = _checked("query", query, "query_", labels)
-        self._max_bytes = bytes_within(max_bytes, self._query.device)
-        self._positives = self._read_block("positives", positives, "positive_", labels, self_index=self_index)
-        if self._positives.relevance.doubt is not None:
-            warn(self._positives.relevance.doubt)
-        self.rules = in_one_spelling(rules)
-        self._blocks = CountedBlocks()
-        self._thresholds: Thresholds | None = None
-        self._dtype, self._sums = self._facts(Rows([self._query]), self._positives.rows)
-        self._surveyed = torch.zeros_like(self._sums)
+        self_index = rules.pop("self_index", None)
+        self.similarity, self.ties, self.rules = similarity, ties, rules
+        query, labels_of_queries = _checked("query", query, "query_", labels)
+        # Copies: a part of a larger tensor would be pickled with all of it, and what others hold may change.
+        self._query, self.query_labels = query.clone(), {name: each.clone() for name, each in labels_of_queries.items()}
+        self._max_bytes = bytes_within(max_bytes, query.device)
+        block = self._read_block("positives", positives, "positive_", labels, self_index=self_index)
+        if block.relevance.doubt is not None:
+            warn(block.relevance.doubt)
+        self.rules, self.self_index = in_one_spelling(rules), block.relevance.self_index
+        self._rank(block, survey)
 
     @_in_pool
-    def _facts(self, *rows: Rows) -> tuple[torch.dtype, Float[Tensor, " sums"]]:
-        """What scores depend on besides their query and item: a dtype, and sums over the last rows."""
+    def _rank(self, block: _Block, survey: Survey | Nothing) -> None:
+        """Rank the positives among themselves, and keep their scores."""
+        named = "function" if callable(self.similarity) else self.similarity
+        self._survey_digest = digest_of(self._query, *chain(*self.query_labels.items()), self.rules, named)
+        facts = self._facts_of(Rows([self._query]), block.rows)
+        *_, num_wide = self._facts = Survey.added(facts, "survey", survey, self._survey_digest)
+        self._dtype = torch.float64 if num_wide else torch.float32
+        part = self._part(block)
+        self._thresholds, self._longest_run = _read_positives(part), part.relevance.longest_run
+        self._own = own = count_ranks(part.scores, part.relevance, ties=self.ties)
+        self.query_counts = part.relevance.counts(own.num_positives)
+        # Functions are told apart by what they score.
+        scored = self._thresholds.scores, own.rank, own.num_positives, own.num_candidates
+        self._digest = digest_of(self._survey_digest, self.ties, *scored)
+
+    def _facts_of(self, *rows: Rows) -> Float[Tensor, " numbers"]:
+        """What scores depend on besides their query and item: sums over the last rows, and 1 for float64."""
         dtype = score_dtype(self.similarity, *rows)
-        return dtype, gallery_statistics(self.similarity, rows[-1], dtype)
+        sums = gallery_statistics(self.similarity, rows[-1], dtype)
+        return torch.cat([sums, sums.new_tensor([dtype == torch.float64])])
 
     @_in_pool
     def survey(
@@ -195,149 +211,88 @@ class RankCounter:
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
         identities: Real[Tensor, " items"] | _checks.Integers | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
+        *,
+        key: int | str,
         **labels: Unpack[StreamLabels],
-    ) -> None:
-        """Look at a block of gallery items before any is counted: for the dtype of scores, and the gallery's mean.
-
-        Every block is surveyed once, in one counter or in several: before they count, `merge` adds what they surveyed.
-
-        Raises:
-            TypeError: an argument of the wrong type or dtype.
-            ValueError: as for `update`, or items have been counted already.
-        """
-        if self._thresholds is not None:
-            raise ValueError("`survey` must see every block before the first `update`; got a block after it.")
+    ) -> Survey:
+        """What a block tells of the dtype of scores and of the gallery's mean; arguments and errors as of `count`."""
         block = self._block(embeddings, identities, cameras, labels)
-        dtype, sums = self._facts(block.rows)
-        self._blocks.add(block.embeddings, block.labels)
-        self._dtype, self._surveyed = promoted([self._dtype, dtype]), self._surveyed + sums
+        return Survey(self._facts_of(block.rows).cpu().numpy(), self._survey_digest, keys_of(key))
 
     @_in_pool
-    def update(
+    def count(
         self,
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
         identities: Real[Tensor, " items"] | _checks.Integers | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
+        *,
+        key: int | str,
         **labels: Unpack[StreamLabels],
-    ) -> None:
-        """Count a block of gallery items that are not among `positives`; after an error nothing of it is counted.
+    ) -> Counts:
+        """Count a block of gallery items that are not among `positives`.
 
         Args:
             embeddings: of the block [items, D].
             identities: identities, none of them a query's; items of junk identities are dropped.
             cameras: given if those of the queries are; likewise `labels`: `sequences`, `clothes`, `positions`.
+            key: what tells the block from all others.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
             ValueError: shapes, devices or labels that do not fit, embeddings that are not finite or need another dtype
                 than scores have, scores that are NaN, or an item that belongs in `positives`.
         """
-        thresholds = self._start()
-        block = self._block(embeddings, identities, cameras, labels)
+        keys, block = keys_of(key), self._block(embeddings, identities, cameras, labels)
         needed = promoted([self._dtype, score_dtype(self.similarity, block.rows)])
         if needed != self._dtype:
             raise ValueError(
                 f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and blocks that were surveyed"
                 f" do; got some that need {needed}, so `survey` every block first."
             )
-        counts = self._counts(block, thresholds)
-        self._blocks.add(block.embeddings, block.labels)
-        self._added: _Counts = _sum(self._added, counts)
-
-    @_in_pool
-    def merge(self, other: RankCounter) -> None:
-        """Add what another counter with the same queries, positives and options has counted, or surveyed.
-
-        Rules may be spelled in any way. Functions must have the same name, code, defaults and values that they close
-        over, or be one object.
-
-        Raises:
-            TypeError: something else than a `RankCounter`.
-            ValueError: the counter itself, one that has counted a block in a call that this one knows, as copies have,
-                other queries, positives or options, or scores that a survey made different.
-        """
-        _checks.instance("other", other, (RankCounter,))
-        if other is self:
-            raise ValueError("`other` must be another counter; got the counter itself, which would count twice.")
-        _checks.same_device("query", self._query, "other", other._query)
-        # A function that cannot be compared by what it does is at least itself.
-        itself = {"similarity": other._function} if self.similarity == other.similarity else {}
-        check_same(self._problem | itself, other._problem)
-        if self._thresholds is other._thresholds is None:
-            self._blocks.join(other._blocks)
-            self._dtype, self._surveyed = promoted([self._dtype, other._dtype]), self._surveyed + other._surveyed
-            return
-        mine, theirs = self._start().scores, other._start().scores
-        if mine.dtype != theirs.dtype or not torch.equal(mine, theirs):
-            raise ValueError("`other` must have surveyed the same blocks before it counted; got other scores.")
-        self._blocks.join(other._blocks)
-        self._added = _sum(self._added, other._added)
-
-    @_in_pool
-    def ranks(self) -> PositiveRanks:
-        """The ranks among `positives` and all items that were counted so far."""
-        thresholds = self._start()
-        before, num_candidates = _sum(self._own, self._added)
-        table = RankTable(TIE_POLICIES[self.ties], thresholds.num_positives)
-        table.num_positives, table.num_candidates = thresholds.num_positives.clone(), num_candidates
-        for rows in segments.ranges(len(self._query), _QUERIES):
-            positives, cells, inside = thresholds.of(rows)
-            table.add(rows, positives, before[:, inside], cells)
-        return table.ranks()
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the labels that were given."""
-        return tuple(self._labels)
-
-    @property
-    def relevance(self) -> Relevance:
-        """Of `positives`: what comes later is relevant to no query."""
-        return self._positives.relevance
-
-    def _start(self) -> Thresholds:
-        """The scores of the positives, read and counted among themselves before the first block."""
-        if self._thresholds is not None:
-            return self._thresholds
-        relevance, ties = self._positives.relevance, TIE_POLICIES[self.ties]
-        num_positives = torch.zeros_like(relevance.run_length)
-        scores = [torch.empty(0, dtype=self._dtype, device=self._query.device)]
-        tiles = Tiles(self._part(self._positives))
-        for rows in _progress.steps(tiles.rows, "Ranking"):
-            tile = relevance.tile(rows)
-            num_positives[rows] = number = tile.positive.sum(1)
-            if bool(number.any()):
-                best = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=ties).scores
-                scores.append(best.view(-1)[cells_of_positives(number, best.shape[1])])
-        thresholds = Thresholds(torch.cat(scores), num_positives)
-        self._own = self._counts(self._positives, thresholds)
-        self._added = torch.zeros_like(self._own[0]), torch.zeros_like(self._own[1])
-        self._thresholds, self._blocks = thresholds, CountedBlocks()  # blocks that were surveyed come again
-        return thresholds
-
-    def _counts(self, block: _Block, thresholds: Thresholds) -> _Counts:
-        """The negatives of a block before each positive, and its candidates."""
-        ties, relevance, device = TIE_POLICIES[self.ties], block.relevance, self._query.device
-        before = torch.zeros((ties.num_counts, len(thresholds.scores)), dtype=torch.int64, device=device)
+        part, thresholds = self._part(block), self._thresholds
+        shape = part.ties.num_counts, len(thresholds.scores)
+        before = torch.zeros(shape, dtype=torch.int64, device=self._query.device)
         num_candidates = torch.zeros_like(thresholds.num_positives)
-        tiles = Tiles(self._part(block), longest_run=self.relevance.longest_run)
+        tiles = Tiles(part, longest_run=self._longest_run)
         for rows in _progress.steps(tiles.rows, "Ranking"):
-            tile = relevance.tile(rows)
+            tile = block.relevance.tile(rows)
             num_candidates[rows] = tile.num_candidates
             positives, cells, inside = thresholds.of(rows)
             if len(cells):
                 before[:, inside] = tiles.count(rows, tile, positives).flatten(1)[:, cells]
-        return before, num_candidates
+        return Counts(torch.cat([before.flatten(), num_candidates]).cpu().numpy(), self._digest, keys)
+
+    def ranks(self, counts: Counts | Nothing) -> PositiveRanks:
+        """The ranks among `positives` and all items of the blocks that were counted; 0 is for no block.
+
+        Raises:
+            TypeError: something else than `Counts`, or 0.
+            ValueError: counts of another counter.
+        """
+        own, num_counts = self._own, TIE_POLICIES[self.ties].num_counts
+        sizes = num_counts * len(own.rank), own.num_queries
+        none = torch.zeros(sum(sizes), dtype=torch.int64, device=own.rank.device)
+        before, num_candidates = Counts.added(none, "counts", counts, self._digest).split(sizes)
+        before, tied = before.view(num_counts, -1), own.tied
+        if tied is not None:
+            tied = replace(tied, num_negatives=tied.num_negatives + before[0] - before[1])
+        num_candidates += own.num_candidates
+        return unchecked_ranks(own.rank + before[0], own.num_positives.clone(), num_candidates, tied)
 
     def _part(self, block: _Block) -> GalleryPart:
-        whole = {"dtype": self._dtype, "sums": self._sums + self._surveyed}
-        options: dict[str, Any] = {"similarity": self.similarity, "max_bytes": self._max_bytes, **whole}
-        scores = EmbeddingScores(Rows([self._query]), block.rows, **options)
+        scores = EmbeddingScores(
+            Rows([self._query]),
+            block.rows,
+            similarity=self.similarity,
+            max_bytes=self._max_bytes,
+            dtype=self._dtype,
+            sums=self._facts[:-1],
+        )
         return GalleryPart(scores, block.relevance, TIE_POLICIES[self.ties])
 
     def _block(self, embeddings: object, identities: object, cameras: object, labels: Mapping[str, Any]) -> _Block:
         """A block of the stream; raise if an item of it belongs in `positives`."""
-        _checks.known_arguments("update", labels, list(StreamLabels.__annotations__))
+        _checks.known_arguments("count", labels, list(StreamLabels.__annotations__))
         given = {"identities": identities, "cameras": cameras, **labels}
         block = self._read_block("embeddings", embeddings, "", given)
         relevance = block.relevance
@@ -360,30 +315,26 @@ class RankCounter:
         embeddings, labels = _checked(argument, value, prefix, given)
         _checks.same_device("query", self._query, argument, embeddings)
         _checks.same_dimension("query", self._query.shape[1], argument, embeddings.shape[1])
-        for name in sorted(labels.keys() ^ self._labels.keys()):
+        for name in sorted(labels.keys() ^ self.query_labels.keys()):
             has, lacks = (f"{prefix}{name}", f"query_{name}")[:: 1 if name in labels else -1]
             raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
-        both: dict[str, Any] = {f"query_{name}": label for name, label in self._labels.items()}
+        both: dict[str, Any] = {f"query_{name}": label for name, label in self.query_labels.items()}
         both |= {f"gallery_{name}": label for name, label in labels.items()}
         return _Block(embeddings, labels, find_relevance(**both, **self.rules, self_index=self_index))
 
-    @cached_property
-    def _problem(self) -> dict[str, str]:
-        """All that was given, in words."""
-        positives = self._positives
-        given = {"query": self._query, "positives": positives.embeddings, "ties": self.ties, **self.rules}
-        given |= {f"query_{name}": label for name, label in self._labels.items()}
-        given |= {f"positive_{name}": label for name, label in positives.labels.items()}
-        given["self_index"] = positives.relevance.own_column
-        return {"similarity": self._function} | {name: described(value) for name, value in given.items()}
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All fields: of a copy that goes on by itself."""
-        return vars(self) | {"_blocks": self._blocks.copy()}
-
-
-def _sum(one: _Counts, two: _Counts) -> _Counts:
-    return one[0] + two[0], one[1] + two[1]
+def _read_positives(part: GalleryPart) -> Thresholds:
+    """The scores of the positives in a part of the gallery."""
+    tiles, num_positives = Tiles(part), torch.zeros_like(part.relevance.run_length)
+    scores = [torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)]
+    for rows in _progress.steps(tiles.rows, "Ranking"):
+        tile = part.relevance.tile(rows)
+        num_positives[rows] = number = tile.positive.sum(1)
+        if bool(number.any()):
+            read = tiles.read(rows, tile, ahead=True)
+            best = best_first(read, tile.columns, tile.positive, ties=part.ties).scores
+            scores.append(best.view(-1)[cells_of_positives(number, best.shape[1])])
+    return Thresholds(torch.cat(scores), num_positives)
 
 
 def _checked(argument: str, value: object, prefix: str, given: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -1,0 +1,267 @@
+"""What counters count adds up: of one problem, each block once, wherever and however often it was counted."""
+
+import copy
+import functools
+import operator
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import Counts, RankCounter, Survey, evaluate_stream, find_protocol
+from tests.reference.retrieval import evaluate as slow_evaluate
+from tests.reference.retrieval import similarity as slow_similarity
+from tests.stream_problems import assert_equal, counted, counter_of, drawn, joined, stored
+
+OTHER = "must be of a counter with the same queries, positives, options and survey; got that of another one"
+STREAMED = ("pessimistic", "optimistic", "grouped", "expected")
+
+
+def slow_ranks(query, positives, blocks, ties):
+    """The rank of each positive, query by query, and the candidates of each query."""
+    gallery = joined(positives, blocks)
+    scores = slow_similarity(query[0].numpy(), gallery[0].numpy(), "dot")
+    labels = (each.tolist() for each in (query[1], gallery[1], query[2], gallery[2]))
+    found = slow_evaluate(scores, *labels, ties=ties)
+    return np.array([*sum(found.ranks, []), *found.num_candidates])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_counts_are_how_much_a_block_moves_ranks_and_adds_candidates(seed):
+    query, positives, blocks = drawn(seed)
+    for ties in ("pessimistic", "optimistic"):
+        alone = slow_ranks(query, positives, [], ties)
+        counter = counter_of(query, positives, similarity="dot", ties=ties)
+        for block in blocks:
+            counts = counter.count(*block, key="a")
+            assert counts.numbers.tolist() == (slow_ranks(query, positives, [block], ties) - alone).tolist()
+            assert (counts.numbers.dtype, counts.keys) == (np.int64, {"a"})
+    grouped, most, least = (
+        counter_of(query, positives, similarity="dot", ties=ties).count(*blocks[0], key=0).numbers
+        for ties in ("grouped", "pessimistic", "optimistic")
+    )
+    num_positives = len(most) - len(query[0])
+    assert grouped.tolist() == [*most[:num_positives], *least]
+
+
+def test_a_part_that_is_pickled_is_small():
+    random = torch.Generator().manual_seed(0)
+    query, positives, items = (torch.randn(size, 8, generator=random) for size in (100, 1000, 70_000))
+    labels = {"query_identities": torch.arange(100), "positive_identities": torch.arange(1000) % 100}
+    for ties in STREAMED:
+        counter = RankCounter(query, positives, **labels, ties=ties)
+        for size in (70_000, 100):
+            counts = counter.count(items[:size], torch.full((size,), 100), key="part-17")
+            sent = pickle.dumps(counts)
+            assert len(sent) <= 8 * (100 + 1000) + 1000
+            back = pickle.loads(sent)
+            assert (back.numbers.dtype, back.numbers.tolist()) == (np.int64, counts.numbers.tolist())
+            assert (back.digest, back.keys) == (counts.digest, {"part-17"})
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize("key", [3, "part-3", "", np.int64(3), np.str_("part-3"), -1])
+@pytest.mark.parametrize("method", ["count", "survey"])
+def test_a_key_that_comes_twice_is_an_error(key, method):
+    query, positives, blocks = drawn(3)
+    take = getattr(counter_of(query, positives), method)
+    one, two, again = take(*blocks[0], key=key), take(*blocks[1], key=4), take(*blocks[2], key=key)
+    for bad in (lambda: one + one, lambda: sum([one, two, pickle.loads(pickle.dumps(one))]), lambda: two + one + again):
+        with pytest.raises(ValueError, match=r"`other` must have no key in common, as .* once; got") as said:
+            bad()
+        assert f"got {(str(key) if isinstance(key, str) else int(key))!r} twice." in str(said.value)
+    assert (one + two).keys == {key, 4}
+    assert {type(each) for each in one.keys} <= {int, str}
+
+
+@pytest.mark.usefixtures("unannotated")
+def test_a_block_needs_a_key():
+    counter = counter_of(*drawn(3)[:2])
+    for take in (counter.count, counter.survey):
+        with pytest.raises(TypeError, match="key"):
+            take(*drawn(3)[2][0])
+        for key in (None, 1.0, ("a", 1)):
+            with pytest.raises(TypeError, match="`key` must be an int or a string; got"):
+                take(*drawn(3)[2][0], key=key)
+
+
+@pytest.mark.usefixtures("unannotated")
+def test_counts_and_surveys_are_different_things_and_nothing_is_0():
+    query, positives, blocks = drawn(3)
+    counter = counter_of(query, positives)
+    counts, survey = counter.count(*blocks[0], key=0), counter.survey(*blocks[1], key=1)
+    assert (type(counts), type(survey)) == (Counts, Survey)
+    for other in (survey, 1, None, "a", counts.numbers):
+        with pytest.raises(TypeError):
+            counts + other
+    for other in (survey, 1, None, counter.ranks(0), [counts]):
+        with pytest.raises(TypeError, match="`counts` must be Counts, or 0 for no block; got"):
+            counter.ranks(other)
+    for other in (counts, 1, None):
+        with pytest.raises(TypeError, match="`survey` must be Survey, or 0 for no block; got"):
+            counter_of(query, positives, survey=other)
+    assert 0 + counts is counts
+    assert sum([]) == 0
+    assert_equal(counter.ranks(sum([])), stored(query, positives, []))
+
+
+def test_a_counter_that_counts_in_many_threads_counts_as_in_one():
+    query, positives, blocks = drawn(3, 600, whole=False)
+    counter = counter_of(query, positives)
+    with ThreadPoolExecutor(4) as pool:
+        parts = pool.map(lambda part: counter.count(*part[1], key=part[0]), enumerate(blocks))
+        assert_equal(counter.ranks(functools.reduce(operator.add, parts)), stored(query, positives, blocks))
+
+
+def test_counting_changes_neither_counter_nor_counts():
+    query, positives, blocks = drawn(3)
+    counter = counter_of(query, positives)
+    before, one = pickle.dumps(counter), counter.count(*blocks[0], key=0)
+    numbers = one.numbers.copy()
+    total = one + counter.count(*blocks[1], key=1)
+    first = counter.ranks(total)
+    first.num_positives.zero_()
+    assert_equal(counter.ranks(total), stored(query, positives, blocks[:2]))
+    assert (one.numbers == numbers).all()
+    assert one.keys == {0}
+    with pytest.raises(AttributeError):
+        one.numbers = total.numbers
+    again = pickle.loads(before)
+    assert_equal(again.ranks(one), counter.ranks(one))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ({"junk_identities": [-1, 5]}, {"junk_identities": (5, -1)}),
+        ({"junk_identities": {5, -1, 70}}, {"junk_identities": [70, -1, 5, 5]}),
+        ({}, {"junk_identities": [-1], "camera_map": None, "search_cameras": None, "clothes": "keep", "radius": None}),
+        ({}, {"same_camera": "same_identity", "camera_map": {}, "self_index": None, "query_clothes": None}),
+        ({}, {"camera_map": {1: 1}}),
+        ({"camera_map": {1: 0, 2: 0}}, {"camera_map": {2: 0, 1: 0}}),
+        ({"search_cameras": {2, 0}}, {"search_cameras": (0, 2)}),
+        ({}, {"max_bytes": 2000}),
+        ({}, find_protocol("market1501").relevance_options),
+    ],
+)
+def test_rules_that_mean_the_same_add_up_however_they_are_spelled(one, two):
+    query, positives, blocks = drawn(3)
+    counters = [counter_of(query, positives, **options) for options in (one, two)]
+    survey = counters[0].survey(*blocks[0], key=0) + counters[1].survey(*blocks[1], key=1)
+    counter_of(query, positives, **one, survey=survey)
+    counts = counters[0].count(*blocks[0], key=0) + counters[1].count(*blocks[1], key=1)
+    expected = counters[0].ranks(counted(counters[0], blocks[:2]))
+    assert_equal(counters[1].ranks(counts), expected)
+
+
+@pytest.mark.usefixtures("unannotated")
+def test_radii_add_up_as_numbers():
+    def near(radius):
+        sides = {"query_positions": [0.0], "positive_positions": [5.0]}
+        return RankCounter(torch.eye(2)[:1], torch.eye(2)[1:], radius=radius, **sides)
+
+    counts = [near(radius).count(torch.eye(2), positions=[90.0, 91.0], key=radius) for radius in (25, 26)]
+    near(25.0).ranks(counts[0])
+    with pytest.raises(ValueError, match="`counts` must be of a counter with the same queries, positives, options and"):
+        near(25.0).ranks(counts[1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"same_camera": "all"},
+        {"junk_identities": (-1, 5)},
+        {"junk_identities": ()},
+        {"search_cameras": ()},
+        {"search_cameras": (0, 1, 2)},
+        {"camera_map": {1: 2}},
+        {"ties": "optimistic"},
+        {"similarity": "dot"},
+        {"similarity": lambda q, g: q @ g.T},
+        {"query": 0},
+        {"query": 1},
+        {"query": 2},
+        {"positives": 0},
+        {"positives": 1},
+        {"positives": 2},
+    ],
+)
+def test_counts_of_other_problems_are_refused(options):
+    query, positives, blocks = drawn(3)
+    sides = {"query": list(query), "positives": list(positives)}
+    chosen = {name: value for name, value in options.items() if name not in sides}
+    for name in options.keys() & sides.keys():
+        sides[name][options[name]] = sides[name][options[name]].roll(1, 0)
+    counter, other = counter_of(query, positives), counter_of(sides["query"], sides["positives"], **chosen)
+    mine, theirs = counter.count(*blocks[0], key=0), other.count(*blocks[1], key=1)
+    for bad in (lambda: mine + theirs, lambda: counter.ranks(theirs), lambda: evaluate_stream(counter, theirs)):
+        with pytest.raises(ValueError, match=OTHER):
+            bad()
+    mine, theirs = counter.survey(*blocks[0], key=0), other.survey(*blocks[1], key=1)
+    if options.keys() & {"ties", "positives"}:  # a survey does not depend on them
+        assert (mine + theirs).keys == {0, 1}
+        return
+    for bad in (lambda: mine + theirs, lambda: counter_of(query, positives, survey=theirs)):
+        with pytest.raises(ValueError, match=OTHER):
+            bad()
+
+
+def scaled(factor):
+    return lambda q, g: factor * (q @ g.T)
+
+
+class Metric(torch.nn.Linear):
+    """A similarity that was learned."""
+
+    def forward(self, query, gallery):
+        return super().forward(query) @ gallery.T
+
+
+def learned(seed):
+    torch.manual_seed(seed)
+    return Metric(3, 3).eval()
+
+
+def test_functions_are_told_apart_by_their_scores():
+    query, positives, blocks = drawn(3)
+
+    def counts_of(similarity, number):
+        return counter_of(query, positives, similarity=similarity).count(*blocks[number], key=number)
+
+    for one, two in [
+        (scaled(2.0), scaled(2.0)),
+        (scaled(1.0), lambda q, g: torch.matmul(q, g.T)),
+        (learned(0), learned(0).forward),
+        (functools.partial(lambda q, g, by: by * (q @ g.T), by=3), scaled(3)),
+    ]:
+        assert (counts_of(one, 0) + counts_of(two, 1)).keys == {0, 1}
+    for one, two in [
+        (scaled(2.0), scaled(3.0)),
+        (learned(0), learned(1)),
+        (lambda q, g: q @ g.T + 1, lambda q, g: q @ g.T - 1),
+        (lambda q, g: q @ g.T, "dot"),
+    ]:
+        with pytest.raises(ValueError, match="`other` must be of a counter with the same"):
+            counts_of(one, 0) + counts_of(two, 1)
+
+
+def test_copies_of_a_counter_are_the_same_counter():
+    query, positives, blocks = drawn(3)
+    counter = counter_of(query, positives)
+    others = [copy.copy(counter), copy.deepcopy(counter), pickle.loads(pickle.dumps(counter)), counter]
+    counts = sum(each.count(*block, key=key) for key, (each, block) in enumerate(zip(others, blocks, strict=False)))
+    for each in others:
+        assert_equal(each.ranks(counts), stored(query, positives, blocks[:4]))
+
+
+def test_a_protocol_searches_all_cameras_where_a_counter_searches_none():
+    def counter(**options):
+        return counter_of(*drawn(3)[:2], **options)
+
+    with pytest.raises(ValueError, match=r"with search_cameras=None for a counter with \(\)"):
+        evaluate_stream(counter(search_cameras=()), 0)
+    assert evaluate_stream(counter(camera_map={2: 2}, junk_identities=[-1, -1]), 0)
+    other = find_protocol("market1501").changed({"junk_identities": (5, -1, 5)})
+    assert evaluate_stream(counter(junk_identities=[-1, 5]), 0, protocol=other)
