@@ -126,6 +126,16 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
     before = torch.where(places < width, above, above_or_level)
     undecided = (above_or_level > above) & (places >= 0) & (places < width)
     tied_rows = undecided.any(1).nonzero()[:, 0]
+    if _is_numpy(scores) and len(tied_rows):
+        highest = positives.scores.where(undecided, -torch.inf).amax(1)
+        lowest = positives.scores.where(undecided, torch.inf).amin(1)
+        # A row with one tied score, as constant embeddings have, needs no order.
+        is_one = (highest == lowest)[tied_rows]
+        for rows in tied_rows[is_one].split(max(1, _ORDERED_SCORES // width)):
+            level = (scores[rows] == highest[rows, None]).logical_and_(~removed[rows])
+            so_far = functional.pad(level.cumsum(1, dtype=torch.int32), (1, 0)).gather(1, places[rows].clamp(0, width))
+            before[rows] = torch.where(undecided[rows], above[rows] + so_far, before[rows])
+        tied_rows = tied_rows[~is_one]
     for rows in tied_rows.split(max(1, _ORDERED_SCORES // width)):
         falling, columns = scores[rows].sort(dim=1, descending=True, stable=True)
         rising = falling.neg_()
