@@ -61,6 +61,7 @@ PATHS = {
     "max_terms": "functional.retrieval.measures.terms._MAX_TERMS",
     "few_thresholds": "functional.retrieval.ranking.counting._FEW_THRESHOLDS",
     "few_values": "functional.retrieval.ranking.counting._FEW_VALUES",
+    "many_thresholds": "functional.retrieval.ranking.counting._MANY_THRESHOLDS",
     "is_numpy": "functional.retrieval.ranking.counting._is_numpy",
     "looked_up_scores": "functional.retrieval.ranking.counting._SCORES",
     "serial_sort": "functional.retrieval.ranking.counting._SERIAL_SORT",

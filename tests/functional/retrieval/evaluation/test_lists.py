@@ -1,6 +1,9 @@
 """Ranked lists: numbers by definition in every form, what a repeated or missing thing counts, and names."""
 
+import copy
 import math
+import pickle
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -9,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import write_report
-from reid_torchmetrics.functional.retrieval import RetrievalResults, compare, evaluate, evaluate_lists, normalized_dcg
+from reid_torchmetrics.functional.retrieval import (
+    RetrievalResults,
+    compare,
+    evaluate,
+    evaluate_lists,
+    find_protocol,
+    normalized_dcg,
+)
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from tests.closeness import assert_close
 from tests.profiles import examples
@@ -241,3 +251,33 @@ def test_a_hole_in_a_list_holds_its_place():
 def test_no_query_and_no_item_give_results_without_numbers():
     assert np.isnan(evaluate_lists([], [])["map"])
     assert evaluate_lists(torch.empty(2, 0, dtype=torch.int64), [[1], [2]])["map"] == 0
+
+
+def pickled(results):
+    return pickle.loads(pickle.dumps(results))
+
+
+@pytest.mark.parametrize("pass_on", [copy.copy, copy.deepcopy, pickled])
+@examples(30)
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_strings_are_numbered_as_they_come_when_they_are_asked_for(pass_on, random, is_junk_there):
+    names = ["a", "b", "c", "d", "e", "f"]
+    lists = [random.choices(names, k=random.randint(0, 8)) for _ in range(3)]
+    truth = [
+        {"ok": random.sample(names[:3], random.randint(0, 3)), "junk": random.sample(names[3:5], 2 * is_junk_there)}
+        for _ in lists
+    ]
+    protocol = find_protocol("trec").changed({"positive_lists": ("ok",), "junk_lists": ("junk",)})
+    ordered = [*dict.fromkeys(chain(*(row["ok"] for row in truth), *(row["junk"] for row in truth), *lists))]
+    number = {name: place for place, name in enumerate(ordered)}
+    found = pass_on(evaluate_lists(lists, truth, protocol=protocol))
+    as_ints = evaluate_lists(
+        [[number[name] for name in row] for row in lists],
+        [{key: [number[name] for name in row[key]] for key in row} for row in truth],
+        protocol=protocol,
+    )
+    assert torch.equal(found.nearest(1).index, as_ints.nearest(1).index)
+    for name, value in vars(as_ints.rank_lists).items():
+        assert value is None or torch.equal(getattr(found.rank_lists, name).nan_to_num(-9), value.nan_to_num(-9)), name
+    assert found.item_names == (tuple(ordered) or None)
+    assert torch.equal(found.ranks.rank, as_ints.ranks.rank)

@@ -1,6 +1,7 @@
 """The ranks of positives: equal to the slow reference, and unchanged by everything that must not matter."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -56,6 +57,31 @@ def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_
     with taking(wide_rows=1, few_values=2, serial_sort=1):
         found = as_lists(ranks_of(problem, max_bytes=max_bytes))
     assert found == as_lists(ranks_of(problem))
+
+
+@examples(50)
+@given(
+    problems(ties=ALL_TIES),
+    st.sampled_from([TINY, 10**6]),
+    st.sampled_from([0, math.inf, -math.inf]),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_looking_up_thresholds_row_by_row_changes_nothing(problem, max_bytes, for_ones, dtype):
+    problem = replace(problem, scores=problem.scores.masked_fill(problem.scores == 1, for_ones).to(dtype))
+    with taking(many_thresholds=0, serial_sort=1):
+        found = as_lists(ranks_of(problem, max_bytes=max_bytes))
+    with taking(many_thresholds=10**6):
+        assert found == as_lists(ranks_of(problem))
+
+
+@pytest.mark.parametrize("ties", ALL_TIES)
+@pytest.mark.parametrize("max_bytes", [TINY, 10**6])
+def test_without_a_negative_the_ranks_count_on(ties, max_bytes):
+    cameras = torch.tensor([0, 0]), torch.tensor([1, 0, 1, 1])
+    scores, same = torch.tensor([[0.5, 0.5, 0.9, 0.1]] * 2), torch.ones(4, dtype=torch.int64)
+    ranks = rank_positives_from_scores(scores, same[:2], same, *cameras, ties=ties, max_bytes=max_bytes)
+    assert as_lists(ranks)[:2] == ([[1, 2, 3]] * 2, [3, 3])
+    assert ranks.tied is None or ranks.tied.num_negatives.tolist() == [0] * 6
 
 
 @pytest.mark.parametrize("noise", [0.1, 3.0])

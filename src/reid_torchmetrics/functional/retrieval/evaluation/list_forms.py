@@ -7,9 +7,9 @@ mapping         of queries, ints or strings, to lists   the keys of the truth ar
 
 from __future__ import annotations
 
-from collections import abc, defaultdict
+from collections import abc
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count, filterfalse
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -49,12 +49,19 @@ class Truth(NamedTuple):
 
 
 class ItemReader:
-    """Items as integers: ints are their own, strings are numbered as they come."""
+    """Items as integers: ints are their own, strings are numbered as they come.
+
+    To number a string costs more than all else. So those of the lists that no truth has stand for themselves, each with
+    a number of its own above those of the truth, until `numbered` is asked:
+
+        truth  b c    list  c d d a    read  1 3 4 5    numbered  1 2 2 3
+    """
 
     def __init__(self) -> None:
-        self.names: defaultdict[str, int] = defaultdict()
-        self.names.default_factory = self.names.__len__
-        self._kind = ""
+        self.names: dict[str, int] = {}
+        self.unnumbered: list[str] = []
+        """the strings of the lists, while some are not numbered"""
+        self._kind, self._num_known = "", 0
 
     def read(self, argument: str, lists: Tensor | list[Any]) -> tuple[Int[Tensor, " queries"], Int[Tensor, " items"]]:
         """The lengths of lists, or of the rows of a matrix, and their items end to end, of one kind in all calls.
@@ -69,7 +76,7 @@ class ItemReader:
         else:
             values = [*chain.from_iterable(lists)]
             kind = _kind_of(argument, "items", values)
-            numbers = map(self.names.__getitem__, values) if kind == "strings" else values
+            numbers = self._numbers(argument, values) if kind == "strings" else values
             lengths = torch.tensor([len(row) for row in lists], dtype=torch.int64, device="cpu")
             try:
                 items = torch.from_numpy(np.fromiter(numbers, np.int64, len(values)))
@@ -81,6 +88,28 @@ class ItemReader:
         if len(items) and int(items.min()) < -1:
             raise ValueError(f"`{argument}` must hold items of at least 0, or -1 for nothing; got {int(items.min())}.")
         return lengths, items
+
+    def _numbers(self, argument: str, values: list[str]) -> Iterable[int]:
+        if argument == "retrieved" and self.names:
+            self.unnumbered, self._num_known = values, len(self.names)
+            return map(self.names.get, values, count(self._num_known))
+        self._extend(values)
+        return map(self.names.__getitem__, values)
+
+    def _extend(self, values: list[str]) -> None:
+        self.names.update(zip(filterfalse(self.names.__contains__, dict.fromkeys(values)), count(len(self.names))))
+
+    def all_names(self) -> tuple[str, ...]:
+        """The strings by their numbers, once all have one."""
+        self._extend(self.unnumbered)
+        return tuple(self.names)
+
+    def numbered(self, items: Int[Tensor, "queries longest"]) -> Int[Tensor, "queries longest"]:
+        """The items that were read, once all strings have numbers."""
+        self._extend(self.unnumbered)
+        numbers = np.fromiter(map(self.names.__getitem__, self.unnumbered), np.int64, len(self.unnumbered))
+        place = items - self._num_known
+        return torch.from_numpy(numbers)[place.clamp(min=0)].where(place >= 0, items)
 
     def name(self, item: int) -> str:
         """An item as it was given."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -130,7 +131,19 @@ def evaluate_lists(
     }
     setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True)
     results = summarize_lists(ranks, items, hits, chosen, setup, max_rank=max_rank, **known)
-    return replace(results, query_names=queries.names, item_names=tuple(reader.names) or None)
+    return _with_names(results, queries, reader)
+
+
+def _with_names(results: RetrievalResults, queries: ListQueries, reader: ItemReader) -> RetrievalResults:
+    results = replace(results, query_names=queries.names, item_names=tuple(reader.names) or None)
+    if reader.unnumbered:  # until they are asked for, which is seldom
+        lists = partial(_numbered, results.rank_lists, reader)
+        vars(results).update(rank_lists=lists, item_names=reader.all_names)
+    return results
+
+
+def _numbered(lists: Any, reader: ItemReader) -> Any:
+    return replace(lists, index=reader.numbered(lists.index))
 
 
 def summarize_lists(

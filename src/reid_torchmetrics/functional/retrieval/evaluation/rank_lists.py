@@ -21,6 +21,22 @@ from .problem import RetrievalProblem
 from .protocol import Protocol
 
 
+class Later:
+    """A field of a dataclass, None unless given, that may be put as a function: then its value is found when asked."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        value = None if instance is None else vars(instance)[self._name]
+        if callable(value):
+            value = vars(instance)[self._name] = value()
+        return value
+
+    def __set__(self, instance: object, value: object) -> None:
+        vars(instance)[self._name] = value
+
+
 @dataclass(frozen=True, eq=False)
 class RankLists:
     """The first k candidates of some queries, best first, and the first right answer of each, however far behind.

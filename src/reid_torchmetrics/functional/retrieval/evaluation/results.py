@@ -26,7 +26,7 @@ from .identification import Identification
 from .problem import RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
-from .rank_lists import RankLists, find_rank_lists
+from .rank_lists import Later, RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe
 from .result_checks import check_results
@@ -70,7 +70,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """what each query counts in means; None for 1"""
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
-    rank_lists: RankLists | None = None
+    rank_lists: RankLists | None = Later()  # type: ignore[assignment]  # noqa: RUF009 - a descriptor
     """lists of all queries, where the results were asked to hold them"""
     camera_pairs: Mapping[str, CameraPairs] | None = None
     """the reported numbers between pairs of cameras, where the results were asked to hold them"""
@@ -78,7 +78,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """what was evaluated; None in results of a metric: it does not hand out its samples"""
     query_names: tuple[str, ...] | None = None
     """the names of the queries, where lists came with strings as their keys"""
-    item_names: tuple[str, ...] | None = None
+    item_names: tuple[str, ...] | None = Later()  # type: ignore[assignment]
     """the names of the items, by their numbers in rank lists, where lists came with strings as items"""
 
     def __post_init__(self) -> None:

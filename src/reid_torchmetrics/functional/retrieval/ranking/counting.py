@@ -14,8 +14,9 @@ scores, every score is looked up among the few thresholds of its query. One quer
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ _FEW_VALUES = 0.04  # share of values above the floor; up to here it pays
 _SAMPLE_STEP = 61  # from one column to the next of the sample that estimates the share
 _BYTES_PER_BIN = 4
 _ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
+_MANY_THRESHOLDS = 64  # from here on NumPy looks up the thresholds of a query in less time than torch
 _FEW_THRESHOLDS = 6  # with no more, a pass over the scores for each costs less than looking the scores up
 _SCORES = 1 << 22  # looked up at a time: their bins, of 4 bytes each, stay in the cache of a large GPU
 _MOST_BINS = torch.iinfo(torch.int32).max
@@ -95,8 +97,19 @@ def negatives_above(
     ordered: Float[Tensor, "queries columns"], num_removed: Tensor, thresholds: Tensor, *, or_tied: bool
 ) -> Int[Tensor, "queries padded"]:
     """Count the negatives above each threshold, or level with it too, in rows that are sorted ascending."""
+    if _is_numpy(ordered) and thresholds.shape[1] >= _MANY_THRESHOLDS:
+        counts = torch.empty_like(thresholds, dtype=torch.int64)
+        arrays = (each.numpy() for each in (ordered, num_removed, thresholds, counts))
+        _in_threads(functools.partial(_count_by_row, side="left" if or_tied else "right"), *arrays)
+        return counts
     place = torch.searchsorted(ordered, thresholds, right=not or_tied)
     return ordered.shape[1] - torch.maximum(place, num_removed[:, None])
+
+
+def _count_by_row(*arrays: np.ndarray, side: Literal["left", "right"]) -> None:
+    # What was taken out is first in a row: the more positives there are, the fewer negatives are searched.
+    for row, num_removed, thresholds, counts in zip(*arrays, strict=True):
+        counts[:] = len(row) - num_removed - row[num_removed:].searchsorted(thresholds, side)
 
 
 def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, "1 queries padded"]:
@@ -113,6 +126,16 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
     before = torch.where(places < width, above, above_or_level)
     undecided = (above_or_level > above) & (places >= 0) & (places < width)
     tied_rows = undecided.any(1).nonzero()[:, 0]
+    if _is_numpy(scores) and len(tied_rows):
+        highest = positives.scores.where(undecided, -torch.inf).amax(1)
+        lowest = positives.scores.where(undecided, torch.inf).amin(1)
+        # A row with one tied score, as constant embeddings have, needs no order.
+        is_one = (highest == lowest)[tied_rows]
+        for rows in tied_rows[is_one].split(max(1, _ORDERED_SCORES // width)):
+            level = (scores[rows] == highest[rows, None]).logical_and_(~removed[rows])
+            so_far = functional.pad(level.cumsum(1, dtype=torch.int32), (1, 0)).gather(1, places[rows].clamp(0, width))
+            before[rows] = torch.where(undecided[rows], above[rows] + so_far, before[rows])
+        tied_rows = tied_rows[~is_one]
     for rows in tied_rows.split(max(1, _ORDERED_SCORES // width)):
         falling, columns = scores[rows].sort(dim=1, descending=True, stable=True)
         rising = falling.neg_()
@@ -183,6 +206,14 @@ def sort_rows(
         _in_threads(_sort_above, values.numpy(), floor.numpy())
     _checks.no_nan(argument, values[:, -1:])  # NaN sorts to the end
     return values
+
+
+def sort_falling(values: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
+    """Sort every row descending; on the CPU in place."""
+    if not _is_numpy(values):
+        return values.sort(dim=1, descending=True).values
+    _in_threads(lambda rows: rows.sort(axis=1), values.neg_().numpy())
+    return values.neg_()
 
 
 def _are_few_above(values: Tensor, floor: Tensor) -> bool:

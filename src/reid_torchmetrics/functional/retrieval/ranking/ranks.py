@@ -155,7 +155,7 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
             positives = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=part.ties)
             counts = tiles.count(rows, tile, positives)
             cells = cells_of_positives(table.num_positives[rows], counts.shape[2])
-            table.add(rows, positives, counts.flatten(1)[:, cells], cells)
+            table.add(rows, positives, counts.flatten(1).index_select(1, cells), cells)
     return table.ranks()
 
 
@@ -175,7 +175,8 @@ class RankTable:
         first, self._filled = self._filled, self._filled + len(cells)
         entries = self._entries[:, first : self._filled]
         # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
-        entries[0] = counts[0] + (cells % positives.scores.shape[1] + 1)
+        row = segments.numbers(self.num_positives[rows], len(cells))
+        entries[0] = cells.sub(row, alpha=positives.scores.shape[1]).add_(counts[0]).add_(1)
         if self._ties.groups:
             # The group of a positive: from the first to the last positive of the row with its score.
             rising = -positives.scores

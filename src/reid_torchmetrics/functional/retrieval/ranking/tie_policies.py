@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from .counting import Negatives, Positives, count_negatives, negatives_before
+from .counting import Negatives, Positives, count_negatives, negatives_before, sort_falling
 
 PlaceOrder: TypeAlias = Callable[[Int[Tensor, "*places"]], Int[Tensor, "*places"]]
 """numbers that ascend in the order of items with equal scores, from the places of the items in the gallery"""
@@ -82,7 +82,7 @@ def best_first(scores: Tensor, places: Tensor, positive: Tensor, *, ties: TiePol
     # Below the lowest positive no negative has to be put in order.
     lowest = scores.where(positive, torch.inf).amin(1)
     if ties.by_place is None:
-        return Positives(scores.where(positive, -torch.inf).sort(dim=1, descending=True).values, places, lowest)
+        return Positives(sort_falling(scores.where(positive, -torch.inf)), places, lowest)
     return Positives(*sort_with_places(scores, places, positive, ties.by_place), lowest)
 
 

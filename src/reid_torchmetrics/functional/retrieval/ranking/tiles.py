@@ -30,7 +30,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, size_of_walk
 
-from .counting import Negatives, Positives, bytes_of_counting, count_true
+from .counting import Negatives, Positives, bytes_of_counting, count_true, places_of_true
 from .tie_policies import TiePolicy
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
@@ -91,7 +91,9 @@ class Tiles:
 
         Under tie policies with `groups` negatives with the positive's score go first; a second count is without them.
         """
-        if self._walk.panels:
+        # Whether there is a negative at all is asked where no device is waited for.
+        on_cpu = positives.scores.device.type == "cpu"
+        if self._walk.panels and not (on_cpu and torch.equal(count_true(tile.positive), tile.num_candidates)):
             parts = (self._ties.count(negatives, positives) for negatives in self.negatives(rows, tile))
             return functools.reduce(operator.iadd, parts)
         shape = (self._ties.num_counts, *positives.scores.shape)
@@ -133,7 +135,7 @@ class Tiles:
         inside, local = self._locate(tile, tile.listed, columns)
         width = columns.stop - columns.start
         row_start = torch.arange(0, len(local) * width, width, device=local.device)[:, None]
-        return (row_start + local)[inside], inside.sum(1)  # one index is faster than two
+        return (row_start + local).view(-1)[places_of_true(inside)], count_true(inside)  # one index is faster than two
 
     def _locate(
         self, tile: TileRelevance, chosen: Bool[Tensor, "queries padded"], columns: slice
@@ -148,7 +150,7 @@ class Tiles:
 def cells_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
     """Cells of the positives in flat rows of a width, where the positives of a row come first."""
     is_positive = torch.arange(width, device=num_positives.device) < num_positives[:, None]
-    return is_positive.view(-1).nonzero()[:, 0]
+    return places_of_true(is_positive)
 
 
 @dataclass(frozen=True, eq=False)
