@@ -93,7 +93,7 @@ class Tiles:
         """
         # Whether there is a negative at all is asked where no device is waited for.
         on_cpu = positives.scores.device.type == "cpu"
-        if self._walk.panels and not (on_cpu and torch.equal(count_true(tile.positive), tile.num_candidates)):
+        if self._walk.panels and (not on_cpu or (count_true(tile.positive) < tile.num_candidates).any()):
             parts = (self._ties.count(negatives, positives) for negatives in self.negatives(rows, tile))
             return functools.reduce(operator.iadd, parts)
         shape = (self._ties.num_counts, *positives.scores.shape)
