@@ -3,13 +3,12 @@
     python benchmarks/list_speed.py [PART ...]     # of ints, strings
 
 The lists are a matrix of ints, as faiss gives it, of a gallery of a million; every query has five positives, those of
-every second query among its 100. pytrec_eval has a run, a mapping of items to scores, of 3,000
-of the queries; it is left out where it is not installed: pip install pytrec-eval-terrier.
+every second query among its 100. pytrec_eval has a run, a mapping of items to scores, of 3,000 of the queries; it is
+left out where it is not installed: pip install --group bench.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
 import time
 from functools import partial
@@ -17,7 +16,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from harness.claims import claim, compare, interleaved, main
+from harness.claims import claim, compare, interleaved, is_there, main
 from reid_torchmetrics.functional.retrieval import evaluate_lists
 
 NUM_QUERIES, LENGTH, NUM_GALLERY, NUM_POSITIVES = 100_000, 100, 1_000_000, 5
@@ -45,8 +44,7 @@ def ints() -> None:
 
 def strings() -> None:
     """Average precision and nDCG at 10 of lists of strings, and of the same as a run."""
-    if importlib.util.find_spec("pytrec_eval") is None:
-        print("pytrec_eval is not installed (pip install pytrec-eval-terrier)")
+    if not is_there("pytrec_eval"):
         return
     import pytrec_eval  # noqa: PLC0415
 

@@ -12,13 +12,12 @@ What is not installed is left out, and so are the claims about it: pip install -
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from functools import partial
 
 import torch
 
-from harness.claims import compare, interleaved, main
+from harness.claims import compare, interleaved, is_there, main
 from harness.problems import NOISE, Problem, market1501
 from harness.retrieval_peers import faiss_lists, sorted_and_compiled
 from reid_torchmetrics import ReIDMetrics
@@ -153,14 +152,6 @@ def drawn(num_queries: int, num_items: int, dimension: int, num_identities: int)
         [torch.randint(0, high, (size,), generator=generator) for size in sizes] for high in (num_identities, 6)
     )
     return (*embeddings, *identities, *cameras)
-
-
-def is_there(package: str) -> bool:
-    """Whether it can be imported, with a message if not."""
-    found = importlib.util.find_spec(package) is not None
-    if not found:
-        print(f"{package} is not installed (pip install --group bench)")
-    return found
 
 
 if __name__ == "__main__":

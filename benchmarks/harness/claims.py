@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import importlib.util
 import os
 import platform
 import statistics
@@ -86,6 +87,14 @@ def claim(text: str, value: float, limit: float, unit: str = "", *, detail: str 
     seen = with_unit(value, unit) + f" ({detail})" * bool(detail)
     print(f"{'holds' if holds else 'FAILS':>6}  {text} {seen}; limit {with_unit(limit, unit)}", flush=True)
     _ROWS[text] = seen, with_unit(limit, unit), "yes" if holds else "**no**"
+
+
+def is_there(package: str) -> bool:
+    """Whether it can be imported, with a message if not."""
+    found = importlib.util.find_spec(package) is not None
+    if not found:
+        print(f"{package} is not installed (pip install --group bench)")
+    return found
 
 
 def with_unit(value: float, unit: str) -> str:
