@@ -179,3 +179,7 @@ def test_lists_of_pairs_are_read_with_scores_in_every_place(command, tmp_path):
             assert said.status == 0, said.err
             assert json.loads(said.out)["measures"]["auc"]["value"] == 0.5
             assert json.loads(said.out)["counts"] == {"same": 2, "other": 1}
+    with (tmp_path / "SCORES.NPY").open("wb") as file:
+        np.save(file, [1.0, 2.0, 3.0])
+    said = command("pairs", "kaldi.txt", "SCORES.NPY", "--reports", "auc", "--json", "-")
+    assert json.loads(said.out)["measures"]["auc"]["value"] == 0.5

@@ -58,7 +58,7 @@ class PairNumbers:
             raise ValueError(f"`accuracy` must be of cosines, from -1 to 1; got {max(abs(scores)):g}.")
         found = self._found = verify_pairs(scores, same)
         given = torch.tensor(scores, device="cpu"), torch.tensor(same, device="cpu")
-        self._said = f"{self._found.num_genuine} pairs of one identity, {self._found.num_impostors} of two"
+        self._said = f"{found.num_genuine} pairs of one identity, {found.num_impostors} of two"
         options = SimpleNamespace(far=far, p_target=p_target)
         self.means: dict[str, float] = {name: float(PAIR_METRICS[name](options, found, given)) for name in reports}
         self._conventions: dict[str, str] = {name: _MEASURES[name][1].format(**vars(options)) for name in reports}

@@ -55,7 +55,8 @@ def read_pairs(path: str | PathLike[str], scores: str | PathLike[str] | None = N
         raise refused(path, rule, beside or "none")
     if beside is not None:
         pairs, same = _read_list(path)
-        given = read_arrays(beside).get(UNNAMED, ()) if beside.suffix in FORMATS else _read_scores(beside, pairs)
+        is_array = beside.suffix.lower() in FORMATS
+        given = read_arrays(beside).get(UNNAMED, ()) if is_array else _read_scores(beside, pairs)
     else:
         arrays = read_arrays(path, TABLES | FORMATS)
         named = [(key, name) for key, names in PAIR_NAMES.items() for name in arrays if name.lower() in names.split()]
