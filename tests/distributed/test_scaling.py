@@ -154,3 +154,22 @@ def test_collectives_and_bytes_grow_as_the_docs_say(size):
 def test_queries_in_blocks_cost_what_the_docs_say(monkeypatch):
     monkeypatch.setattr(shared_samples, "bytes_within", lambda *_: 1)  # a block is a tile
     assert_as_in_the_docs(threads.run(4, on_threads), in_blocks=True)
+
+
+def test_a_billion_items_in_a_stream_cost_what_the_formulas_say():
+    sizes = {"Q": 10**6, "P": 10**7, "D": 512, "S": 20, "B": 50_000, "M": 256 << 20}
+    said = {
+        name: eval(FORMULAS[name], {}, sizes) for name in FORMULAS if name.endswith(("stream", "counter", "counts"))
+    }  # noqa: S307
+    giga = {name: f"{value / 1e9:.1f} GB" for name, value in said.items()}
+    operations, workers = said["operations of a stream"], 1000
+    for text in (
+        f"{operations * workers:.1e}".replace("+", "") + " operations",
+        f"{said['CPU seconds of a stream'] * workers / 3600:,.0f} core hours",
+        f"{operations * workers / 40e12 / 3600:.1f} hours of products",
+        f"counter of {giga['bytes of a counter']}",
+        f"reads {giga['bytes read of a stream']}",
+        f"needs {giga['bytes of memory of a stream']}",
+        f"back {said['bytes of its counts'] / 1e6:.0f} MB",
+    ):
+        assert text in " ".join(TEXT.split())
