@@ -234,7 +234,7 @@ class _Counting:
         run_length = part.relevance.run_length
         self._before, self._total = torch.zeros_like(run_length), torch.zeros_like(run_length)  # of lower ones, of all
         for some in segments.ranges(len(run_length), max(1, _GATHERED // world.size)):
-            lengths = all_gather_values(world, run_length[some], torch.int32).to(run_length.device)
+            lengths = all_gather_values(world, run_length[some].int).to(run_length.device)
             self._before[some], self._total[some] = lengths[: world.process].sum(0), lengths.sum(0)
         longest = int(self._total.max()) if len(self._total) else 0
         # A tile has as many queries as fit on the process with the least memory to spend.
