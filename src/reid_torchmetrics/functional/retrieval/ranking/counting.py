@@ -273,5 +273,10 @@ def places_of_true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:
     return torch.from_numpy(np.flatnonzero(mask.numpy()))
 
 
+def values_at(values: Int[Tensor, "rows columns"], mask: Bool[Tensor, "rows columns"]) -> Int[Tensor, " true"]:
+    """Values where a mask is true; NumPy takes runs of them in half the time."""
+    return torch.from_numpy(values.numpy()[mask.numpy()]) if _is_numpy(values) else values[mask]
+
+
 def _is_numpy(values: Tensor) -> bool:
     return values.device.type == "cpu"

@@ -30,7 +30,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, size_of_walk
 
-from .counting import Negatives, Positives, bytes_of_counting, count_true, places_of_true
+from .counting import Negatives, Positives, bytes_of_counting, count_true, places_of_true, values_at
 from .tie_policies import TiePolicy
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
@@ -137,7 +137,7 @@ class Tiles:
         inside, local = self._locate(tile, tile.listed, columns)
         width = columns.stop - columns.start
         row_start = torch.arange(0, len(local) * width, width, device=local.device)[:, None]
-        return (row_start + local).view(-1)[places_of_true(inside)], count_true(inside)  # one index is faster than two
+        return values_at(row_start + local, inside), count_true(inside)
 
     def _locate(
         self, tile: TileRelevance, chosen: Bool[Tensor, "queries padded"], columns: slice

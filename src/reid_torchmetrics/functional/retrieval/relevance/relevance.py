@@ -212,10 +212,10 @@ class Relevance:
         For a part of a gallery, `num_others` is the sum of that property over all parts.
         """
         num_others = self.num_others if num_others is None else num_others
-        absent = ~self.is_junk & (num_others == 0)
-        lost = ~self.is_junk & (num_others > 0) & (num_positives == 0)
-        numbers = (num_positives > 0, self.is_junk, absent, lost)
-        return QueryCounts(self.num_queries, *(int(number.sum()) for number in numbers))
+        valid, absent = num_positives > 0, ~self.is_junk & (num_others == 0)
+        lost = ~(valid | self.is_junk | absent)
+        numbers = torch.stack([valid, self.is_junk, absent, lost]).sum(1).tolist()
+        return QueryCounts(self.num_queries, *numbers)
 
     @cached_property
     def _lengths(self) -> Int[Tensor, " queries"]:
