@@ -200,7 +200,7 @@ def sort_rows(
     """
     if not _is_numpy(values):
         values = values.sort(dim=1).values
-    elif floor is None or not _are_few_above(values, floor):
+    elif floor is None or not _are_few_above(values.numpy(), floor.numpy()):
         _in_threads(lambda rows: rows.sort(axis=1), values.numpy())
     else:
         _in_threads(_sort_above, values.numpy(), floor.numpy())
@@ -216,10 +216,9 @@ def sort_falling(values: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows c
     return values.neg_()
 
 
-def _are_few_above(values: Tensor, floor: Tensor) -> bool:
+def _are_few_above(values: np.ndarray, floor: np.ndarray) -> bool:
     """Whether it pays to pick the values above the floor first, judged by a sample of the columns."""
-    sample = values[:, ::_SAMPLE_STEP]
-    return values.shape[1] >= _WIDE and bool((sample >= floor[:, None]).double().mean() < _FEW_VALUES)
+    return values.shape[1] >= _WIDE and bool((values[:, ::_SAMPLE_STEP] >= floor[:, None]).mean() < _FEW_VALUES)
 
 
 def _in_threads(function: Callable[..., None], *arrays: np.ndarray) -> None:
@@ -271,6 +270,11 @@ def places_of_true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:
     if not _is_numpy(mask):
         return mask.view(-1).nonzero()[:, 0]
     return torch.from_numpy(np.flatnonzero(mask.numpy()))
+
+
+def values_at(values: Int[Tensor, "rows columns"], mask: Bool[Tensor, "rows columns"]) -> Int[Tensor, " true"]:
+    """Values where a mask is true; NumPy takes runs of them in half the time."""
+    return torch.from_numpy(values.numpy()[mask.numpy()]) if _is_numpy(values) else values[mask]
 
 
 def _is_numpy(values: Tensor) -> bool:

@@ -149,12 +149,12 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     tiles, table = Tiles(part), RankTable(part.ties, part.relevance.run_length)
     for rows in _progress.steps(tiles.rows, "Ranking"):
         tile = part.relevance.tile(rows)
-        table.num_positives[rows], table.num_candidates[rows] = tile.positive.sum(1), tile.num_candidates
+        table.num_positives[rows], table.num_candidates[rows] = tile.num_positives, tile.num_candidates
         # A tile in which no query has a positive needs no score.
-        if bool(tile.positive.any()):
+        if bool(tile.num_positives.any()):
             positives = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=part.ties)
             counts = tiles.count(rows, tile, positives)
-            cells = cells_of_positives(table.num_positives[rows], counts.shape[2])
+            cells = cells_of_positives(tile.num_positives, counts.shape[2])
             table.add(rows, positives, counts.flatten(1).index_select(1, cells), cells)
     return table.ranks()
 
