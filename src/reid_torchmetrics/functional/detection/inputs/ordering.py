@@ -143,5 +143,5 @@ def _order_detections(detections: Detections, classes: Tensor, num_images: int) 
     images = images.to(torch.int16 if num_images < 1 << 15 else torch.int32).index_select(0, rows)
     by_group, grouped = images.sort(stable=True)
     dtype = torch.int32 if num_images * len(classes) < 1 << 31 else torch.int64
-    groups = (by_group.to(dtype) * len(classes)).add_(class_index.index_select(0, grouped))
+    groups = by_group.to(dtype).mul_(len(classes)).add_(class_index.index_select(0, grouped))
     return OrderedDetections(rows, class_index, images, grouped, groups)

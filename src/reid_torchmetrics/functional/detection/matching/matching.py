@@ -160,6 +160,8 @@ def _match_rows(
         lambda: ranges.bits(shapes, rows[0]),  # meanwhile
     )
     (ordered, true_ordered, places), area_bits = workers.share(lambda work: work(), works)
+    area_bits = area_bits.index_select(0, places)
+    del places  # as large as all the pairs
 
     # Ground truths that each area range ignores: crowds, and those outside the range.
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
@@ -184,7 +186,7 @@ def _match_rows(
         images=ordered.images,
         rows=ordered.rows,
         limits=_limits(ordered, grid.max_detection_thresholds),
-        area_bits=area_bits.index_select(0, places),
+        area_bits=area_bits,
         **assignments._asdict(),
     )
     if order != sorted(order):
