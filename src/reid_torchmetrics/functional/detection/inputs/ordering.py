@@ -56,12 +56,12 @@ def stable_sort(keys: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " rows"], Int[T
 
 def distinct_labels(*labels: Integer[Tensor, " _"]) -> Int[Tensor, " classes"]:
     """Distinct labels, ascending, int64."""
-    joined = torch.cat([each.long() for each in labels])
-    if len(joined) >= _FEW_LABELS:
-        least, most = joined.aminmax()
-        if least >= 0 and most < _NARROW_LABELS:
-            return torch.arange(int(most) + 1, device=joined.device)[joined.bincount() > 0]
-    distinct: Tensor = joined.unique()
+    if sum(map(len, labels)) >= _FEW_LABELS:
+        ends = [int(end) for each in labels if len(each) for end in each.aminmax()]
+        if min(ends) >= 0 and max(ends) < _NARROW_LABELS:
+            counts = [each.bincount(minlength=max(ends) + 1) for each in labels]
+            return torch.stack(counts).sum(0).nonzero()[:, 0]
+    distinct: Tensor = torch.cat([each.long() for each in labels]).unique()
     return distinct
 
 
