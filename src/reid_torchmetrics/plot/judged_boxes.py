@@ -63,10 +63,8 @@ class Judgment:
         is_difficult = is_difficult & evaluator.knows_difficult
         packed, truths = Detections(**columns), GroundTruths(**true_columns, is_crowd=is_crowd)
 
-        limits, options = (max(1, len(packed.labels)),), dict[str, Any]()
+        limits, options = (max(1, len(packed.labels)),), evaluator.options_of_voc(is_difficult)
         grid = CocoGrid((self.iou_threshold,), (0.0,), limits, {"all": COCO_AREA_RANGES["all"]})
-        if evaluator.knows_difficult:
-            options |= {"is_difficult": is_difficult, "whole_pixels": evaluator.whole_pixels}
         sides = [side.of_one_class() if self.average == "micro" else side for side in (packed, truths)]
         matches = evaluator.match(*sides, grid, keep_ground_truths=True, **options)
         assert matches.ground_truths is not None  # noqa: S101 - they are kept

@@ -37,7 +37,7 @@ def image_dict(**columns: Sequence[Any]) -> dict[str, Any]:
     tensors = {}
     for key, values in columns.items():
         tensor = torch.tensor(values, dtype=_DTYPES.get(key, torch.float64), device="cpu")
-        tensors[key] = tensor.view(-1, _WIDTHS[key]) if key in _WIDTHS else tensor  # without objects, too
+        tensors[key] = tensor.view(-1, _WIDTHS[key]) if key in _WIDTHS and not values else tensor
     return tensors
 
 

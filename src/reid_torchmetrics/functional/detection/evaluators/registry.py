@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import inputs
@@ -25,7 +27,8 @@ from .yolo import YOLO_RULES, average_yolo, match_greedily
 VOC_RULES = ("voc", "voc07")
 """the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
 
-
+DOTA = "DOTA"
+"""title of VOC's evaluator with rotated boxes"""
 _BEST_OF_ALL = "a detection takes the best ground truth of all, whether it is left or not"
 
 
@@ -63,6 +66,8 @@ class Evaluator:
     """whether images have lists of absent and of partly annotated classes"""
     whole_pixels: bool = False
     """whether a box has width + 1 times height + 1 pixels, both edges inside; in results as the evaluation had it"""
+    is_dota: bool = False
+    """whether overlaps of matches are above a threshold, not at it; in results as the evaluation had it"""
     has_breakdown: bool = True
     """whether errors have kinds: a detection takes the best unmatched ground truth, images are annotated in full, and
     the area is of `AP_RULES`"""
@@ -82,6 +87,19 @@ class Evaluator:
     def extras(self) -> tuple[str, ...]:
         """What `target` may have besides the keys that all evaluators know."""
         return ("difficult",) * self.knows_difficult + ("lists",) * self.is_federated
+
+    def of_shapes(self, iou_type: Sequence[str]) -> Evaluator:
+        """The evaluator of a type of overlaps: VOC's, of rotated boxes, is DOTA's."""
+        if not self.knows_difficult or "rotated" not in iou_type:
+            return self
+        return replace(self, title=DOTA, whole_pixels=False, is_dota=True)
+
+    def options_of_voc(self, is_difficult: Tensor | None) -> dict[str, Any]:
+        """Options of `match` that no other evaluator knows."""
+        if not self.knows_difficult:
+            return {}
+        claim = "dota" if self.is_dota else "voc"
+        return {"is_difficult": is_difficult, "whole_pixels": self.whole_pixels, "claim": claim}
 
     def checked(self, rule: _names.DetectionRule | None, confidence: float | None) -> tuple[Any, float | None]:
         """A rule of average precision and a confidence, the defaults for None.
@@ -160,7 +178,7 @@ EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
     "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
     "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),
-    "voc": _voc("Pascal VOC", partial(_best_of_all, claim="voc"), _without_limits, VOC_RULES, "voc", (0.5,)),
+    "voc": _voc("Pascal VOC", _best_of_all, _without_limits, VOC_RULES, "voc", (0.5,)),
     "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
     "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(_best_of_all, claim="scaled_yolov4")),
     "yolov4": _yolov4("YOLOv4", partial(_best_of_all, claim="yolov4")),
