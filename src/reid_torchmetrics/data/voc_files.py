@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,18 @@ def read_voc(
     documents = sorted(files_in(annotations, ".xml"), key=lambda path: path.stem)
     # Images are those with a document: without objects they have one, too.
     target = [_ground_truths(path, labels) for path in documents]
-    detections: dict[str, list[tuple[list[float], float, int]]] = {path.stem: [] for path in documents}
+    images = [path.stem for path in documents]
+    return read_detections(results, images, labels, "boxes", (len(_EDGES), "four edges")), target
+
+
+def read_detections(
+    results: str | PathLike[str], images: Iterable[str], labels: Mapping[str, int], key: str, numbers: tuple[int, str]
+) -> Dicts:
+    """Read the detections of each image from a file for each class, with some numbers of an object under a key.
+
+    `numbers` are how many they are, and what.
+    """
+    detections: dict[str, list[tuple[list[float], float, int]]] = {image: [] for image in images}
     for path in sorted(files_in(results, ".txt")):
         # The class with the longest name that is the file's, or ends it after an underscore.
         fitting = [name for name in labels if f"_{path.stem}".endswith(f"_{name}")]
@@ -60,22 +71,22 @@ def read_voc(
             raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
         label = labels[max(fitting, key=len)]
         for where, line in text_lines(path):
-            image, score, *box = _detection(line, where, detections)
+            image, score, *box = _detection(line, where, *numbers)
+            if image not in detections:
+                raise ValueError(f"`results` must have detections in annotated images only; got {image!r}, {where}.")
             detections[image].append((box, score, label))
     columns = [[*zip(*rows, strict=True)] or [()] * 3 for rows in detections.values()]
-    return [image_dict(boxes=boxes, scores=scores, labels=each) for boxes, scores, each in columns], target
+    return [image_dict(**{key: boxes}, scores=scores, labels=each) for boxes, scores, each in columns]
 
 
-def _detection(line: str, where: str, images: Container[str]) -> tuple[Any, ...]:
+def _detection(line: str, where: str, size: int, what: str) -> tuple[Any, ...]:
+    image, *values = line.split()
     try:
-        image, *values = line.split()
         numbers = [*map(float, values)]
     except ValueError:
         numbers = []
-    if len(numbers) != 1 + len(_EDGES):
-        raise ValueError(f"`results` must have an image, a confidence and four edges in a line; got {line!r}, {where}.")
-    if image not in images:
-        raise ValueError(f"`results` must have detections in annotated images only; got {image!r}, {where}.")
+    if len(numbers) != 1 + size:
+        raise ValueError(f"`results` must have an image, a confidence and {what} in a line; got {line!r}, {where}.")
     return image, *numbers
 
 
@@ -89,11 +100,15 @@ def _ground_truths(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
     except (ET.ParseError, ValueError) as error:
         came = f"{path}: {error}"
         raise ValueError(f"`annotations` must have objects with a name and the edges of a box; {came}.") from error
+    return annotated(path, names, labels, boxes=boxes, difficult=difficult)
+
+
+def annotated(path: Path, names: Sequence[str], labels: Mapping[str, int], **columns: Any) -> dict[str, Any]:
+    """The dict of an image from the names of its objects' classes, and more columns."""
     for name in names:
         if name not in labels:
             raise ValueError(f"`annotations` must have objects of `class_names` only; got {name!r}, {path}.")
-    columns = image_dict(boxes=boxes, labels=[labels[name] for name in names], difficult=difficult)
-    return columns | {"image_id": path.stem}
+    return image_dict(labels=[labels[name] for name in names], **columns) | {"image_id": path.stem}
 
 
 def _text(element: ET.Element, path: str) -> str:
