@@ -18,8 +18,8 @@ def folders(tmp_path) -> tuple[Path, Path]:
     results, annotations = tmp_path / "results", tmp_path / "labelTxt"
     results.mkdir()
     annotations.mkdir()
-    text = f"imagesource:GoogleEarth\ngsd:0.25\n{SHIP} ship 1\n21 2 31 2 31 12 21 12 ship\n50 50 60 50 60 60 50 60 plane 0\n"
-    (annotations / "P0002.txt").write_text(text, encoding="utf-8")
+    lines = ["imagesource:GoogleEarth", "gsd:0.25", f"{SHIP} ship 1", "21 2 31 2 31 12 21 12 ship"]
+    (annotations / "P0002.txt").write_text("\n".join([*lines, f"{SHIP} plane 0"]), encoding="utf-8")
     (annotations / "P0001.txt").write_text("imagesource:GoogleEarth\ngsd:null\n", encoding="utf-8")
     (results / "Task1_ship.txt").write_text(f"P0002 0.9 {SHIP}\nP0002 0.5 21 2 31 2 31 12 21 12\n", encoding="utf-8")
     (results / "Task1_small-vehicle.txt").write_text(f"\nP0001 0.25 {SHIP}\n", encoding="utf-8")
