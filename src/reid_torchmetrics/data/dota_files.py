@@ -64,7 +64,7 @@ def _object(line: str, where: str) -> tuple[list[float], str, bool]:
     values = line.split()
     try:
         name, *flags = values[_NUMBERS:]
-        (flag,) = map(int, flags or [0])
+        (flag,) = map(int, flags or ["0"])
         return [*map(float, values[:_NUMBERS])], name, flag != 0
     except ValueError:
         what = "x and y of four corners and a class in a line, and maybe a flag"
