@@ -13,6 +13,7 @@ NUM_IMAGES = 17
 METRICS = {
     "voc": (VocMAP, {"iou_thresholds": (0.5, 0.75), "class_metrics": True}),
     "voc07 between pixels": (VocMAP, {"rule": "voc07", "whole_pixels": False, "class_metrics": True}),
+    "dota": (VocMAP, {"iou_type": "rotated", "rule": "voc07", "class_metrics": True}),
     "ultralytics": (YoloMAP, {"class_metrics": True}),
     "scaled_yolov4": (YoloMAP, {"matching": "scaled_yolov4", "class_metrics": True}),
     "yolov4": (YoloMAP, {"matching": "yolov4", "class_metrics": True, "confidence": 0.4}),
@@ -23,6 +24,8 @@ def problem(*, with_ids: bool = True):
     preds, target = images(81, NUM_IMAGES, num_levels=4, with_ids=with_ids)
     for item in target[::2]:
         item["difficult"] = torch.arange(len(item["labels"])) % 3 == 1
+    for item in (*preds, *target):  # x0, y0, x1, y1 as corners in turn
+        item["rotated_boxes"] = item["boxes"].view(-1, 4)[:, [0, 1, 2, 1, 2, 3, 0, 3]].double()
     return preds, target
 
 
