@@ -11,6 +11,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.functional.detection.inputs.rotated_boxes import rotated_corners
 from tests.functional.detection.detection_samples import fed, is_same
 
 HEIGHT, WIDTH = 30, 50
@@ -66,6 +67,21 @@ def test_what_is_written_is_read_and_evaluates_alike(tmp_path, iou_type):
     contents = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
     written(tmp_path, again)
     assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == contents
+
+
+def test_corners_are_written_and_read_and_evaluate_as_rotated_boxes_do(tmp_path):
+    sides = images("rotated")
+    cornered = [
+        [each | {"rotated_boxes": rotated_corners(each["rotated_boxes"]).flatten(1)} for each in s] for s in sides
+    ]
+    metric = fed(DetectionMAP(iou_type="rotated", keep_shapes=True), *cornered)
+    read = DetectionMAP.coco_to_tm(*written(tmp_path, metric), iou_type="rotated")
+    assert [each["rotated_boxes"].tolist() for each in read[0]] == [
+        each["rotated_boxes"].tolist() for each in cornered[0]
+    ]
+    again = fed(DetectionMAP("xywh", iou_type="rotated"), *read).results()
+    assert is_same(again.summary(), metric.results().summary())
+    assert again.means == pytest.approx(fed(DetectionMAP(iou_type="rotated"), *sides).results().means, abs=1e-9)
 
 
 @pytest.mark.parametrize("iou_type", ["segm", "keypoints"])
