@@ -116,8 +116,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         Images without boxes have tensors without entries, of any dtype. Where masks are evaluated, both sides have
         `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`; with
         "keypoints" both have `keypoints` [boxes, keypoints, 3], x, y and visibility; with "rotated" `rotated_boxes`
-        [boxes, 5], center, width, height and angle in radians. Boxes are not needed then unless they are evaluated,
-        too. Overlaps of the shapes are computed at once, and the shapes are dropped.
+        [boxes, 5], center, width, height and angle in radians, or [boxes, 8], x and y of four corners in turn. Boxes
+        are not needed then unless they are evaluated, too. Overlaps of the shapes are computed at once, and the shapes
+        are dropped.
 
         Args:
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`

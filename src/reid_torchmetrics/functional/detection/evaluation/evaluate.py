@@ -156,7 +156,7 @@ def evaluate_images(
             `neg_category_ids` and `not_exhaustive_category_ids`, see `LvisMAP`.
         evaluator: "coco", "lvis", "lvis_fixed", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
         box_format: "xyxy", "xywh" or "cxcywh".
-        iou_type: "bbox", "segm", "keypoints" or "rotated".
+        iou_type: "bbox", "segm", "keypoints" or "rotated"; of VOC, as DOTA has it, "bbox" or "rotated".
         iou_thresholds: least overlaps of a match; None for the default of the evaluator.
         rec_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
         max_detection_thresholds: COCO's limits of detections per image and class, ascending; None for the default of
