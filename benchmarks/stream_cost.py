@@ -24,17 +24,16 @@ from reid_torchmetrics.functional.retrieval import RankCounter
 PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"
 FORMULAS = dict(re.findall(r"^\| ([^|]+) \| `([^`]+)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE))
 REPEATS = 3
-MAX_BYTES = 64 * MIB
 POSITIVES, COPIES = 10, 5
 """of a query, and queries of an identity"""
 FITTED = (  # queries, blocks, items of a block, dimension
     (2_000, 2, 20_000, 64),
     (2_000, 2, 20_000, 512),
-    (2_000, 1, 100_000, 256),
+    (2_000, 2, 60_000, 256),
     (10_000, 1, 20_000, 128),
     (10_000, 2, 5_000, 512),
     (1_000, 20, 2_000, 128),
-    (5_000, 1, 50_000, 64),
+    (5_000, 1, 40_000, 64),
     (5_000, 1, 50_000, 384),
 )
 CHECKED = ((3_000, 3, 100_000, 128), (10_000, 3, 30_000, 512), (20_000, 2, 40_000, 256))
@@ -61,8 +60,8 @@ def sizes() -> None:
 
 
 def fit() -> None:
-    """Constants of a block, a pair, and a pair and dimension, by least squares of relative errors."""
-    terms = [(S, Q * S * B, Q * S * B * D) for Q, S, B, D in FITTED]
+    """Constants of a pair, and of a pair and dimension, by least squares of relative errors."""
+    terms = [(Q * S * B, Q * S * B * D) for Q, S, B, D in FITTED]
     seconds = np.array([counted(size)[0] for size in FITTED])
     rows = np.array(terms) / seconds[:, None]
     scale = rows.max(0)
@@ -74,7 +73,7 @@ def fit() -> None:
 def formula(name: str, size: Size) -> float:
     """What a row of the model says of one worker."""
     queries, blocks, items, dimension = size
-    values = {"Q": queries, "S": blocks, "B": items, "D": dimension, "P": POSITIVES * queries, "M": MAX_BYTES}
+    values = {"Q": queries, "S": blocks, "B": items, "D": dimension, "P": POSITIVES * queries}
     return eval(FORMULAS[name], {}, values)  # noqa: S307 - the page is ours
 
 
@@ -89,7 +88,7 @@ def made(queries: int, dimension: int) -> RankCounter:
     torch.manual_seed(0)
     labels = torch.arange(queries) // COPIES, torch.arange(queries * POSITIVES // COPIES) // POSITIVES
     query, positives = (torch.randn(len(each), dimension) for each in labels)
-    return RankCounter(query, positives, *labels, max_bytes=MAX_BYTES)
+    return RankCounter(query, positives, *labels)
 
 
 def of_worker(_rank: int, _size: int, size: Size) -> list[float]:
