@@ -8,7 +8,6 @@ from typing import Any, ClassVar, final
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
@@ -17,7 +16,6 @@ from .boxes import box_areas, check_finite, check_sizes, iou_of_areas
 from .keypoints import keypoint_boxes
 from .shapes import ObjectColumns, ShapeType
 
-_Boxes5 = Float[Tensor, "boxes 5"]
 _Boxes = Float[Tensor, "boxes _"]
 _Others = Float[Tensor, "others _"] | _checks.Array
 _Corners = Float[Tensor, "boxes 4 2"]
@@ -58,109 +56,72 @@ def rotated_iou(
 
 def pairwise_rotated_iou(boxes: Tensor, others: Tensor, is_crowd: Tensor | None = None) -> Tensor:
     """See `rotated_iou`; float64."""
-    if _OF_CORNERS in (boxes.shape[1], others.shape[1]):
-        return _polygon_iou(rotated_corners(boxes), rotated_corners(others), is_crowd)
     common = boxes.new_zeros((len(boxes), len(others)))
-    # Boxes further apart than the sum of half their diagonals are disjoint.
-    reach = [each[:, 2:4].square().sum(1).sqrt() / 2 for each in (boxes, others)]
-    offsets = boxes[:, None, :2] - others[:, :2]
-    pairs = (offsets.square().sum(2).sqrt() <= reach[0][:, None] + reach[1]).nonzero()
+    # Where bounding boxes are apart, nothing is in common.
+    (low, high), (other_low, other_high) = (rotated_corners(each).aminmax(dim=1) for each in (boxes, others))
+    pairs = ((low[:, None] <= other_high) & (other_low <= high[:, None])).all(2).nonzero()
+    (centers, corners), (other_centers, other_corners) = _around_centers(boxes), _around_centers(others)
     for block in segments.ranges(len(pairs), _PAIRS_AT_A_TIME.get(boxes.device.type, _MOST_PAIRS)):
         row, other = pairs[block].unbind(1)
-        common[row, other] = _intersection_areas(boxes.index_select(0, row), others.index_select(0, other))
-    areas, other_areas = box_areas(boxes)[:, None], box_areas(others)
-    return iou_of_areas(common.minimum(areas).minimum(other_areas), areas, other_areas, is_crowd)
+        # Centers first, or corners far from the origin lose digits.
+        offsets = other_centers.index_select(0, other) - centers.index_select(0, row)
+        moved = other_corners.index_select(0, other) + offsets[:, None]
+        common[row, other] = _common_areas(corners.index_select(0, row), moved)
+    areas, other_areas = _turning_areas(boxes)[:, None], _turning_areas(others)
+    common *= areas.sign() * other_areas.sign()
+    # By rounding, and where edges cross, the union can be less than the intersection.
+    return iou_of_areas(common, areas.abs(), other_areas.abs(), is_crowd).clamp(0, 1)
 
 
-def _intersection_areas(boxes: _Boxes5, others: _Boxes5) -> Float[Tensor, " boxes"]:
-    """Areas of the intersections of pairs: walk the edges of the other box in the frame of the box, clamped to it.
+def _common_areas(polygons: _Corners, others: _Corners) -> Float[Tensor, " boxes"]:
+    """Areas of the intersections of pairs, negative if they turn in different directions.
 
-    Clamping moves a point outside to the nearest point inside. It keeps the winding number of every point inside, so
-    the clamped path encloses the intersection. The path is straight between the points where an edge crosses a side.
+    A polygon is all that is below its edges to the right, less all that is below those to the left, or the other way
+    round. So the sum over pairs of edges of what is below both is what both polygons have in common.
     """
-    half = boxes[:, None, 2:4] / 2
-    # Corners of the other box in the frame of the box; centers first, or corners far from the origin lose digits.
-    corners = rotated_corners(torch.cat([others[:, :2] - boxes[:, :2], others[:, 2:]], 1))
-    cosine, sine = boxes[:, 4].cos()[:, None], boxes[:, 4].sin()[:, None]
-    x, y = corners.unbind(2)
-    corners = torch.stack([cosine * x + sine * y, cosine * y - sine * x], 2)
-    # Where each edge crosses the four sides, as a share of its length, between its ends 0 and 1.
-    edges = corners.roll(-1, 1) - corners
-    sides = torch.stack([-half, half], 3)
-    crossings = ((sides - corners[..., None]) / edges[..., None]).nan_to_num(0, 0, 0).clamp(0, 1).flatten(2)
-    ends = torch.zeros_like(crossings[:, :, :1])
-    places = torch.cat([ends, crossings.sort(2).values, ends + 1], 2)[..., None]
-    # The clamped path, and its area by the shoelace formula.
-    path = corners[:, :, None] + places * edges[:, :, None]
-    x, y = path.minimum(half[:, None]).maximum(-half[:, None]).unbind(3)
-    twice = (x[..., :-1] * y[..., 1:] - x[..., 1:] * y[..., :-1]).sum((1, 2))
-    return (twice / 2).clamp(min=0)
+    near = polygons[:, :1]  # or polygons far from the origin lose digits
+    columns = zip(_edges(polygons - near), _edges(others - near), strict=True)
+    x, y, slope, low, high, sign = ((each[:, :, None], other[:, None]) for each, other in columns)
+    left, right = torch.maximum(*low), torch.minimum(*high)
+    # Heights of both edges at both ends of what is below both, and there of the other above the first.
+    first, second = ([b + s * (at - a) for a, b, s in zip(x, y, slope, strict=True)] for at in (left, right))
+    above = first[1] - first[0], second[1] - second[0]
+    least, most = torch.minimum(*above).clamp(max=0), torch.maximum(*above)
+    below = torch.where(most > 0, least * (least / (least - most)), least + most)
+    areas = sign[0] * sign[1] * (right - left).clamp(min=0) * (first[0] + second[0] + below) / 2
+    return areas.nan_to_num(0, 0, 0).sum((1, 2))  # of edges apart that are almost upright
 
 
-def _polygon_iou(polygons: _Corners, others: Float[Tensor, "others 4 2"], is_crowd: Tensor | None) -> Tensor:
-    common = polygons.new_zeros((len(polygons), len(others)))
-    # Polygons with bounding boxes apart are disjoint.
-    (low, high), (other_low, other_high) = (each.aminmax(dim=1) for each in (polygons, others))
-    pairs = ((low[:, None] <= other_high) & (other_low <= high[:, None])).all(2).nonzero()
-    for block in segments.ranges(len(pairs), _PAIRS_AT_A_TIME.get(polygons.device.type, _MOST_PAIRS)):
-        row, other = pairs[block].unbind(1)
-        common[row, other] = _polygon_intersections(polygons.index_select(0, row), others.index_select(0, other))
-    areas, other_areas = (_turning_areas(each).abs() for each in (polygons, others))
-    # Where edges cross, the union can be less than the intersection.
-    return iou_of_areas(common, areas[:, None], other_areas, is_crowd).clamp(0, 1)
+def _edges(polygons: _Corners) -> tuple[Float[Tensor, "boxes 4"], ...]:
+    """Where edges start, their slopes, their least and largest x, and the sign of their direction along it."""
+    (x, y), (end, end_y) = polygons.unbind(2), polygons.roll(-1, 1).unbind(2)
+    slope = ((end_y - y) / (end - x)).nan_to_num(0, 0, 0)  # below an upright edge is nothing
+    return x, y, slope, x.minimum(end), x.maximum(end), (end - x).sign()
 
 
-def _polygon_intersections(polygons: _Corners, others: _Corners) -> Float[Tensor, " boxes"]:
-    """Areas of the intersections of pairs: clip the polygon to the two triangles of the other, and add both up.
-
-    The triangles have the corners 0, 1, 2 and 0, 2, 3. Where an angle is beyond 180 degrees, one lies inside of the
-    other and turns the other way, so it counts as negative.
-    """
-    path, other = polygons - others[:, :1], others - others[:, :1]
-    common = path.new_zeros(len(path))
-    for second in (1, 2):
-        triangle = other[:, [0, second, second + 1]]
-        area = _turning_areas(triangle)
-        triangle = torch.where(area[:, None, None] < 0, triangle.flip(1), triangle)
-        clipped = path
-        for start, end in zip(triangle.unbind(1), triangle.roll(-1, 1).unbind(1), strict=True):
-            clipped = _clip(clipped, start[:, None], end[:, None])
-        common += area.sign() * _turning_areas(clipped)
-    turns = [_turning_areas(each) < 0 for each in (path, other)]
-    return torch.where(turns[0] == turns[1], common, -common)
-
-
-def _clip(path: Float[Tensor, "boxes points 2"], start: Tensor, end: Tensor) -> Float[Tensor, "boxes twice 2"]:
-    """A closed path with all that is to the right of a line moved to the line, and the points where it crosses.
-
-    As in `_intersection_areas` the winding number of every point to the left stays, and that of others becomes 0.
-    """
-    x, y = (end - start).unbind(2)
-    normal = functional.normalize(torch.stack([-y, x], 2), dim=2)
-    depth = ((path - start) * normal).sum(2)
-    following = depth.roll(-1, 1)
-    share = (depth / (depth - following)).nan_to_num(0, 0, 0).clamp(0, 1)
-    points = torch.stack([path, path.lerp(path.roll(-1, 1), share[..., None])], 2)
-    depths = torch.stack([depth, depth.lerp(following, share)], 2)
-    return (points - depths.clamp(max=0)[..., None] * normal[:, :, None]).flatten(1, 2)
-
-
-def _turning_areas(paths: Float[Tensor, "boxes points 2"]) -> Float[Tensor, " boxes"]:
-    """Areas that closed paths enclose, negative where they turn from the y axis to the x axis."""
-    # From the first point, or paths far from the origin lose digits.
-    x, y = (paths - paths[:, :1]).unbind(2)
+def _turning_areas(boxes: _Boxes) -> Float[Tensor, " boxes"]:
+    """Areas, negative of corners that turn from the y axis to the x axis."""
+    if boxes.shape[1] == _NUMBERS:
+        return box_areas(boxes)
+    # From the first corner, or polygons far from the origin lose digits.
+    x, y = (rotated_corners(boxes) - boxes[:, None, :2]).unbind(2)
     return (x * y.roll(-1, 1) - x.roll(-1, 1) * y).sum(1) / 2
 
 
 def rotated_corners(boxes: _Boxes) -> _Corners:
     """The four corners, in order of rotation from the x axis to the y axis, or as they were given."""
+    centers, corners = _around_centers(boxes)
+    return centers[:, None] + corners
+
+
+def _around_centers(boxes: _Boxes) -> tuple[Float[Tensor, "boxes 2"], _Corners]:
+    """Centers, and corners as seen from there; the origin for boxes that were given as corners."""
     if boxes.shape[1] == _OF_CORNERS:
-        return boxes.view(-1, 4, 2)
+        return torch.zeros_like(boxes[:, :2]), boxes.view(-1, 4, 2)
     signs = torch.tensor([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]], dtype=boxes.dtype, device=boxes.device)
     along, across = (signs * boxes[:, None, 2:4]).unbind(2)
     cosine, sine = boxes[:, 4].cos()[:, None], boxes[:, 4].sin()[:, None]
-    x, y = boxes[:, 0, None], boxes[:, 1, None]
-    return torch.stack([x + along * cosine - across * sine, y + along * sine + across * cosine], 2)
+    return boxes[:, :2], torch.stack([along * cosine - across * sine, along * sine + across * cosine], 2)
 
 
 @final
@@ -196,7 +157,7 @@ class RotatedType(ShapeType):
 
     def areas(self, shapes: Tensor) -> Tensor:
         """See `ShapeType`."""
-        return _turning_areas(rotated_corners(shapes)).abs() if shapes.shape[1] == _OF_CORNERS else box_areas(shapes)
+        return _turning_areas(shapes).abs()
 
     def rows(self, shapes: Tensor) -> list[dict[str, Any]]:
         """See `ShapeType`: the five or eight numbers, a key that is no one else's."""
