@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.data import DOTA_CLASSES, read_dota
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP, VocMAP
 
@@ -18,6 +19,7 @@ from .outputs import Outputs
 from .processes import joined
 
 _METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP, "dota": VocMAP}
+_USUAL: dict[str, Any] = {"dota": {"iou_type": ("rotated",), "rule": "voc07", "class_names": DOTA_CLASSES}}
 
 
 def run(words: Sequence[str]) -> int:
@@ -26,11 +28,12 @@ def run(words: Sequence[str]) -> int:
     of_evaluator = _METRICS[arguments.evaluator]
     if others := options.keys() - signature(of_evaluator).parameters:
         raise ValueError(f"`{min(others)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")
-    kinds = tuple(options.pop("iou_type", ("rotated",) if of_evaluator is VocMAP else ("bbox",)))
+    options = _USUAL.get(arguments.evaluator, {}) | options
+    kinds = tuple(options.pop("iou_type", ("bbox",)))
     prefixes = [f"{kind}_" for kind in kinds] if len(kinds) > 1 else [""]
     outputs = Outputs(arguments, (arguments.ground_truths, arguments.detections), prefixes)
     # All processes read the files, so that all know of an error, and each evaluates some images.
-    sides = (_read_dota if of_evaluator is VocMAP else _read_coco)(arguments, kinds, options)
+    sides = _read(arguments, kinds, options)
     metric = of_evaluator("xywh", iou_type=kinds[0] if len(kinds) == 1 else kinds, **options)
     # Only a report and pictures show what lies across classes, and only a report has the boxes.
     has_boxes = arguments.report is not None
@@ -42,12 +45,14 @@ def run(words: Sequence[str]) -> int:
         return outputs.write(results) if share.process == 0 else 0
 
 
-def _read_coco(arguments: SimpleNamespace, kinds: Sequence[str], options: dict[str, Any]) -> tuple[Any, Any]:
-    """The images of COCO's files, and what these say about the classes as `options`."""
+def _read(arguments: SimpleNamespace, kinds: Sequence[str], options: dict[str, Any]) -> tuple[Any, Any]:
+    """The images of the files of an evaluator, and in `options` what files of COCO and LVIS say about the classes."""
     of_evaluator, guesses = _METRICS[arguments.evaluator], list[str]()
-    sides: tuple[Any, Any] = of_evaluator.coco_to_tm(
-        arguments.detections, arguments.ground_truths, kinds, guesses=guesses
-    )
+    files = arguments.detections, arguments.ground_truths
+    if of_evaluator is VocMAP:
+        _checks.one_of("iou_type", " ".join(kinds), ("rotated",))
+        return read_dota(*files, options["class_names"])
+    sides: tuple[Any, Any] = of_evaluator.coco_to_tm(*files, kinds, guesses=guesses)
     say(*guesses)
     if of_evaluator is LvisMAP:
         options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
@@ -55,12 +60,3 @@ def _read_coco(arguments: SimpleNamespace, kinds: Sequence[str], options: dict[s
     names = {int(each["id"]): each["name"] for each in categories if "name" in each}
     options.setdefault("class_names", names or None)
     return sides
-
-
-def _read_dota(arguments: SimpleNamespace, kinds: Sequence[str], options: dict[str, Any]) -> tuple[Any, Any]:
-    """The images of DOTA's files, and the rule of its script."""
-    if kinds != ("rotated",):
-        raise ValueError(f"`iou_type` must be 'rotated' with `--evaluator dota`; got {' '.join(kinds)!r}.")
-    options.setdefault("rule", "voc07")
-    options.setdefault("class_names", DOTA_CLASSES)
-    return read_dota(arguments.detections, arguments.ground_truths, options["class_names"])

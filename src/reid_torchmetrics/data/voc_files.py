@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -71,15 +71,13 @@ def read_detections(
             raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
         label = labels[max(fitting, key=len)]
         for where, line in text_lines(path):
-            image, score, *box = _detection(line, where, *numbers)
-            if image not in detections:
-                raise ValueError(f"`results` must have detections in annotated images only; got {image!r}, {where}.")
+            image, score, *box = _detection(line, where, detections, *numbers)
             detections[image].append((box, score, label))
     columns = [[*zip(*rows, strict=True)] or [()] * 3 for rows in detections.values()]
     return [image_dict(**{key: boxes}, scores=scores, labels=each) for boxes, scores, each in columns]
 
 
-def _detection(line: str, where: str, size: int, what: str) -> tuple[Any, ...]:
+def _detection(line: str, where: str, images: Container[str], size: int, what: str) -> tuple[Any, ...]:
     image, *values = line.split()
     try:
         numbers = [*map(float, values)]
@@ -87,6 +85,8 @@ def _detection(line: str, where: str, size: int, what: str) -> tuple[Any, ...]:
         numbers = []
     if len(numbers) != 1 + size:
         raise ValueError(f"`results` must have an image, a confidence and {what} in a line; got {line!r}, {where}.")
+    if image not in images:
+        raise ValueError(f"`results` must have detections in annotated images only; got {image!r}, {where}.")
     return image, *numbers
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -153,15 +152,10 @@ class VocMAP(EvaluatorMetric):
         _checks.one_of("iou_type", iou_type, _names.VocIouType)
         more: dict[str, Any] = {"iou_type": iou_type, "rule": rule, "metric": metric, **options}
         super().__init__(box_format, iou_thresholds, class_metrics=class_metrics, **more)
-        if whole_pixels is None:
-            whole_pixels = iou_type == "bbox"
-        _checks.boolean("whole_pixels", whole_pixels)
-        if whole_pixels and iou_type != "bbox":
-            raise ValueError(f"`whole_pixels` must be left out with iou_type {iou_type!r}; got {whole_pixels}.")
-        self.whole_pixels = bool(whole_pixels)
+        self.whole_pixels = EVALUATORS["voc"].of_voc(self.iou_type, whole_pixels).whole_pixels
 
     def _evaluator(self) -> Evaluator:
-        return replace(super()._evaluator().of_shapes(self.iou_type), whole_pixels=self.whole_pixels)
+        return super()._evaluator().of_voc(self.iou_type, self.whole_pixels)
 
 
 class YoloMAP(EvaluatorMetric):

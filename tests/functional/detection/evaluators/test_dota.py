@@ -78,12 +78,12 @@ def test_corners_that_are_not_finite_are_wrong_or_dropped_with_their_flags(inval
 def test_what_the_evaluator_does_not_know_is_refused():
     sides = images([SQUARE], [SQUARE])
     for options, message in (
-        ({"iou_type": "rotated", "whole_pixels": True}, "`whole_pixels` must be left out with iou_type 'rotated'; got"),
+        ({"iou_type": "rotated", "whole_pixels": True}, "`whole_pixels` must be False with iou_type 'rotated'; got Tr"),
         ({"iou_type": "segm"}, "`iou_type` must be left out with evaluator 'voc'; got 'segm'."),
     ):
         with pytest.raises(ValueError, match=message):
             evaluate_images(*sides, evaluator="voc", **options)
-    with pytest.raises(ValueError, match="`whole_pixels` must be left out with iou_type 'rotated'; got True"):
+    with pytest.raises(ValueError, match="`whole_pixels` must be False with iou_type 'rotated'; got True"):
         VocMAP(iou_type="rotated", whole_pixels=True)
     with pytest.raises(ValueError, match="`iou_type` must be one of 'bbox', 'rotated'; got 'segm'"):
         VocMAP(iou_type="segm")

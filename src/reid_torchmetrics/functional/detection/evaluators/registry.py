@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from torch import Tensor
-
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.curves import AP_RULES
@@ -27,8 +25,7 @@ from .yolo import YOLO_RULES, average_yolo, match_greedily
 VOC_RULES = ("voc", "voc07")
 """the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
 
-DOTA = "DOTA"
-"""title of VOC's evaluator with rotated boxes"""
+
 _BEST_OF_ALL = "a detection takes the best ground truth of all, whether it is left or not"
 
 
@@ -66,8 +63,8 @@ class Evaluator:
     """whether images have lists of absent and of partly annotated classes"""
     whole_pixels: bool = False
     """whether a box has width + 1 times height + 1 pixels, both edges inside; in results as the evaluation had it"""
-    is_dota: bool = False
-    """whether overlaps of matches are above a threshold, not at it; in results as the evaluation had it"""
+    claim: _names.ClaimRule = "voc"
+    """what claims a ground truth that may be difficult, one of `CLAIMS`; in results as the evaluation had it"""
     has_breakdown: bool = True
     """whether errors have kinds: a detection takes the best unmatched ground truth, images are annotated in full, and
     the area is of `AP_RULES`"""
@@ -88,18 +85,25 @@ class Evaluator:
         """What `target` may have besides the keys that all evaluators know."""
         return ("difficult",) * self.knows_difficult + ("lists",) * self.is_federated
 
-    def of_shapes(self, iou_type: Sequence[str]) -> Evaluator:
-        """The evaluator of a type of overlaps: VOC's, of rotated boxes, is DOTA's."""
-        if not self.knows_difficult or "rotated" not in iou_type:
-            return self
-        return replace(self, title=DOTA, whole_pixels=False, is_dota=True)
+    def of_voc(self, iou_type: Sequence[str], whole_pixels: bool | None) -> Evaluator:
+        """VOC's evaluator with its option, or DOTA's, which is that of rotated boxes; None for the default.
 
-    def options_of_voc(self, is_difficult: Tensor | None) -> dict[str, Any]:
+        Raises:
+            TypeError: `whole_pixels` is no bool.
+            ValueError: it is True for rotated boxes.
+        """
+        is_dota = "rotated" in iou_type
+        whole_pixels = not is_dota if whole_pixels is None else whole_pixels
+        _checks.boolean("whole_pixels", whole_pixels)
+        row = replace(self, whole_pixels=bool(whole_pixels))
+        if is_dota and whole_pixels:
+            raise ValueError(f"`whole_pixels` must be False with iou_type 'rotated'; got {whole_pixels}.")
+        return replace(row, title="DOTA", claim="dota") if is_dota else row
+
+    def options_of_voc(self, is_difficult: Any) -> dict[str, Any]:
         """Options of `match` that no other evaluator knows."""
-        if not self.knows_difficult:
-            return {}
-        claim = "dota" if self.is_dota else "voc"
-        return {"is_difficult": is_difficult, "whole_pixels": self.whole_pixels, "claim": claim}
+        options = {"is_difficult": is_difficult, "whole_pixels": self.whole_pixels, "claim": self.claim}
+        return options if self.knows_difficult else {}
 
     def checked(self, rule: _names.DetectionRule | None, confidence: float | None) -> tuple[Any, float | None]:
         """A rule of average precision and a confidence, the defaults for None.
