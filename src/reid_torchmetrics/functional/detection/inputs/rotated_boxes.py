@@ -100,9 +100,9 @@ def _edges(polygons: _Corners) -> tuple[Float[Tensor, "boxes 4"], ...]:
 
 
 def _turning_areas(boxes: _Boxes) -> Float[Tensor, " boxes"]:
-    """Areas, negative of corners that turn from the y axis to the x axis."""
+    """Areas, negative of corners that turn from the y axis to the x axis, and 0 of boxes of negative size."""
     if boxes.shape[1] == _NUMBERS:
-        return box_areas(boxes)
+        return boxes[:, 2:4].clamp(min=0).prod(1)
     # From the first corner, or polygons far from the origin lose digits.
     x, y = (rotated_corners(boxes) - boxes[:, None, :2]).unbind(2)
     return (x * y.roll(-1, 1) - x.roll(-1, 1) * y).sum(1) / 2
@@ -157,7 +157,7 @@ class RotatedType(ShapeType):
 
     def areas(self, shapes: Tensor) -> Tensor:
         """See `ShapeType`."""
-        return _turning_areas(shapes).abs()
+        return box_areas(shapes) if shapes.shape[1] == _NUMBERS else _turning_areas(shapes).abs()
 
     def rows(self, shapes: Tensor) -> list[dict[str, Any]]:
         """See `ShapeType`: the five or eight numbers, a key that is no one else's."""
