@@ -65,11 +65,23 @@ def test_without_image_id_images_are_numbered_as_processes_lay_them_down_in_turn
         assert found == expected
 
 
-def differs(process: int, size: int) -> str:
-    metric = YoloMAP(matching="yolov4" if process else "scaled_yolov4", rule="voc")
-    return message_of(fed(metric, *at(problem(), [*range(process, NUM_IMAGES, size)])).compute)
+DIFFERENT = {
+    "`matching`; got process 0: 'scaled_yolov4'; process 1: 'yolov4'.": (
+        lambda process: YoloMAP(matching="yolov4" if process else "scaled_yolov4", rule="voc")
+    ),
+    "`iou_type`; got process 0: ('bbox',); process 1: ('rotated',).": (
+        lambda process: VocMAP(iou_type="rotated" if process else "bbox", whole_pixels=False)
+    ),
+    "`rule`; got process 0: 'voc'; process 1: 'voc07'.": (
+        lambda process: VocMAP(iou_type="rotated", rule="voc07" if process else "voc")
+    ),
+}
 
 
-def test_other_matchings_on_two_processes_are_an_error_on_both(processes):
-    expected = "have the same `matching`; got process 0: 'scaled_yolov4'; process 1: 'yolov4'."
-    assert processes.run(2, differs) == [f"All processes must {expected}"] * 2
+def differs(process: int, size: int) -> list[str]:
+    given = at(problem(), [*range(process, NUM_IMAGES, size)])
+    return [message_of(fed(make(process), *given).compute) for make in DIFFERENT.values()]
+
+
+def test_other_options_on_two_processes_are_an_error_on_both(processes):
+    assert processes.run(2, differs) == [[f"All processes must have the same {each}" for each in DIFFERENT]] * 2

@@ -27,10 +27,10 @@ class JudgedBox(NamedTuple):
     label: int
     score: float | None
     """None for a ground truth"""
+    outline: list[list[float]]
+    """the corners of a rotated box, which lies between these edges; empty for others"""
     remark: str = ""
     """why a ground truth is ignored: "crowd" or "difficult" """
-    outline: Sequence[tuple[float, float]] = ()
-    """the corners of a rotated box, which lies between these edges"""
 
 
 @dataclass(frozen=True)
@@ -140,5 +140,5 @@ def _judged(
     corners = torch.cat([points.amin(1), points.amax(1)], 1).tolist()
     labels = boxes.labels[rows].tolist()
     scores = boxes.scores[rows].tolist() if isinstance(boxes, Detections) else [None] * len(labels)
-    columns = zip(map(tuple, corners), labels, scores, points.tolist(), strict=True)
-    return [JudgedBox(outcome, *box, remark, outline if len(outline) > 2 else ()) for *box, outline in columns]
+    outlines = points.tolist() if points.shape[1] > 2 else [[]] * len(labels)
+    return [JudgedBox(outcome, *box, remark) for box in zip(map(tuple, corners), labels, scores, outlines, strict=True)]

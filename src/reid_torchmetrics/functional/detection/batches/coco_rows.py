@@ -308,6 +308,9 @@ def _columns(
         more["boxes"] = [row["bbox"] for row in rows]
     if "rotated" in iou_type:
         more["rotated_boxes"] = [_given(row, "rotated_box") for row in rows]
+        if (lengths := {*map(len, more["rotated_boxes"])}) not in (set(), {5}, {8}):
+            came = f"{' and '.join(map(str, sorted(lengths)))} for image {image['id']!r}"
+            raise ValueError(f"`rotated_box` must have 5 numbers, or 8, in every row of an image; got {came}.")
     columns = image_dict(labels=[row.get("category_id", 0) for row in rows], **more)
     if "segm" in iou_type:
         columns["masks"] = [run_lengths(row, image) for row in rows]
