@@ -53,6 +53,7 @@ def draw_boxes(
         picture: as for `draw_rank_lists`; boxes are in its pixels.
         detections: `boxes` [detections, 4], `scores` and `labels` of the image, as for `DetectionMAP.update`.
         ground_truths: `boxes` [ground truths, 4] and `labels` of the image, and `iscrowd` or `difficult`, if any are.
+            With `rotated_boxes` on both sides these are drawn and matched in place of `boxes`.
         class_names: of the classes by label; without a name the label is shown.
         min_score: the least score of a detection that is accepted, for all or by label, such as
             `results.best_confidences()`; the others are not drawn, and their ground truths are missed.

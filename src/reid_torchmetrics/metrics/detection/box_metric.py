@@ -286,8 +286,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     def boxes_of(self, image: evaluation.Asked) -> evaluation.DictsOfSides:
         """The detections and the ground truths of some images of any process, to be drawn.
 
-        The same on all processes; all must ask, for the same images. Boxes are in the metric's `box_format`, and the
-        dicts are input of `draw_box_grid`.
+        The same on all processes; all must ask, for the same images. Boxes are in the metric's `box_format`, rotated
+        ones are corners, `rotated_boxes` [objects, 8], and the dicts are input of `draw_box_grid`.
 
         Args:
             image: int [N], the `image_id` of each, or its number where there are none, such as
