@@ -62,6 +62,7 @@ def test_what_is_missed_has_dashes_and_a_corner_that_is_not_finite_is_counted_on
     lines = draw_boxes(PICTURE, lost, nothing(), height=SIDE)
     assert {tuple(pixel) for pixel in lines[:SIDE].reshape(-1, 3).tolist()} == {GROUND}
     assert outcomes(lost, nothing()) == ["wrong"]
+    assert outcomes(boxes([110.0, 110, -120, 20, 0]), boxes([110.0, 110, 120, 20, 0])) == ["missed", "wrong"]
     far = draw_boxes(PICTURE, boxes([110.0, 110, 1e8, 20, 0.0]), nothing(), height=SIDE)
     assert {tuple(pixel) for pixel in far[120, :SIDE].tolist()} == {RED}
 

@@ -119,7 +119,7 @@ def _around_centers(boxes: _Boxes) -> tuple[Float[Tensor, "boxes 2"], _Corners]:
     if boxes.shape[1] == _OF_CORNERS:
         return torch.zeros_like(boxes[:, :2]), boxes.view(-1, 4, 2)
     signs = torch.tensor([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]], dtype=boxes.dtype, device=boxes.device)
-    along, across = (signs * boxes[:, None, 2:4]).unbind(2)
+    along, across = (signs * boxes[:, None, 2:4].clamp(min=0)).unbind(2)  # a negative size is none
     cosine, sine = boxes[:, 4].cos()[:, None], boxes[:, 4].sin()[:, None]
     return boxes[:, :2], torch.stack([along * cosine - across * sine, along * sine + across * cosine], 2)
 
