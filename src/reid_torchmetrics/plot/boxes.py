@@ -239,7 +239,7 @@ def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, f
 
 
 def _outline(canvas: Canvas, box: Box, outcome: str, thickness: int, corners: Any = ()) -> None:
-    """Draw the edges of a box, or those between its corners."""
+    """Draw the edges of a box, between its corners if they are given."""
     if len(corners):
         canvas.outline(corners, _COLORS[outcome], thickness, 3 * thickness if outcome == "missed" else math.inf)
         return

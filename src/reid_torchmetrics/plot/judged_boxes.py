@@ -28,7 +28,7 @@ class JudgedBox(NamedTuple):
     score: float | None
     """None for a ground truth"""
     outline: list[list[float]]
-    """the corners of a rotated box, which lies between these edges; empty for others"""
+    """the corners of a rotated box, between these edges; empty for others"""
     remark: str = ""
     """why a ground truth is ignored: "crowd" or "difficult" """
 

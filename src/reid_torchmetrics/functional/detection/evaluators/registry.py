@@ -86,7 +86,7 @@ class Evaluator:
         return ("difficult",) * self.knows_difficult + ("lists",) * self.is_federated
 
     def of_voc(self, iou_type: Sequence[str], whole_pixels: bool | None) -> Evaluator:
-        """VOC's evaluator with its option, or DOTA's, which is that of rotated boxes; None for the default.
+        """VOC's evaluator with its option, or for rotated boxes DOTA's; None for the default.
 
         Raises:
             TypeError: `whole_pixels` is no bool.
