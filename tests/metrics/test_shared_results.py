@@ -122,7 +122,7 @@ OPTIONS = {
         "max_detections": [2],
         "frequencies": [{1: "r", 2: "f"}],
     },
-    VocMAP: {**DETECTED, "rule": ["voc07"], "whole_pixels": [False]},
+    VocMAP: {**DETECTED, "iou_type": ["rotated"], "rule": ["voc07"], "whole_pixels": [False]},
     YoloMAP: {**DETECTED, "matching": ["yolov4", "scaled_yolov4"], "rule": ["yolo", "yolov5"], "confidence": [0.5]},
     DetectionMetrics: {"values": [("f1_50",)], "classes": [(0, 1)], "class_values": [("f1_50",)], "confidence": [0.3]},
 }
@@ -182,12 +182,13 @@ def test_every_metric_class_is_in_the_table():
 
 
 def boxes_and_keypoints() -> list[dict]:
-    """Images whose dicts have both, and masks; keypoints lie around the centers of the boxes."""
+    """Images whose dicts have both, masks and rotated boxes; keypoints lie around the centers of the boxes."""
     preds, target = images(5, 4)
     for each in (*preds, *target):
         centers = (each["boxes"][:, :2] + each["boxes"][:, 2:]) / 2
         points = centers[:, None] + torch.arange(17.0)[:, None] * torch.tensor([0.5, 0.25])
         each["keypoints"] = torch.cat([points, torch.full((len(points), 17, 1), 2.0)], -1)
+        each["rotated_boxes"] = torch.cat([centers, each["boxes"][:, 2:] - each["boxes"][:, :2], centers[:, :1]], 1)
         each["masks"] = torch.arange(36).view(1, 6, 6) % (each["labels"] + 2)[:, None, None] == 0
     return [{"preds": preds, "target": target}]
 
