@@ -14,9 +14,9 @@ def folders(tmp_path):
     truths.mkdir()
     found.mkdir()
     lines = ["imagesource:GoogleEarth", "gsd:0.1", *(f"{SQUARE} {name} 0" for name in ("plane", "ship", "harbor"))]
-    (truths / "P0001.txt").write_text("\n".join(lines))
-    (found / "Task1_plane.txt").write_text(f"P0001 0.9 {HALF}\nP0001 0.8 {SQUARE}\n")
-    (found / "Task1_ship.txt").write_text(f"P0001 0.9 {HALF}\n")
+    (truths / "P0001.txt").write_text("\n".join(lines), encoding="utf-8")
+    (found / "Task1_plane.txt").write_text(f"P0001 0.9 {HALF}\nP0001 0.8 {SQUARE}\n", encoding="utf-8")
+    (found / "Task1_ship.txt").write_text(f"P0001 0.9 {HALF}\n", encoding="utf-8")
     return "labelTxt", "results"
 
 

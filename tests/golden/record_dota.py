@@ -67,12 +67,12 @@ def written(folder, truths, found):
         for of_image, label, difficult, polygon in truths:
             if of_image == number:
                 lines.append(" ".join([*map(str, polygon / TENTHS), CLASSES[label], str(int(difficult))]))
-        (folder / f"{image}.txt").write_text("\n".join(lines) + "\n")
-    (folder / "images").write_text("\n".join(IMAGES))
+        (folder / f"{image}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "images").write_text("\n".join(IMAGES), encoding="utf-8")
     for place, label in enumerate(CLASSES):
         rows = [row for row in found if row[1] == place]
         lines = [" ".join([IMAGES[i], str(score / 8), *map(str, polygon / TENTHS)]) for i, _, score, polygon in rows]
-        (folder / f"Task1_{label}").write_text("\n".join(lines))
+        (folder / f"Task1_{label}").write_text("\n".join(lines), encoding="utf-8")
     return {row[1] for row in found}
 
 

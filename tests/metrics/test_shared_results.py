@@ -188,7 +188,7 @@ def boxes_and_keypoints() -> list[dict]:
         centers = (each["boxes"][:, :2] + each["boxes"][:, 2:]) / 2
         points = centers[:, None] + torch.arange(17.0)[:, None] * torch.tensor([0.5, 0.25])
         each["keypoints"] = torch.cat([points, torch.full((len(points), 17, 1), 2.0)], -1)
-        each["rotated_boxes"] = torch.cat([centers, each["boxes"][:, 2:] - each["boxes"][:, :2], centers[:, :1]], 1)
+        each["rotated_boxes"] = torch.cat([centers, each["boxes"][:, 2:] - each["boxes"][:, :2], centers[:, :1] % 3], 1)
         each["masks"] = torch.arange(36).view(1, 6, 6) % (each["labels"] + 2)[:, None, None] == 0
     return [{"preds": preds, "target": target}]
 
