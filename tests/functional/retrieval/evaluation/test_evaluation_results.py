@@ -95,7 +95,7 @@ def test_queries_that_are_left_out_take_their_weights_with_them():
 
 def test_queries_to_leave_out_are_numbers_of_queries():
     results = evaluate(QUERY, GALLERY, *LABELS)
-    with pytest.raises(TypeError, match="`queries` must have an integer dtype; got"):
+    with pytest.raises(TypeError, match="queries"):
         results.without(torch.ones(2))
     with pytest.raises(ValueError, match=r"`queries` must lie in \[0, \d+\); got values from -1 to 2"):
         results.without([-1, 2])

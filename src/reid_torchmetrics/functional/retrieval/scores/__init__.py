@@ -14,4 +14,4 @@ from .scores import (
     score_rows,
 )
 from .similarity import SIMILARITIES, CustomSimilarity, check_similarity, gallery_statistics, score_dtype
-from .walk import FEWEST_ROWS, Panel, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery, share_tiles, size_of_walk
+from .walk import FEWEST_ROWS, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery, share_tiles, size_of_walk

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -22,31 +20,13 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.retrieval.ranking import are_above, cells_of_true
-from reid_torchmetrics.functional.retrieval.scores import (
-    CustomSimilarity,
-    Panel,
-    Scores,
-    Walk,
-    bytes_within,
-    check_similarity,
-    checked_rows,
-    cut_in_panels,
-    score_rows,
-)
+from reid_torchmetrics.functional.retrieval import scores as of_pairs
+from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
 from reid_torchmetrics.functional.world import ALONE, World
 
 _BYTES_PER_PAIR = 33  # masks, and the row, column and place of a pair that is found
-_MOST_PAIRS = 1 << 22  # a tile: more would leave fewer panels that lie below the diagonal
+_MOST_PAIRS = 1 << 23  # a tile: more would leave fewer panels that lie below the diagonal
 _LIMITS = {"cosine": (-1.0, 1.0), "euclidean": (0.0, math.inf)}
-
-
-class Pairs(NamedTuple):
-    """Pairs by query, then by gallery item, with comparable scores."""
-
-    query: Int[Tensor, " pairs"]
-    gallery: Int[Tensor, " pairs"]
-    score: Float[Tensor, " pairs"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +52,9 @@ class Duplicates:
 
         Groups are in the order of their first query. Within one set the first tensor has all members, the second none.
         """
-        members, group, _ = self._groups
-        members = members[group.argsort(stable=True)]
-        split = members.split(group.bincount().tolist())
-        return [(each[each < self._num_queries], each[each >= self._num_queries] - self._num_queries) for each in split]
+        members, group, num_queries = self._groups
+        of_groups = members[group.argsort(stable=True)].split(group.bincount().tolist())
+        return [(each[each < num_queries], each[each >= num_queries] - num_queries) for each in of_groups]
 
     def to_frame(self) -> Any:
         """The pairs as a `pandas.DataFrame`: query, gallery, score and the number of the group.
@@ -85,30 +64,28 @@ class Duplicates:
         """
         import pandas as pd  # noqa: PLC0415 - an optional package
 
-        columns = {"query": self.query, "gallery": self.gallery, "score": self.score, "group": self._groups[2]}
-        return pd.DataFrame({name: values.cpu().numpy() for name, values in columns.items()})
+        members, group, _ = self._groups
+        columns = {name: getattr(self, name).cpu().numpy() for name in ("query", "gallery", "score")}
+        return pd.DataFrame(columns | {"group": group[torch.searchsorted(members, self.query)].cpu().numpy()})
 
-    @cached_property
-    def _num_queries(self) -> int:
-        """What is added to gallery items where they are no queries; above all numbers within one set."""
-        highest = max((int(side.max()) for side in (self.query, self.gallery) if len(self)), default=-1)
-        return highest + 1
+    @functools.cached_property
+    def _groups(self) -> tuple[Int[Tensor, " members"], Int[Tensor, " members"], int]:
+        """Members of all groups, ascending, the group of each, and what is added to gallery items that are no queries.
 
-    @cached_property
-    def _groups(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Members of all groups, the group of each, and the group of each pair."""
-        others = self.gallery if self.within else self.gallery + self._num_queries
-        members, ends = torch.cat([self.query, others]).unique(return_inverse=True)
-        first, second = ends.view(2, -1)
+        It is above all members of one set.
+        """
+        pairs = torch.stack([self.query, self.gallery])
+        num_queries = int(pairs.max()) + 1 if len(self) else 0
+        pairs[1] += 0 if self.within else num_queries
+        members, (first, second) = pairs.unique(return_inverse=True)
         # The least member that each is known to be connected with; those of a pair learn from each other.
-        least, before = torch.arange(len(members), device=members.device), None
-        while before is None or not torch.equal(least, before):
+        least, before = torch.arange(len(members), device=members.device), members[:0]
+        while not torch.equal(least, before):
             before, common = least, torch.minimum(least[first], least[second])
             for side in (first, second):
                 least = least.scatter_reduce(0, before[side], common, "amin")
             least = least[least]
-        group = least.unique(return_inverse=True)[1]
-        return members, group, group[first]
+        return members, least.unique(return_inverse=True)[1], num_queries
 
 
 @torch.no_grad()
@@ -117,7 +94,7 @@ def find_duplicates(
     gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
     *,
     threshold: float = 0.95,
-    similarity: _names.SimilarityName | CustomSimilarity = "cosine",
+    similarity: _names.SimilarityName | of_pairs.CustomSimilarity = "cosine",
     max_bytes: int | None = None,
 ) -> Duplicates:
     """All pairs of a query and a gallery item, or of two items of one set, that score at least a threshold.
@@ -140,21 +117,21 @@ def find_duplicates(
     least = least_score(threshold, similarity)
     query = _checks.embeddings("query", query)
     items = query if gallery is None else _checks.embeddings("gallery", gallery)
-    of_query, of_gallery = workers.run(lambda: checked_rows(query, items), query.device)
-    sides = of_query, of_query if gallery is None else of_gallery
-    scores = score_rows(ALONE, *sides, similarity=similarity, max_bytes=bytes_within(max_bytes, query.device))
-    first = torch.arange(1, len(query) + 1, device=query.device) if gallery is None else None
+    sides = workers.run(lambda: of_pairs.checked_rows(query, items), query.device)
+    max_bytes = of_pairs.bytes_within(max_bytes, query.device)
+    scores = of_pairs.score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
+    first = torch.arange(1, len(query) + 1, device=query.device) * (gallery is None)
     return Duplicates(*find_pairs(scores, least, first), within=gallery is None)
 
 
-def least_score(threshold: float, similarity: str | CustomSimilarity) -> float:
+def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -> float:
     """The least score of a pair, minus the largest distance under "euclidean".
 
     Raises:
         TypeError: a threshold that is no number.
         ValueError: a threshold that no score has, or an unknown similarity.
     """
-    check_similarity(similarity)
+    of_pairs.check_similarity(similarity)
     _checks.number("threshold", threshold)
     low, high = _LIMITS.get(str(similarity), (-math.inf, math.inf))
     if not low <= threshold <= high:
@@ -163,9 +140,9 @@ def least_score(threshold: float, similarity: str | CustomSimilarity) -> float:
 
 
 def find_pairs(
-    scores: Scores, least: float, first: Int[Tensor, " queries"] | None = None, world: World = ALONE
-) -> Pairs:
-    """All pairs with the `least` score or more; gallery items are columns of this process's part.
+    scores: of_pairs.Scores, least: float, first: Int[Tensor, " queries"], world: World = ALONE
+) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"], Float[Tensor, " pairs"]]:
+    """All pairs with the `least` score or more: query, column of this process's part of the gallery, comparable score.
 
     Columns before `first` of each query, ascending, do not count.
 
@@ -173,46 +150,32 @@ def find_pairs(
         DistributedMetricError: an error on some process.
         ValueError: a score is NaN.
     """
-    shape, none = scores.product_shape, torch.empty(0, dtype=torch.int64, device=scores.device)
-    most = max(_MOST_PAIRS, shape.rows * shape.columns)
-    num_rows, width = cut_in_panels(scores, _BYTES_PER_PAIR, most_rows=shape.rows, most_scores=most)
+    most = scores.product_shape.rows
+    num_rows, width = of_pairs.cut_in_panels(scores, _BYTES_PER_PAIR, most_rows=most, most_scores=_MOST_PAIRS)
     _, table = world.guarded_all_gather(lambda: (None, [num_rows]))
-    walk = world.guarded(lambda: Walk(scores, min(table)[0], width))
-    found = [Pairs(none, none, none.to(scores.dtype))]
-
-    def look(rows: slice) -> None:
-        start = None if first is None else first[rows]
-        of_panels = (_of_panel(walk, rows, panel, least, start) for panel in walk.panels)
-        pairs = _joined([found[0], *filter(None, of_panels)])
-        order = pairs.query.argsort(stable=True)
-        found.append(Pairs(*(values[order] for values in pairs)))
-
+    walk = world.guarded(lambda: of_pairs.Walk(scores, min(table)[0], width))
+    found = [(first[:0], first[:0], first[:0].to(scores.dtype))]
     for rows in _progress.steps(walk.rows, "Duplicates"):
         if scores.sent is not None:
             scores.sent.fetch(rows, ahead=True)
-        look_at = functools.partial(look, rows)
-        world.guarded(functools.partial(workers.run, look_at, scores.device, inside=scores.keeps_thread))
-    return world.guarded(lambda: _joined(found))
+        look = functools.partial(_pairs_of, walk, rows, least, first[rows])
+        found += world.guarded(functools.partial(workers.run, look, scores.device, inside=scores.keeps_thread))
+    query, column, score = (torch.cat(parts) for parts in zip(*found, strict=True))
+    order = query.argsort(stable=True)  # the columns of each ascend
+    return query[order], column[order], score[order]
 
 
-def _of_panel(walk: Walk, rows: slice, panel: Panel, least: float, first: Tensor | None) -> Pairs | None:
-    """The pairs of some queries in a panel; None where no column of it counts, or no score is high enough."""
-    columns, num_seen = panel
-    if first is not None and columns.stop <= int(first[0]):
-        return None
-    values = walk.fill(rows, columns)
-    walk.scores.to_comparable(values, rows)
-    highest = values.amax()
-    _checks.no_nan(walk.scores.argument, highest)  # NaN is above all
-    if highest < least:  # nearly always
-        return None
-    is_pair = are_above(values, values.new_full((len(values), 1), least), or_level=True)
-    is_pair[:, :num_seen] = False
-    if first is not None:
-        is_pair &= torch.arange(columns.start, columns.stop, device=values.device) >= first[:, None]
-    row, column = cells_of_true(is_pair)
-    return Pairs(row + rows.start, column + columns.start, values[row, column])
-
-
-def _joined(parts: Sequence[Pairs]) -> Pairs:
-    return Pairs(*map(torch.cat, zip(*parts, strict=True)))
+def _pairs_of(walk: of_pairs.Walk, rows: slice, least: float, first: Tensor) -> list[tuple[Tensor, ...]]:
+    """The pairs of a tile, panel by panel; panels without a column that counts are not multiplied."""
+    found: list[tuple[Tensor, ...]] = []
+    for columns, num_seen in (panel for panel in walk.panels if panel.columns.stop > int(first[0])):
+        values = walk.fill(rows, columns)
+        walk.scores.to_comparable(values, rows)
+        highest = values.amax()
+        _checks.no_nan(walk.scores.argument, highest)  # NaN is above all
+        if highest >= least:  # seldom
+            counts = torch.arange(columns.start, columns.stop, device=first.device) >= first[:, None]
+            counts[:, :num_seen] = False
+            row, column = cells_of_true(counts.logical_and_(values >= least))
+            found.append((row + rows.start, column + columns.start, values[row, column]))
+    return found
