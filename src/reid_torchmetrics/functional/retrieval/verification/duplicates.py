@@ -154,7 +154,7 @@ def find_pairs(
     num_rows, width = of_pairs.cut_in_panels(scores, _BYTES_PER_PAIR, most_rows=most, most_scores=_MOST_PAIRS)
     _, table = world.guarded_all_gather(lambda: (None, [num_rows]))
     walk = world.guarded(lambda: of_pairs.Walk(scores, min(table)[0], width))
-    found = [(first[:0], first[:0], first[:0].to(scores.dtype))]
+    found: list[tuple[Tensor, ...]] = [(first[:0], first[:0], first[:0].to(scores.dtype))]
     for rows in _progress.steps(walk.rows, "Duplicates"):
         if scores.sent is not None:
             scores.sent.fetch(rows, ahead=True)
