@@ -29,6 +29,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
+from reid_torchmetrics.functional.retrieval.verification import Duplicates, find_pairs, least_score
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows, warn_once
 
 from .backwards import is_good, seems_backwards
@@ -129,6 +130,38 @@ def list_samples(
     problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
     queries = None if queries is None else queries.to(problem.source.device)
     return find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=world)
+
+
+@torch.no_grad()
+def find_copied_samples(
+    samples: Samples, options: RankingOptions, world: World, *, threshold: float, max_bytes: int | None
+) -> Duplicates:
+    """The near duplicates among the samples of all processes; each looks through its part of the gallery.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        ValueError: a threshold that no score has, scores that are NaN, and embeddings that are not finite.
+    """
+    problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
+    scores, places, numbers = problem.source.scores_of(None, world), problem.places, problem.numbers_of_queries
+    assert places is not None  # noqa: S101 - problems of samples in order have them
+    own = torch.full_like(numbers, -1) if problem.labels.self_index is None else problem.labels.self_index
+    _, table = world.guarded_all_gather(lambda: (None, [len(places), int((own >= 0).sum())]))
+    within = {len(numbers)} == {*map(sum, zip(*table, strict=True))}  # each sample is a query and an item
+    first = torch.searchsorted(places, numbers, right=True) if within else torch.zeros_like(numbers)
+    query, column, score = find_pairs(scores, least_score(threshold, options.similarity), first, world)
+
+    def look() -> tuple[Tensor, list[int]]:
+        words = torch.stack([query, places[column], score.double().view(torch.int64)], dim=1)
+        words = words[own[query] != column]
+        return words, [len(words)]
+
+    words, table = world.guarded_all_gather(look)
+    (sent,) = exchange_rows(world, [size for (size,) in table], SentRows(lambda: [words], (3,)))
+    query, place, bits = sent.to(words.device).T.contiguous()
+    score = bits.view(torch.float64).to(scores.dtype)
+    place = torch.searchsorted(numbers, place) if within else place
+    return Duplicates.in_order(query, place, score, within=within)
 
 
 @torch.no_grad()

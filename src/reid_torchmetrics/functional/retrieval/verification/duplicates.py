@@ -43,6 +43,13 @@ class Duplicates:
     within: bool
     """whether both items are of one set"""
 
+    @classmethod
+    def in_order(cls, query: Tensor, gallery: Tensor, score: Tensor, *, within: bool) -> Duplicates:
+        """Sort pairs by query, then by gallery item."""
+        order = gallery.argsort()
+        order = order[query[order].argsort(stable=True)]
+        return cls(query[order], gallery[order], score[order], within)
+
     def __len__(self) -> int:
         """Number of pairs."""
         return len(self.query)
@@ -121,7 +128,7 @@ def find_duplicates(
     max_bytes = of_pairs.bytes_within(max_bytes, query.device)
     scores = of_pairs.score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
     first = torch.arange(1, len(query) + 1, device=query.device) * (gallery is None)
-    return Duplicates(*find_pairs(scores, least, first), within=gallery is None)
+    return Duplicates.in_order(*find_pairs(scores, least, first), within=gallery is None)
 
 
 def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -> float:
@@ -141,10 +148,10 @@ def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -
 
 def find_pairs(
     scores: of_pairs.Scores, least: float, first: Int[Tensor, " queries"], world: World = ALONE
-) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"], Float[Tensor, " pairs"]]:
+) -> list[Tensor]:
     """All pairs with the `least` score or more: query, column of this process's part of the gallery, comparable score.
 
-    Columns before `first` of each query, ascending, do not count.
+    They are in any order. Columns before `first` of each query, ascending, do not count.
 
     Raises:
         DistributedMetricError: an error on some process.
@@ -160,9 +167,7 @@ def find_pairs(
             scores.sent.fetch(rows, ahead=True)
         look = functools.partial(_pairs_of, walk, rows, least, first[rows])
         found += world.guarded(functools.partial(workers.run, look, scores.device, inside=scores.keeps_thread))
-    query, column, score = (torch.cat(parts) for parts in zip(*found, strict=True))
-    order = query.argsort(stable=True)  # the columns of each ascend
-    return query[order], column[order], score[order]
+    return world.guarded(lambda: [torch.cat(parts) for parts in zip(*found, strict=True)])
 
 
 def _pairs_of(walk: of_pairs.Walk, rows: slice, least: float, first: Tensor) -> list[tuple[Tensor, ...]]:
