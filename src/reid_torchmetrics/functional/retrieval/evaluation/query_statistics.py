@@ -73,7 +73,8 @@ def average_all(
     per_query: Mapping[str, Tensor], left_out: Any = None, *, weight: Tensor | None, **counting: Any
 ) -> dict[str, float]:
     """The average of each reported number, `left_out` some queries; `counting` are options of the averages."""
-    kept = ~torch.zeros_like(next(iter(per_query.values())), dtype=torch.bool)
+    values, *_ = per_query.values()
+    kept = torch.ones_like(values, dtype=torch.bool)
     if left_out is not None:
         (queries,) = as_tensors(left_out, device=kept.device)
         _checks.in_range("queries", _checks.integer_labels("queries", queries), 0, len(kept))
