@@ -34,5 +34,5 @@ def run(words: Sequence[str]) -> int:
     print("query,gallery,score", *(f"{query},{item},{score:.9g}" for query, item, score in pairs), sep="\n")  # noqa: T201
     groups, what = found.groups(), "items" if found.within else "queries"
     num_copied = sum(len(members) for members, _ in groups)
-    say(f"{len(found)} pairs in {len(groups)} groups; {num_copied} of {len(given[0])} {what} have a near copy")
+    say(f"pairs: {len(found)}, groups: {len(groups)}, {what} with a near copy: {num_copied} of {len(given[0])}")
     return 0

@@ -173,7 +173,8 @@ def find_pairs(
 def _pairs_of(walk: of_pairs.Walk, rows: slice, least: float, first: Tensor) -> list[tuple[Tensor, ...]]:
     """The pairs of a tile, panel by panel; panels without a column that counts are not multiplied."""
     found: list[tuple[Tensor, ...]] = []
-    for columns, num_seen in (panel for panel in walk.panels if panel.columns.stop > int(first[0])):
+    start = int(first[0])
+    for columns, num_seen in (panel for panel in walk.panels if panel.columns.stop > start):
         values = walk.fill(rows, columns)
         walk.scores.to_comparable(values, rows)
         highest = values.amax()
