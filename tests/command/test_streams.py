@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.command import streams
+from reid_torchmetrics.command import sides
 from reid_torchmetrics.functional.retrieval import RetrievalResults
 
 NUM_QUERIES, NUM_ALL, NUM_SHARDS = 11, 240, 5
@@ -73,7 +73,7 @@ def assert_same(command, folder, *words):
 def test_every_kind_of_file_and_similarity_gives_the_output_of_a_gallery_as_a_whole(
     command, tmp_path, monkeypatch, write, similarity
 ):
-    monkeypatch.setattr(streams, "_BLOCK_BYTES", 320)  # ten rows
+    monkeypatch.setattr(sides, "_BLOCK_BYTES", 320)  # ten rows
     assert_same(command, tmp_path, *shards(tmp_path, write), "--similarity", similarity)
 
 

@@ -36,7 +36,7 @@ class MortalCounter(RankCounter):
 
     def count(self, *items, key):
         if key in DIE_AT and not (mark := self.marks / key).exists():
-            mark.write_text(str(os.getpid()))
+            mark.write_text(str(os.getpid()), encoding="utf-8")
             os.kill(os.getpid(), signal.SIGKILL)
         return super().count(*items, key=key)
 
@@ -118,7 +118,7 @@ def test_two_workers_count_what_the_whole_gallery_has(engine, folder, whole):
 def test_workers_that_are_killed_and_what_is_done_again_change_nothing(engine, folder, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "make_counter", partial(make_mortal, tmp_path))
     counter, counts = engine.count_gallery(folder)
-    killed = {mark.name: int(mark.read_text()) for mark in tmp_path.iterdir()}
+    killed = {mark.name: int(mark.read_text(encoding="utf-8")) for mark in tmp_path.iterdir()}
     assert sorted(killed) == DIE_AT
     assert len({*killed.values(), os.getpid()}) == 3
     check(counter, counts, whole)

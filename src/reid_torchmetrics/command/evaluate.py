@@ -22,7 +22,8 @@ from . import say
 from .options import named_values, parsed
 from .outputs import Outputs
 from .processes import Share, joined
-from .streams import Columns, Side, check_streamed, streamed
+from .sides import Columns, Side
+from .streams import check_streamed, streamed
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""

@@ -58,8 +58,8 @@ class SampleFile:
     path: str
     """as opened"""
     embeddings: Array | Tensor | Reopened
-    """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be. With `reopened`
-    slices of it are"""
+    """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be, or
+    read anew for each slice"""
     labels: Labels
     """what the file has of its N samples, by the names that `evaluate` and the metrics know: int64, or strings
     for `number_identities`; `positions` float64 [N, 1 to 3]"""

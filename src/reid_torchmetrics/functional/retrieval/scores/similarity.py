@@ -256,7 +256,7 @@ def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.pos
 
 def _inverse(norm: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     """1 / |x|, 0 for a zero vector."""
-    return norm.reciprocal().nan_to_num_(nan=torch.nan, posinf=0)
+    return norm.reciprocal().masked_fill_(norm == 0, 0)
 
 
 def _exponent(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:
