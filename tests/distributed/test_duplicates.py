@@ -9,6 +9,7 @@ import torch
 from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import Duplicates, find_duplicates
 from reid_torchmetrics.functional.retrieval.evaluation import find_copied_samples
+from reid_torchmetrics.functional.retrieval.verification import least_score
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.problems import Problem, problem
@@ -30,7 +31,8 @@ def found_in(world, given: Problem) -> tuple:
     """What the metric of a process finds with the others."""
     metric = given.together(world.process) if world.size > 1 else given.alone()
     samples, options = metric._accepted_samples().samples, metric._ranks_by(of_cmc=False)
-    bounds = {"threshold": threshold_of(given), "max_bytes": metric.max_bytes}
+    least = least_score(threshold_of(given), given.options["similarity"])
+    bounds = {"least": least, "max_bytes": metric.max_bytes}
     return as_lists(find_copied_samples(samples, options, world, **bounds))
 
 

@@ -249,15 +249,14 @@ class EmbeddingMetric(SampleStates):
             ValueError: a threshold that no score has, or embeddings that are not finite.
         """
 
-        def collect() -> tuple[Samples, tuple[()]]:
-            least_score(threshold, self.similarity)
-            return self._accepted_samples().samples, ()
+        def collect() -> tuple[tuple[float, Samples], tuple[()]]:
+            return (least_score(threshold, self.similarity), self._accepted_samples().samples), ()
 
-        options, asked = self._ranks_by(of_cmc=False), {"threshold": repr(threshold)}
+        asked, options = {"threshold": repr(threshold)}, self._ranks_by(of_cmc=False)
         with self._synced():
-            samples, _ = meet(self._world, collect, lambda: self._settings("duplicates", asked))
-            bound = {"threshold": threshold, "max_bytes": self.max_bytes}
-            return evaluation.find_copied_samples(samples, options, self._world, **bound)
+            (least, samples), _ = meet(self._world, collect, lambda: self._settings("duplicates", asked))
+            bounds: dict[str, Any] = {"least": least, "max_bytes": self.max_bytes}
+            return evaluation.find_copied_samples(samples, options, self._world, **bounds)
 
     def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
         device = self.embeddings[-1].device if self.embeddings else self.device

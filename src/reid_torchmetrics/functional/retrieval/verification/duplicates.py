@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -23,6 +24,8 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval import scores as of_pairs
 from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
 from reid_torchmetrics.functional.world import ALONE, World
+
+Result = TypeVar("Result")
 
 _BYTES_PER_PAIR = 33  # masks, and the row, column and place of a pair that is found
 _MOST_PAIRS = 1 << 23  # a tile: more would leave fewer panels that lie below the diagonal
@@ -86,13 +89,60 @@ class Duplicates:
         pairs[1] += 0 if self.within else num_queries
         members, (first, second) = pairs.unique(return_inverse=True)
         # The least member that each is known to be connected with; those of a pair learn from each other.
-        least, before = torch.arange(len(members), device=members.device), members[:0]
-        while not torch.equal(least, before):
-            before, common = least, torch.minimum(least[first], least[second])
+        least = torch.arange(len(members), device=members.device)
+        while bool((least[first] != least[second]).any()):
+            common = torch.minimum(least[first], least[second])
             for side in (first, second):
-                least = least.scatter_reduce(0, before[side], common, "amin")
+                least = least.scatter_reduce(0, least[side], common, "amin")
             least = least[least]
         return members, least.unique(return_inverse=True)[1], num_queries
+
+
+class AllPairs(NamedTuple):
+    """The pairs of all queries and the items in this process's part of a gallery; within one set each pair once."""
+
+    scores: of_pairs.Scores
+    first: Int[Tensor, " queries"]
+    """the first column that counts, ascending; within one set pairs before it count from the other side"""
+    within: bool
+    own: Int[Tensor, " queries"] | None = None
+    """the column of each query itself, else -1; it does not count"""
+    world: World = ALONE
+
+    def look(self, work: Callable[[Tensor, slice, slice], Result], what: str) -> list[Result]:
+        """What `work` makes of the scores of each tile, of queries and columns; `what` names it where it is shown.
+
+        The scores are comparable, minus infinity where a pair does not count, and overwritten by the next tile. Tiles
+        in which no pair counts are not multiplied.
+
+        Raises:
+            DistributedMetricError: an error on some process.
+        """
+        scores, world = self.scores, self.world
+        most = scores.product_shape.rows
+        num_rows, width = of_pairs.cut_in_panels(scores, _BYTES_PER_PAIR, most_rows=most, most_scores=_MOST_PAIRS)
+        _, table = world.guarded_all_gather(lambda: (None, [num_rows]))
+        walk = world.guarded(lambda: of_pairs.Walk(scores, min(table)[0], width))
+        results: list[Result] = []
+        for rows in _progress.steps(walk.rows, what):
+            if scores.sent is not None:
+                scores.sent.fetch(rows, ahead=True)
+            share = functools.partial(self._look, walk, rows, work)
+            results += world.guarded(functools.partial(workers.run, share, scores.device, inside=scores.keeps_thread))
+        return results
+
+    def _look(self, walk: of_pairs.Walk, rows: slice, work: Callable[[Tensor, slice, slice], Result]) -> list[Result]:
+        first, results = self.first[rows, None], []
+        lowest, highest = first[[0, -1], 0].tolist()
+        for panel, num_seen in (each for each in walk.panels if each.columns.stop > lowest):
+            values, columns = walk.fill(rows, panel)[:, num_seen:], slice(panel.start + num_seen, panel.stop)
+            self.scores.to_comparable(values, rows)
+            if highest > columns.start or self.own is not None:
+                column = torch.arange(columns.start, columns.stop, device=first.device)
+                skipped = column < first if self.own is None else (column < first) | (column == self.own[rows, None])
+                values.masked_fill_(skipped, -torch.inf)
+            results.append(work(values, rows, columns))
+        return results
 
 
 @torch.no_grad()
@@ -128,7 +178,8 @@ def find_duplicates(
     max_bytes = of_pairs.bytes_within(max_bytes, query.device)
     scores = of_pairs.score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
     first = torch.arange(1, len(query) + 1, device=query.device) * (gallery is None)
-    return Duplicates.in_order(*find_pairs(scores, least, first), within=gallery is None)
+    pairs = AllPairs(scores, first, within=gallery is None)
+    return Duplicates.in_order(*find_pairs(pairs, least), within=pairs.within)
 
 
 def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -> float:
@@ -146,42 +197,22 @@ def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -
     return -threshold if similarity == "euclidean" else threshold
 
 
-def find_pairs(
-    scores: of_pairs.Scores, least: float, first: Int[Tensor, " queries"], world: World = ALONE
-) -> list[Tensor]:
-    """All pairs with the `least` score or more: query, column of this process's part of the gallery, comparable score.
-
-    They are in any order. Columns before `first` of each query, ascending, do not count.
+def find_pairs(pairs: AllPairs, least: float) -> list[Tensor]:
+    """All pairs with the `least` score or more, in any order: query, column, comparable score.
 
     Raises:
         DistributedMetricError: an error on some process.
         ValueError: a score is NaN.
     """
-    most = scores.product_shape.rows
-    num_rows, width = of_pairs.cut_in_panels(scores, _BYTES_PER_PAIR, most_rows=most, most_scores=_MOST_PAIRS)
-    _, table = world.guarded_all_gather(lambda: (None, [num_rows]))
-    walk = world.guarded(lambda: of_pairs.Walk(scores, min(table)[0], width))
-    found: list[tuple[Tensor, ...]] = [(first[:0], first[:0], first[:0].to(scores.dtype))]
-    for rows in _progress.steps(walk.rows, "Duplicates"):
-        if scores.sent is not None:
-            scores.sent.fetch(rows, ahead=True)
-        look = functools.partial(_pairs_of, walk, rows, least, first[rows])
-        found += world.guarded(functools.partial(workers.run, look, scores.device, inside=scores.keeps_thread))
-    return world.guarded(lambda: [torch.cat(parts) for parts in zip(*found, strict=True)])
+    argument, least = pairs.scores.argument, max(least, torch.finfo(pairs.scores.dtype).min)
 
-
-def _pairs_of(walk: of_pairs.Walk, rows: slice, least: float, first: Tensor) -> list[tuple[Tensor, ...]]:
-    """The pairs of a tile, panel by panel; panels without a column that counts are not multiplied."""
-    found: list[tuple[Tensor, ...]] = []
-    start = int(first[0])
-    for columns, num_seen in (panel for panel in walk.panels if panel.columns.stop > start):
-        values = walk.fill(rows, columns)
-        walk.scores.to_comparable(values, rows)
+    def near(values: Tensor, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
         highest = values.amax()
-        _checks.no_nan(walk.scores.argument, highest)  # NaN is above all
-        if highest >= least:  # seldom
-            counts = torch.arange(columns.start, columns.stop, device=first.device) >= first[:, None]
-            counts[:, :num_seen] = False
-            row, column = cells_of_true(counts.logical_and_(values >= least))
-            found.append((row + rows.start, column + columns.start, values[row, column]))
-    return found
+        _checks.no_nan(argument, highest)  # NaN is above all
+        values = values if highest >= least else values[:0]  # most tiles
+        row, column = cells_of_true(values >= least)
+        return row + rows.start, column + columns.start, values[row, column]
+
+    none = pairs.first[:0]
+    found = [(none, none, none.to(pairs.scores.dtype)), *pairs.look(near, "Duplicates")]
+    return pairs.world.guarded(lambda: [torch.cat(parts) for parts in zip(*found, strict=True)])
