@@ -19,11 +19,10 @@ from .sides import batches
 def run(words: Sequence[str]) -> int:
     """Print the pairs that the words of the command line ask for; return the exit status."""
     arguments, options = parsed("duplicates", words, labels=(), file_names=None, captions=None, stream=False)
-    sides = read_sides(arguments)
+    sides, threshold = read_sides(arguments), options.pop("threshold", 0.95)
     files = [file for side in sides.values() for file in side.files]
     if files[0].kind != "embeddings":
         raise ValueError(f"{files[0].path}: `query` must be embeddings; got {files[0].kind}.")
-    threshold = options.pop("threshold", 0.95)
     with joined() as share:
         metric = ReIDMeanAP(**options)
         for embeddings, is_query, _ in batches(sides, share):
@@ -33,11 +32,10 @@ def run(words: Sequence[str]) -> int:
         except (ValueError, DistributedMetricError):
             name_bad_rows(files)
             raise
+    groups, columns = found.groups(), (each.tolist() for each in (found.query, found.gallery, found.score))
     if share.process == 0:
-        pairs = zip(found.query.tolist(), found.gallery.tolist(), found.score.tolist(), strict=True)
-        rows = (f"{query},{item},{score:.9g}" for query, item, score in pairs)
+        rows = (f"{query},{item},{score:.9g}" for query, item, score in zip(*columns, strict=True))
         print("query,gallery,score", *rows, sep="\n")  # noqa: T201
-    what, query = "items" if found.within else "queries", sides["query"]
-    copied = f"{len(found.copied)} of {int(np.sum(query.columns.get('roles', np.ones(len(query)))))}"
-    say(f"pairs: {len(found)}, groups: {len(found.groups())}, {what} with a near copy: {copied}")
+    copied = f"{'items' if found.within else 'queries'} with a near copy: {sum(len(members) for members, _ in groups)}"
+    say(f"pairs: {len(found)}, groups: {len(groups)}, {copied}")
     return 0

@@ -52,7 +52,7 @@ class Side:
                 yield rows.start + block, embeddings[block]
 
 
-def batches(sides: Mapping[str, Side], share: Share) -> Iterator[tuple[_arrays.Array, Any, Columns]]:
+def batches(sides: Mapping[str, Side], share: Share) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
     """The embeddings of this process file by file, whether they are queries, and their labels."""
     for role, side in sides.items():
         # Queries are sent to all processes, so that one of them may have all.

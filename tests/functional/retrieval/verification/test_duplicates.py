@@ -100,6 +100,24 @@ def test_the_least_score_is_a_pair_and_the_next_below_is_none():
     assert len(find_duplicates(points, torch.tensor([[1.0, 1.0]]), threshold=7.001, similarity="dot")) == 0
 
 
+@pytest.mark.parametrize("bits", [64, 100, 128, 256])
+def test_products_of_perceptual_hashes_count_the_bits_that_differ(bits):
+    generator = torch.Generator().manual_seed(bits)
+    hashes = torch.rand(40, bits, generator=generator) < 0.5
+    hashes[20:] = hashes[:20] ^ (torch.arange(bits) < torch.arange(20)[:, None])
+    distances = [[int((one ^ other).sum()) for other in hashes] for one in hashes]
+    for most in (0, 4, 9, 10):
+        minus = [[-distance for distance in row] for row in distances]
+        expected = [(row, item) for row, item, _ in reference.pairs(minus, -most, within=True)]
+        found = find_duplicates(2.0 * hashes - 1, threshold=bits - 2 * most, similarity="dot")
+        assert [pair[:2] for pair in listed(found)] == expected
+        # With a power of four bits the norm has no rounding.
+        if bits in (64, 256):
+            found = find_duplicates(2.0 * hashes - 1, threshold=1 - 2 * most / bits)
+            assert [pair[:2] for pair in listed(found)] == expected
+    assert sorted(distances[row][row + 20] for row in range(20)) == [*range(20)]
+
+
 def test_within_one_set_tiles_below_the_diagonal_are_not_multiplied():
     filled, fill = [], EmbeddingScores.fill
 

@@ -112,7 +112,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return int(self.query_index[query]) if self.query_names is None else self.query_names[query]
 
     def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers) -> dict[str, float]:
-        """The reported numbers of all queries but some, counted from 0, such as `find_duplicates(...).queries`.
+        """The reported numbers of all queries but some, counted from 0, such as `find_duplicates(...).query`.
 
         Raises:
             TypeError: `queries` is not an integer tensor.

@@ -15,11 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _names, _progress
+from reid_torchmetrics import _checks, _extras, _names
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval import scores as of_pairs
 from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
@@ -35,22 +36,16 @@ _LIMITS = {"cosine": (-1.0, 1.0), "euclidean": (0.0, math.inf)}
 
 @dataclass(frozen=True, eq=False)
 class Duplicates:
-    """All pairs of near duplicates, by query, then by gallery item."""
+    """All pairs of near duplicates, by query, then by gallery item, int64.
+
+    Both are counted from 0; gallery items of a metric go by `index` where it was given. `within` says that both are of
+    one set, and `gallery` has the later one. A higher score is closer: under "euclidean" it is minus the distance.
+    """
 
     query: Int[Tensor, " pairs"]
-    """int64; the query, counted from 0"""
     gallery: Int[Tensor, " pairs"]
-    """int64; the gallery item, counted from 0, in results of a metric by `index` where it was given; within one set the
-    later item of the pair"""
     score: Float[Tensor, " pairs"]
-    """higher is closer: minus the distance under "euclidean\""""
     within: bool
-    """whether both items are of one set"""
-
-    @property
-    def copied(self) -> Int[Tensor, " copied"]:
-        """The queries with a near copy, ascending; within one set both items of each pair."""
-        return torch.cat([self.query, self.gallery[: len(self) * self.within]]).unique()
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -64,6 +59,10 @@ class Duplicates:
         members, group = self._groups
         of_groups = members[group.argsort(stable=True)].split(group.bincount().tolist())
         return [(each[each < 0] + _QUERY, each[each >= 0]) for each in of_groups]
+
+    def plot(self, query_images: Any, gallery_images: Any = None, *, k: int = 10) -> Any:
+        """Draw up to `k` pairs with the highest scores, both pictures side by side; see `draw_duplicates`."""
+        return _extras.pictures().draw_duplicates(self, query_images, gallery_images, k=k)
 
     def to_frame(self) -> Any:
         """The pairs as a `pandas.DataFrame`: query, gallery, score and the number of the group.
@@ -81,25 +80,26 @@ class Duplicates:
     def _groups(self) -> tuple[Int[Tensor, " members"], Int[Tensor, " members"]]:
         """Members of all groups, ascending, and the group of each; queries and items of one set are below 0."""
         pairs = torch.stack([self.query - _QUERY, self.gallery - _QUERY * self.within])
-        members, (first, second) = pairs.unique(return_inverse=True)
+        members, ends = pairs.unique(return_inverse=True)
         # The least member that each is known to be connected with; those of a pair learn from each other.
         least = torch.arange(len(members), device=members.device)
-        while bool((least[first] != least[second]).any()):
-            common = torch.minimum(least[first], least[second])
-            for side in (first, second):
-                least = least.scatter_reduce(0, least[side], common, "amin")
+        while bool((least[ends[0]] != least[ends[1]]).any()):
+            common = least[ends].amin(0).expand_as(ends)
+            least = least.scatter_reduce(0, least[ends].view(-1), common.reshape(-1), "amin")
             least = least[least]
         return members, least.unique(return_inverse=True)[1]
 
 
 class AllPairs(NamedTuple):
-    """The pairs of all queries and the items in this process's part of a gallery; within one set each pair once."""
+    """The pairs of all queries and the items in this process's part of a gallery; within one set each pair once.
+
+    `items` are the numbers of the columns' items in the whole gallery, `own` the column of each query itself, else -1;
+    within one set, whose items ascend, it is the column of the last item up to the query.
+    """
 
     scores: of_pairs.Scores
     items: Int[Tensor, " gallery"]
-    """the number of each column's item, in the whole gallery"""
     own: Int[Tensor, " queries"]
-    """the column of each query itself, else -1; within one set that of itself, or of the last item before it"""
     within: bool
     world: World = ALONE
 
@@ -113,20 +113,14 @@ class AllPairs(NamedTuple):
         Raises:
             DistributedMetricError: an error on some process.
         """
-        scores, world = self.scores, self.world
-        most = scores.product_shape.rows
-        num_rows, width = of_pairs.cut_in_panels(scores, _BYTES_PER_PAIR, most_rows=most, most_scores=_MOST_PAIRS)
-        _, table = world.guarded_all_gather(lambda: (None, [num_rows]))
-        walk = world.guarded(lambda: of_pairs.Walk(scores, min(table)[0], width))
-        results: list[Result] = []
-        for rows in _progress.steps(walk.rows, what):
-            if scores.sent is not None:
-                scores.sent.fetch(rows, ahead=True)
-            share = functools.partial(self._look, walk, rows, work)
-            results += world.guarded(functools.partial(workers.run, share, scores.device, inside=scores.keeps_thread))
-        return results
+        most, beside = self.scores.product_shape.rows, _BYTES_PER_PAIR
+        num_rows, width = of_pairs.cut_in_panels(self.scores, beside, most_rows=most, most_scores=_MOST_PAIRS)
+        _, table = self.world.guarded_all_gather(lambda: (None, [num_rows]))
+        look = functools.partial(self._look, work)
+        tiles = of_pairs.share_tiles(self.scores, (min(table)[0], width), look, what, world=self.world)
+        return [each for _, results in tiles for each in results]
 
-    def _look(self, walk: of_pairs.Walk, rows: slice, work: Callable[[Tensor, slice, slice], Result]) -> list[Result]:
+    def _look(self, work: Callable[[Tensor, slice, slice], Result], walk: of_pairs.Walk, rows: slice) -> list[Result]:
         own, results = self.own[rows, None], []
         first, last = int(own[0]) + 1 if self.within else 0, int(own.max())
         for panel, num_seen in (each for each in walk.panels if each.columns.stop > first):
@@ -198,20 +192,25 @@ def find_pairs(pairs: AllPairs, least: float) -> Duplicates:
         DistributedMetricError: an error on some process.
         ValueError: a score is NaN.
     """
-    scores, world, none = pairs.scores, pairs.world, pairs.own[:0]
+    scores, world = pairs.scores, pairs.world
     least = max(least, torch.finfo(scores.dtype).min)
 
-    def near(values: Tensor, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
+    def near(values: Tensor, rows: slice, columns: slice) -> bytes:
         highest = values.amax()
         _checks.no_nan(scores.argument, highest)  # NaN is above all
-        row, column = cells_of_true((values if highest >= least else values[:0]) >= least)
-        return row + rows.start, pairs.items[columns][column], values[row, column]
+        if highest < least:  # most tiles
+            return b""
+        row, column = cells_of_true(values >= least)
+        bits = values[row, column].double().view(torch.int64)
+        return torch.stack([row + rows.start, pairs.items[columns][column], bits], 1).cpu().numpy().tobytes()
 
-    found = [(none, none, none.to(scores.dtype)), *pairs.look(near, "Duplicates")]
-    _, table = world.guarded_all_gather(lambda: (None, [sum(len(query) for query, *_ in found)]))
-    sent = (SentRows(functools.partial(iter, parts), dtype=parts[0].dtype) for parts in zip(*found, strict=True))
-    received = exchange_rows(world, [size for (size,) in table], *sent)
-    query, item, score = (each.to(none.device) for each in received)
+    # Small tensors would stay between the large ones of the tiles, and freed memory would not be used again.
+    found = pairs.look(near, "Duplicates")
+    _, table = world.guarded_all_gather(lambda: (None, [sum(map(len, found)) // 8]))
+    sent = SentRows(lambda: [torch.from_numpy(np.frombuffer(bytearray().join(found), np.int64))])
+    (words,) = exchange_rows(world, [size for (size,) in table], sent)
+    query, item, bits = words.to(scores.device).view(-1, 3).T.contiguous()
     order = item.argsort()
     order = order[query[order].argsort(stable=True)]
+    score = bits.view(torch.float64).to(scores.dtype)
     return Duplicates(query[order], item[order], score[order], pairs.within)
