@@ -14,7 +14,6 @@ from .verification_curves import plot_det, plot_roc, plot_scores, plot_tpir
 __all__ = [
     "draw_box_grid",
     "draw_boxes",
-    "draw_duplicates",
     "draw_rank_lists",
     "plot_camera_pairs",
     "plot_cmc",

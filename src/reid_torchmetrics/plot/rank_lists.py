@@ -86,22 +86,7 @@ def draw_rank_lists(
 def draw_duplicates(
     found: Duplicates, query_images: Pictures, gallery_images: Pictures | None = None, *, k: int = 10
 ) -> NDArray[np.uint8]:
-    """Draw the pairs with the highest scores, both pictures side by side, the score below the second.
-
-    Args:
-        found: by `find_duplicates`, or by a metric.
-        query_images: pictures of the queries by their numbers from 0, as in `draw_rank_lists`.
-        gallery_images: pictures of the gallery items; None within one set, for those of the queries.
-        k: the largest number of pairs.
-
-    Returns:
-        An image [H, W, 3].
-
-    Raises:
-        ModuleNotFoundError: Pillow is not installed.
-        TypeError: `k` is not an int, or a picture is of another type.
-        ValueError: `k` is below 1, there are no `gallery_images` for pairs of two sets, or a picture is missing.
-    """
+    """Draw the pairs with the highest scores, for `Duplicates.plot`."""
     _checks.positive_int("k", k)
     if gallery_images is None and not found.within:
         raise ValueError("`gallery_images` must be given for pairs of two sets; got None.")

@@ -142,8 +142,8 @@ def _duplicates(queries: _ReportedQueries, found: Duplicates, copies: Pictures |
     said = f"{len(copied):,} of {num_queries:,} queries have a near copy; there are {len(found):,} pairs."
     shown = [note(said), table("Means over queries", columns, rows)]
     if pictures is not None:
-        sources = copies, queries.gallery_pictures, pictures
-        items = None if found.within else next(each for each in sources if each is not None)
+        given = [each for each in (copies, queries.gallery_pictures, pictures) if each is not None]
+        items = None if found.within else given[0]
         draw = partial(found.plot, lambda row: picture_at("pictures", pictures, int(results.query_index[row])), items)
         strip = picture_or_why(lambda: picture(draw(), "pairs with the highest scores"))
         shown.append(element("div", strip, class_="scroll", tabindex="0"))

@@ -61,7 +61,21 @@ class Duplicates:
         return [(each[each < 0] + _QUERY, each[each >= 0]) for each in of_groups]
 
     def plot(self, query_images: Any, gallery_images: Any = None, *, k: int = 10) -> Any:
-        """Draw up to `k` pairs with the highest scores, both pictures side by side; see `draw_duplicates`."""
+        """Draw up to `k` pairs with the highest scores, both pictures side by side, the score below the second.
+
+        Args:
+            query_images: pictures of the queries by their numbers from 0, as in `plot.draw_rank_lists`.
+            gallery_images: pictures of the gallery items; None within one set, for those of the queries.
+            k: the largest number of pairs.
+
+        Returns:
+            An image [H, W, 3].
+
+        Raises:
+            ModuleNotFoundError: Pillow is not installed.
+            TypeError: `k` is not an int, or a picture is of another type.
+            ValueError: `k` is below 1, there are no `gallery_images` for pairs of two sets, or a picture is missing.
+        """
         return _extras.pictures().draw_duplicates(self, query_images, gallery_images, k=k)
 
     def to_frame(self) -> Any:
