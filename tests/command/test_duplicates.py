@@ -1,8 +1,5 @@
 """`duplicates` prints the pairs of `find_duplicates`, of every kind of input that has embeddings."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -76,12 +73,21 @@ def test_nothing_near_is_a_table_without_rows(command, tmp_path):
 
 
 @pytest.mark.parametrize("make", [shards, roles, two_files])
-def test_processes_share_the_files_and_print_once(command, tmp_path, make):
+def test_two_processes_share_the_files_and_print_once(command, two_processes, tmp_path, make):
     words = ["duplicates", *make(tmp_path), "--threshold", "0.9"]
     words = words[:2] + words[3:] if make is two_files else words  # one set
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    launch += ["-m", "reid_torchmetrics"]
-    done = subprocess.run([*launch, *words], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=600)
+    first, second = two_processes(*words)
     said = command(*words)
-    assert done.stdout == said.out
-    assert done.stderr.splitlines()[-1] == said.err.splitlines()[-1]
+    assert (first.status, first.out) == (said.status, said.out)
+    assert (second.status, second.out) == (0, "")
+    assert first.err.splitlines()[-1] == said.err.splitlines()[-1]
+
+
+def test_bad_rows_are_named_on_two_processes(two_processes, tmp_path):
+    two_files(tmp_path)
+    bad = QUERY.copy()
+    bad[4, 1] = np.nan
+    np.save(tmp_path / "bad.npy", bad)
+    for said in two_processes("duplicates", "bad.npy", "train.npz"):
+        assert (said.status, said.out) == (1, "")
+        assert "bad.npy: embeddings must be finite; got 1 rows that are not, first 4." in said.err
