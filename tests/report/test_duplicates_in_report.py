@@ -66,6 +66,18 @@ def test_pictures_of_pairs_are_those_of_queries_and_of_what_they_are_near_to(rep
     assert asked[place + 1] == (given, 2)
 
 
+def test_within_one_set_pictures_of_both_are_those_of_the_queries(report, with_lists):
+    asked = []
+
+    def picture(number):
+        asked.append(number)
+        return problems.picture(0)
+
+    found = pairs([0], [2], within=True)
+    report(with_lists, duplicates=found, pictures=picture, gallery_pictures=lambda _: problems.picture(0))
+    assert asked[:2] == with_lists.query_index[[0, 2]].tolist()
+
+
 def test_pictures_in_an_array_are_taken(report, with_lists):
     images = np.zeros((50, 16, 8, 3), dtype=np.uint8)
     page = report(with_lists, duplicates=pairs([1], [2]), pictures=images, gallery_pictures=images)

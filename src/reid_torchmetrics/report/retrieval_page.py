@@ -143,7 +143,7 @@ def _duplicates(queries: _ReportedQueries, found: Duplicates, copies: Pictures |
     shown = [note(said), table("Means over queries", columns, rows)]
     if pictures is not None:
         given = [each for each in (copies, queries.gallery_pictures, pictures) if each is not None]
-        items = None if found.within else given[0]
+        items = copies if found.within else given[0]
         draw = partial(found.plot, lambda row: picture_at("pictures", pictures, int(results.query_index[row])), items)
         strip = picture_or_why(lambda: picture(draw(), "pairs with the highest scores"))
         shown.append(element("div", strip, class_="scroll", tabindex="0"))

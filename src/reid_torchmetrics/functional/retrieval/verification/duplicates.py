@@ -98,8 +98,7 @@ class Duplicates:
         # The least member that each is known to be connected with; those of a pair learn from each other.
         least = torch.arange(len(members), device=members.device)
         while bool((least[ends[0]] != least[ends[1]]).any()):
-            common = least[ends].amin(0).expand_as(ends)
-            least = least.scatter_reduce(0, least[ends].view(-1), common.reshape(-1), "amin")
+            least = least.scatter_reduce(0, least[ends].view(-1), least[ends].amin(0).repeat(2), "amin")
             least = least[least]
         return members, least.unique(return_inverse=True)[1]
 
@@ -130,8 +129,8 @@ class AllPairs(NamedTuple):
         most, beside = self.scores.product_shape.rows, _BYTES_PER_PAIR
         num_rows, width = of_pairs.cut_in_panels(self.scores, beside, most_rows=most, most_scores=_MOST_PAIRS)
         _, table = self.world.guarded_all_gather(lambda: (None, [num_rows]))
-        look = functools.partial(self._look, work)
-        tiles = of_pairs.share_tiles(self.scores, (min(table)[0], width), look, what, world=self.world)
+        size, look = (min(table)[0], width), functools.partial(self._look, work)
+        tiles = of_pairs.share_tiles(self.scores, size, look, what, world=self.world)
         return [each for _, results in tiles for each in results]
 
     def _look(self, work: Callable[[Tensor, slice, slice], Result], walk: of_pairs.Walk, rows: slice) -> list[Result]:
@@ -226,5 +225,4 @@ def find_pairs(pairs: AllPairs, least: float) -> Duplicates:
     query, item, bits = words.to(scores.device).view(-1, 3).T.contiguous()
     order = item.argsort()
     order = order[query[order].argsort(stable=True)]
-    score = bits.view(torch.float64).to(scores.dtype)
-    return Duplicates(query[order], item[order], score[order], pairs.within)
+    return Duplicates(query[order], item[order], bits[order].view(torch.float64).to(scores.dtype), pairs.within)
