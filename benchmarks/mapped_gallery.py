@@ -1,12 +1,13 @@
 """Claims: a gallery on disk is never held, and ranks as fast as one in memory.
 
-    python benchmarks/mapped_gallery.py
+    python benchmarks/mapped_gallery.py [PART ...]     # of mapped, copied
 
-200 queries against 2,000,000 gallery items of dimension 256 in a NumPy file, which is mapped: 2 GB in float32, 1 GB in
-float16. By `evaluate`, by `nearest(10)` of `ReIDMetrics` fed by 100 blocks, and by its `compute` on two processes of a
-gloo group, each with every other block. Every way runs in processes of its own, of one thread. Memory that is not the
-file's (RssAnon, so Linux only) is read each 5 ms, over what the process held with its queries, labels included. Numbers
-are the same as those of the array in memory.
+mapped: 200 queries against 2,000,000 gallery items of dimension 256 in a NumPy file, which is mapped: 2 GB in float32,
+1 GB in float16. By `evaluate`, by `nearest(10)` of `ReIDMetrics` fed by 100 blocks, and by its `compute` on two
+processes of a gloo group, each with every other block. Every way runs in processes of its own, of one thread. Memory
+that is not the file's (RssAnon, so Linux only) is read each 5 ms, over what the process held with its queries, labels
+included. Numbers are the same as those of the array in memory.
+copied: `find_duplicates` of 2,016 queries and 1,000,000 x 512, and within 60,000 x 512, both mapped.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from harness.claims import claim, compare, main
 from harness.memory import PeakOfAnonymous, resident
 from harness.processes import run
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics.functional.retrieval import evaluate, find_duplicates
 
 ROUNDS, NUM_QUERIES, NUM_ITEMS, DIMENSION, NUM_BLOCKS, NEAREST = 3, 200, 2_000_000, 256, 100, 10
+COPIED = (("2,016 queries and 1,000,000 x 512", 2_016, 1_000_000), ("60,000 x 512 among themselves", 0, 60_000))
+"""name, number of queries, 0 for pairs within the items, and number of items"""
 LISTS = f"nearest({NEAREST})"
 WAYS = (
     ("float32", "evaluate", "cosine", 1),
@@ -98,5 +101,34 @@ def cost_of_gallery(rank: int, size: int, path: Path, way: str, similarity: str,
     return float(value), peak.most - before, time.process_time() - cpu
 
 
+def copied() -> None:
+    """Near duplicates of items in a file, of which every 1,000th is a copy of the one before."""
+    for name, num_queries, num_items in COPIED:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "items"
+            rows = open_memmap(path, "w+", dtype="float32", shape=(num_items, 512))
+            generator = torch.Generator().manual_seed(0)
+            for first in range(0, num_items, 1000):
+                rows[first : first + 1000] = torch.randn(len(rows[first : first + 1000]), 512, generator=generator)
+                rows[first + 1] = rows[first]
+            rows.flush()
+            del rows
+            ((num_pairs, peak, seconds),) = run(1, cost_of_pairs, path, num_queries)
+        assert num_pairs == num_items // 1000 or num_queries, num_pairs  # noqa: S101
+        detail = f"in {seconds:.1f} CPU seconds, one thread"
+        claim(f"`find_duplicates` of {name} needs little memory besides the data.", peak, 300, "MB", detail=detail)
+
+
+def cost_of_pairs(_rank: int, _size: int, path: Path, num_queries: int) -> Outcome:
+    """What all pairs of a file cost, of as many first rows as queries, or within it."""
+    items = np.load(path, mmap_mode="r")
+    sides = (np.array(items[:num_queries]), items) if num_queries else (items,)
+    find_duplicates(torch.randn(60, 8), torch.randn(60, 8))  # libraries
+    before, cpu = resident("RssAnon"), time.process_time()
+    with PeakOfAnonymous() as peak:
+        num_pairs = len(find_duplicates(*sides))
+    return num_pairs, peak.most - before, time.process_time() - cpu
+
+
 if __name__ == "__main__":
-    main(mapped)
+    main(mapped, copied)

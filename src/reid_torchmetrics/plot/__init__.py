@@ -7,7 +7,7 @@ from .differences import plot_comparison, plot_error_breakdown
 from .figures import COUNTED, FIGURES, ResultFigure, why_no_errors, why_no_kinds_of_errors
 from .matrices import MOST_CLASSES, plot_camera_pairs, plot_confusion_matrix
 from .pictures import Channels, Indexed, Pictures, check_pictures, picture_at, without_normalization
-from .rank_lists import ListedPicture, captioned_pictures, draw_rank_lists, listed_pictures
+from .rank_lists import ListedPicture, captioned_pictures, draw_duplicates, draw_rank_lists, listed_pictures
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 from .verification_curves import plot_det, plot_roc, plot_scores, plot_tpir
 

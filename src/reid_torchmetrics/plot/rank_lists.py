@@ -16,6 +16,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
+from reid_torchmetrics.functional.retrieval.verification import Duplicates
 
 from .canvas import DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Image, Lettering
 from .pictures import Pictures, picture_at
@@ -23,6 +24,7 @@ from .pictures import Pictures, picture_at
 _LEAST_HEIGHT = 32
 _NARROWEST, _WIDEST, _ASPECT_OF_NOTHING = 1 / 3, 2.0, 0.5  # cells, as width over height
 _WIDEST_FOR_TITLE = 640
+_IN_A_ROW, _HEIGHT_OF_PAIRS = 10, 128
 _SPACE = "  "
 _NO_ROWS = "no queries"
 _LOOK = {"": (DARK, ""), "check": (GREEN, "\N{CHECK MARK}"), "cross": (RED, "\N{BALLOT X}")}
@@ -79,6 +81,23 @@ def draw_rank_lists(
     if bool(((rank >= 1) & (rank <= num_candidates)).all()):  # nothing stands behind the candidates
         rows = [cells for *cells, _ in rows]
     return _draw_rows(rows, heads, height, title or "")
+
+
+def draw_duplicates(
+    found: Duplicates, query_images: Pictures, gallery_images: Pictures | None = None, *, k: int = 10
+) -> NDArray[np.uint8]:
+    """Draw the pairs with the highest scores, for `Duplicates.plot`."""
+    _checks.positive_int("k", k)
+    if gallery_images is None and not found.within:
+        raise ValueError("`gallery_images` must be given for pairs of two sets; got None.")
+    best, cells = found.score.argsort(descending=True, stable=True)[:k], []
+    images = ("gallery_images", gallery_images) if gallery_images is not None else ("query_images", query_images)
+    columns = (each[best].tolist() for each in (found.query, found.gallery, found.score))
+    for query, item, score in zip(*columns, strict=True):
+        cells.append(_Cell(picture_at("query_images", query_images, query), caption=((f"query {query}",),)))
+        cells.append(_Cell(picture_at(*images, item), caption=((f"item {item}", f"{score:.3f}"),)))
+    rows = [cells[start : start + _IN_A_ROW] for start in range(0, len(cells), _IN_A_ROW)]
+    return _draw_rows(rows, dict.fromkeys(range(0, _IN_A_ROW, 2), ""), _HEIGHT_OF_PAIRS, "")
 
 
 class ListedPicture(NamedTuple):

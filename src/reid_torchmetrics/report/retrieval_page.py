@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,7 +20,8 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     RetrievalResults,
     seeded,
 )
-from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, plot_camera_pairs
+from reid_torchmetrics.functional.retrieval.verification import Duplicates
+from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, picture_at, plot_camera_pairs
 
 from .elements import Html, details, element, figure, form_of, heading, join, note, percent, picture, rank, table
 from .page import Page, Section, conventions_note, figures_section, filterable, folded, picture_or_why, shown_or_why
@@ -54,6 +56,8 @@ def retrieval_page(
     num_hardest: int = 60,
     num_mistakes: int = 20,
     generator: torch.Generator | None = None,
+    duplicates: Duplicates | None = None,
+    duplicate_pictures: Pictures | None = None,
 ) -> Page:
     """All sections about results of a retrieval; for the options see `write_report`."""
     _checks.instance("generator", generator, (torch.Generator,))
@@ -61,12 +65,16 @@ def retrieval_page(
     _checks.positive_int("num_mistakes", num_mistakes)
     if gallery_pictures is not None and pictures is None:
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
+    if duplicate_pictures is not None and (pictures is None or duplicates is None):
+        raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
     names = names or {}
     queries = _ReportedQueries(results, names, pictures, gallery_pictures)
     hardest = results.hardest(num_hardest).tolist()
+    near = [] if duplicates is None else [_duplicates(queries, duplicates, duplicate_pictures)]
     sections = [
         *compared,
         Section("numbers", "Numbers", _numbers(results, seeded(generator))),
+        *(Section("duplicates", "Near duplicates", each) for each in near),
         Section("curves", "Curves", [figures_section(results, "curves")]),
         Section("hardest", "Hardest queries", _hardest(queries, hardest)),
         Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),
@@ -122,6 +130,24 @@ def _query_counts(results: RetrievalResults) -> list[Html]:
 
 def _median(counts: Tensor, valid: Tensor) -> str:
     return rank(float(measures.median_over_queries(counts.double().masked_fill(~valid, torch.nan))))
+
+
+def _duplicates(queries: _ReportedQueries, found: Duplicates, copies: Pictures | None) -> list[Html]:
+    """How many queries have a near copy, the numbers without these, and the closest pairs."""
+    results, pictures, num_queries = queries.results, queries.pictures, len(queries.results.query_index)
+    copied = torch.cat([found.query, found.gallery[: len(found) * found.within]]).unique()
+    _checks.in_range("duplicates.query", copied, 0, num_queries)
+    others, columns = results.without(copied), ("measure", "all queries", "without near copies")
+    rows = [[heading(name), *map(form_of(name), (mean, others[name]))] for name, mean in results.means.items()]
+    said = f"{len(copied):,} of {num_queries:,} queries have a near copy; there are {len(found):,} pairs."
+    shown = [note(said), table("Means over queries", columns, rows)]
+    if pictures is not None:
+        given = [each for each in (copies, queries.gallery_pictures, pictures) if each is not None]
+        items = copies if found.within else given[0]
+        draw = partial(found.plot, lambda row: picture_at("pictures", pictures, int(results.query_index[row])), items)
+        strip = picture_or_why(lambda: picture(draw(), "pairs with the highest scores"))
+        shown.append(element("div", strip, class_="scroll", tabindex="0"))
+    return shown
 
 
 def _cameras(results: RetrievalResults) -> list[Html]:

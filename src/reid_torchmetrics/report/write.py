@@ -16,6 +16,7 @@ from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference, RetrievalResults
+from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.plot import Pictures, check_pictures, plot_comparison
 
 from .detection_page import Boxes, detection_page
@@ -44,6 +45,8 @@ def write_report(
     num_mistakes: int | None = None,
     comparison: Comparison | None = None,
     generator: torch.Generator | None = None,
+    duplicates: Duplicates | None = None,
+    duplicate_pictures: Pictures | None = None,
     class_names: Mapping[int, str] | None = None,
     num_worst: int | None = None,
     detections: Boxes | None = None,
@@ -75,6 +78,9 @@ def write_report(
         num_mistakes: of a retrieval: how many confident mistakes; None for 20.
         comparison: the result of `compare` for these results and others; None for no such section.
         generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
+        duplicates: of a retrieval: near duplicates of the queries, by `find_duplicates` or by a metric, for a section
+            with the numbers without them.
+        duplicate_pictures: of a retrieval: of what queries are near to in `duplicates`; None for those of the gallery.
         class_names: of a detection: by label, else those of the results; without a name the label is shown.
         num_worst: of a detection: how many of the images with the most errors; None for 20.
         detections: of a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a
@@ -100,6 +106,8 @@ def write_report(
     _checks.names_of_labels("class_names", class_names)
     check_pictures("pictures", pictures)
     check_pictures("gallery_pictures", gallery_pictures)
+    check_pictures("duplicate_pictures", duplicate_pictures)
+    _checks.instance("duplicates", duplicates, (Duplicates,))
     _checks.instance("comparison", comparison, (Comparison,))
     if type(results) not in _PAGES:
         rule = "those of an evaluation, such as `evaluate` or `evaluate_boxes`, or of a metric's `results()`"

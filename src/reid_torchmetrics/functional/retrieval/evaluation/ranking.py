@@ -29,6 +29,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
+from reid_torchmetrics.functional.retrieval.verification import AllPairs
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows, warn_once
 
 from .backwards import is_good, seems_backwards
@@ -129,6 +130,26 @@ def list_samples(
     problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
     queries = None if queries is None else queries.to(problem.source.device)
     return find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=world)
+
+
+@torch.no_grad()
+def pair_samples(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None) -> AllPairs:
+    """All pairs of the samples of all processes; within one set if each sample is a query and an item.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        ValueError: embeddings that are not finite.
+    """
+    are_both = samples.roles == sharding.QUERY | sharding.GALLERY
+    _, table = world.guarded_all_gather(lambda: (None, [int(are_both.all())]))
+    problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
+    scores, places, numbers = problem.source.scores_of(None, world), problem.places, problem.numbers_of_queries
+    assert places is not None  # noqa: S101 - problems of samples in order have them
+    if min(table)[0]:
+        own = torch.searchsorted(places, numbers, right=True) - 1
+        return AllPairs(scores, torch.searchsorted(numbers, places), own, within=True, world=world)
+    own = torch.full_like(numbers, -1) if problem.labels.self_index is None else problem.labels.self_index
+    return AllPairs(scores, places, own, within=False, world=world)
 
 
 @torch.no_grad()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,9 +38,8 @@ _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positive
 class RetrievalResults(NamedNumbers, SavedResults):
     """One value per query of every number, in the order of the queries; NaN where a query has no positive.
 
-    `results["map"]` is a mean, as in `means`. A file of `save` holds all but `problem`: results of `evaluate` without
-    `rank_lists` or `camera_pairs` are saved with the first ten candidates of each query, and the first number between
-    pairs of cameras, which are computed.
+    `results["map"]` is a mean, as in `means`. A file of `save` holds all but `problem`; the first ten candidates of
+    each query and the first number between pairs of cameras are computed for it where results of `evaluate` lack them.
     """
 
     _ROWS = "query"
@@ -106,15 +105,25 @@ class RetrievalResults(NamedNumbers, SavedResults):
     @property
     def conventions(self) -> dict[str, str]:
         """How each reported number was computed, in words."""
-        return Reported(self._conventions)
-
-    @cached_property
-    def _conventions(self) -> dict[str, str]:
-        return {name: describe(name, self.protocol, self.setup) for name in self.per_query}
+        return Reported({name: describe(name, self.protocol, self.setup) for name in self.per_query})
 
     def name_of(self, query: int) -> str | int:
         """What users know a query by, counted from 0: its name, else its `query_index`."""
         return int(self.query_index[query]) if self.query_names is None else self.query_names[query]
+
+    def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers) -> dict[str, float]:
+        """The reported numbers of all queries but some, counted from 0, such as `find_duplicates(...).query`.
+
+        Raises:
+            TypeError: `queries` is not an integer tensor.
+            ValueError: `queries` has a number that no query has.
+        """
+        queries = _checks.integer_labels("queries", queries).long().to(self.query_index.device)
+        _checks.in_range("queries", queries, 0, len(self.query_index))
+        kept = torch.ones_like(self.query_index, dtype=torch.bool).index_fill_(0, queries, value=False)
+        values = {name: each[kept] for name, each in self.per_query.items()}
+        weight = None if self.weight is None else self.weight[kept]
+        return replace(self, per_query=values, weight=weight, rank_lists=None, item_names=None).means
 
     def mean_over_identities(self) -> dict[str, float]:
         """The reported numbers as macro averages: the mean of every identity's queries, then over identities.
@@ -182,10 +191,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def hardest(self, n: int, *, by: str = "map") -> Int[Tensor, " hardest"]:
         """Up to `n` queries, counted from 0, with the worst values of a number, the worst first.
 
-        The lowest values are the worst, but of ranks, such as "mean_rank", and of "anmrr" the highest.
-
-        Equal values are in falling order of the first right answer's rank, then in the order of the queries. Queries
-        without a value, that is without a right answer in the gallery, are left out.
+        The lowest values are the worst, but of ranks, such as "mean_rank", and of "anmrr" the highest. Equal values
+        are in falling order of the first right answer's rank, then in the order of the queries. Queries without a
+        value, that is without a right answer in the gallery, are left out.
 
         Args:
             n: how many.
@@ -225,20 +233,17 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def nearest(self, k: int, queries: Integer[Tensor, " chosen"] | _checks.Integers | None = None) -> RankLists:
         """The first k candidates of each query, or of chosen ones, counted from 0, and the first right answer of each.
 
-        Results of `evaluate` search when asked; results of a metric hold lists of the length that was asked for,
-        `metric.results(nearest=10)`.
+        Results of a metric hold lists of the length they were asked for, `metric.results(nearest=10)`; others search.
 
         Raises:
             TypeError: `k` is not an int, or `queries` not an integer tensor.
-            ValueError: `k` is below 1 or more than what is held, `queries` has a number that no query has, or results
-                that hold no lists.
+            ValueError: `k` is below 1 or more than is held, no query has a number of `queries`, or no lists are held.
         """
         if self.rank_lists is not None:
             # A list that holds all candidates is as long as a longer one would be.
             _checks.positive_int("k", k)
             length = self.rank_lists.index.shape[1]
-            holds_all = bool((self.num_candidates <= length).all())
-            lists = self.rank_lists.first(min(k, length) if holds_all else k)
+            lists = self.rank_lists.first(min(k, length) if bool((self.num_candidates <= length).all()) else k)
             return lists if queries is None else lists.select(queries)
         problem = self._problem("nearest", f"metric.nearest({k})` or `metric.results(nearest={k})")
         (queries,) = _arrays.as_tensors(queries, device=problem.source.device)
@@ -272,7 +277,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """Numbers, conventions and counts, JSON-safe: undefined and infinite numbers are None, these `said` "never"."""
         return {
             "measures": {
-                name: {"value": json_safe(mean), "convention": self._conventions[name]}
+                name: {"value": json_safe(mean), "convention": describe(name, self.protocol, self.setup)}
                 | ({"said": NEVER} if math.isinf(mean) else {})
                 for name, mean in self._means.items()
             },
@@ -325,8 +330,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def _name(self, name: str | None) -> str:
         """A reported number that is a mean over queries, the first if none is named."""
         averaged = [*self.averaged]
-        if name is None:
-            return averaged[0]
+        name = averaged[0] if name is None else name
         _checks.one_of("name", name, averaged)
         return name
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.world import ALONE, World
 
 from .products import BLOCK, LANES
 from .rows import Spares
@@ -79,24 +80,28 @@ def share_tiles(
     what: str,
     *,
     keeps_thread: bool = False,
+    world: World = ALONE,
 ) -> Iterator[tuple[slice, Result]]:
     """Work on tiles in any order, a few of them at a time: the rows of each tile and the result, in order.
 
     A walk has the `size` of its tiles and panels, and does one piece of work at a time. With `keeps_thread`, of the
-    work or of the scores, the calling thread does all. `what` names the work where its progress is shown.
+    work or of the scores, the calling thread does all. `what` names the work where its progress is shown. All processes
+    of a `world` take tiles of the same rows.
     """
     keeps_thread, most = keeps_thread or scores.keeps_thread, min(scores.num_tiles, _MOST_TILES)
     walks = Spares(lambda: Walk(scores, *size))
-    with walks.one() as walk:
-        rows = walk.rows
+    rows = segments.ranges(scores.num_queries, max(1, min(size[0], scores.num_queries)))
 
     def do(tile: slice) -> Result:
         with walks.one() as walk:
             return work(walk, tile)
 
-    for part in _progress.steps(segments.ranges(len(rows), 2 * most), what):
+    for part in _progress.steps(segments.ranges(len(rows), 2 * _MOST_TILES), what):
+        if scores.sent is not None:
+            scores.sent.fetch(slice(rows[part][0].start, rows[part][-1].stop), ahead=True)
         share = functools.partial(workers.share, do, rows[part], most=1 if keeps_thread else most)
-        yield from zip(rows[part], workers.run(share, scores.device, inside=keeps_thread), strict=True)
+        results = world.guarded(functools.partial(workers.run, share, scores.device, inside=keeps_thread))
+        yield from zip(rows[part], results, strict=True)
 
 
 def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: int = FEWEST_ROWS) -> int:

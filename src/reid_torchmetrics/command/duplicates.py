@@ -1,0 +1,41 @@
+"""`duplicates`: near duplicates of embeddings in files, by a metric, as a table of pairs (CSV)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from reid_torchmetrics.functional.world import DistributedMetricError
+from reid_torchmetrics.metrics.reid import ReIDMeanAP
+
+from . import say
+from .evaluate import name_bad_rows, read_sides
+from .options import parsed
+from .processes import joined
+from .sides import batches
+
+
+def run(words: Sequence[str]) -> int:
+    """Print the pairs that the words of the command line ask for; return the exit status."""
+    arguments, options = parsed("duplicates", words, labels=(), file_names=None, captions=None, stream=False)
+    sides, threshold = read_sides(arguments), options.pop("threshold", 0.95)
+    files = [file for side in sides.values() for file in side.files]
+    if files[0].kind != "embeddings":
+        raise ValueError(f"{files[0].path}: `query` must be embeddings; got {files[0].kind}.")
+    with joined() as share:
+        metric = ReIDMeanAP(**options)
+        for embeddings, is_query, _ in batches(sides, share):
+            metric.update(embeddings, np.zeros(len(embeddings), dtype=np.int64), is_query=is_query)
+        try:
+            found = metric.duplicates(threshold)
+        except (ValueError, DistributedMetricError):
+            name_bad_rows(files)
+            raise
+    groups, columns = found.groups(), (each.tolist() for each in (found.query, found.gallery, found.score))
+    if share.process == 0:
+        rows = (f"{query},{item},{score:.9g}" for query, item, score in zip(*columns, strict=True))
+        print("query,gallery,score", *rows, sep="\n")  # noqa: T201
+    copied = f"{'items' if found.within else 'queries'} with a near copy: {sum(len(members) for members, _ in groups)}"
+    say(f"pairs: {len(found)}, groups: {len(groups)}, {copied}")
+    return 0

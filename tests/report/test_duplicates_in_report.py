@@ -1,0 +1,99 @@
+"""Near duplicates in a report: how many queries have one, the numbers without these, and the closest pairs."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import Duplicates
+from tests.report import problems
+from tests.report.pages import section
+
+CAPTION = "Means over queries"
+COLUMNS = ("all queries", "without near copies")
+
+
+def pairs(query, gallery, *, within=False) -> Duplicates:
+    return Duplicates(torch.tensor(query), torch.tensor(gallery), torch.ones(len(query)), within=within)
+
+
+def numbers(page) -> list[list[str]]:
+    rows = section(page, "duplicates").rows(CAPTION)
+    return [[row["measure"], *(row[column] for column in COLUMNS)] for row in rows]
+
+
+def test_numbers_stand_beside_those_without_the_queries_of_pairs(report):
+    page = report(duplicates=pairs([0, 0], [1, 3]))
+    # Average precision 5/6 of query 0 and 1/2 of query 1, of which only query 0 is right at first; query 2 has none.
+    assert numbers(page) == [["mAP (%)", "66.67", "50.00"], ["Rank-1 (%)", "50.00", "0.00"]]
+    assert "1 of 3 queries have a near copy; there are 2 pairs." in section(page, "duplicates").text
+    assert not section(page, "duplicates").all("img")
+
+
+def test_within_one_set_both_items_of_a_pair_are_left_out(report):
+    page = report(duplicates=pairs([0], [1], within=True))
+    assert numbers(page) == [["mAP (%)", "66.67", "undefined"], ["Rank-1 (%)", "50.00", "undefined"]]
+    assert "2 of 3 queries have a near copy; there are 1 pairs." in section(page, "duplicates").text
+
+
+def test_without_pairs_the_numbers_are_the_same(report):
+    page = report(duplicates=Duplicates(*torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0), within=False))
+    assert numbers(page) == [["mAP (%)", "66.67", "66.67"], ["Rank-1 (%)", "50.00", "50.00"]]
+
+
+def test_a_report_has_no_such_section_unless_it_is_asked_for(report):
+    assert not report().all("section", id="duplicates")
+
+
+@pytest.mark.parametrize("given", ["pictures", "gallery_pictures", "duplicate_pictures"])
+def test_pictures_of_pairs_are_those_of_queries_and_of_what_they_are_near_to(report, with_lists, given):
+    asked = []
+
+    def pictures(name):
+        def picture(number):
+            asked.append((name, number))
+            return problems.picture(0)
+
+        return picture
+
+    options = ["pictures", "gallery_pictures", "duplicate_pictures"]
+    options = {name: pictures(name) for name in options[: options.index(given) + 1]}
+    page = report(with_lists, duplicates=pairs([1], [2]), num_hardest=1, num_mistakes=1, **options)
+    assert section(page, "duplicates").one("img").attributes["alt"] == "pairs with the highest scores"
+    index = int(with_lists.query_index[1])
+    place = asked.index(("pictures", index))
+    assert asked[place + 1] == (given, 2)
+
+
+def test_within_one_set_pictures_of_both_are_those_of_the_queries(report, with_lists):
+    asked = []
+
+    def picture(number):
+        asked.append(number)
+        return problems.picture(0)
+
+    found = pairs([0], [2], within=True)
+    report(with_lists, duplicates=found, pictures=picture, gallery_pictures=lambda _: problems.picture(0))
+    assert asked[:2] == with_lists.query_index[[0, 2]].tolist()
+
+
+def test_pictures_in_an_array_are_taken(report, with_lists):
+    images = np.zeros((50, 16, 8, 3), dtype=np.uint8)
+    page = report(with_lists, duplicates=pairs([1], [2]), pictures=images, gallery_pictures=images)
+    assert len(section(page, "duplicates").all("img")) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({"duplicates": pairs([3], [0])}, ValueError, "`duplicates.query` must lie in [0, 3); got values from 3 to 3."),
+        ({"duplicates": pairs([0], [3], within=True)}, ValueError, "`duplicates.query` must lie in [0, 3); got values"),
+        ({"duplicates": [0]}, TypeError, "`duplicates` must be"),
+        ({"duplicate_pictures": 3}, TypeError, "`duplicate_pictures` must be a function of a number"),
+        ({"duplicate_pictures": problems.picture}, ValueError, "`duplicate_pictures` must come with `pictures` and"),
+    ],
+)
+def test_what_does_not_fit_is_named(report, options, kind, said):
+    with pytest.raises(kind, match=re.escape(said)):
+        report(**options)
