@@ -89,6 +89,13 @@ def test_forward_that_fails_loses_nothing(error, dist_sync_on_step):
     assert metric.compute() == expected_value
 
 
+def test_a_collection_keeps_the_batch_of_a_step_once():
+    metrics = ReIDMetrics(dist_sync_on_step=True)
+    for number in (1, 2):
+        metrics(torch.eye(6), torch.arange(6) % 2)
+        assert {len(member.embeddings) for member in metrics.values()} == {number}
+
+
 def test_merging_is_seen_by_the_next_compute():
     given = batches()
     metric = fed(ReIDMeanAP(), given[:4])
