@@ -12,7 +12,15 @@ from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import (
+    DetectionMAP,
+    DetectionMetrics,
+    EmbeddingQuality,
+    ReIDCMC,
+    ReIDCMCCurve,
+    ReIDMeanAP,
+    ReIDMetrics,
+)
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from tests.functional.detection.detection_samples import images as boxes
 from tests.metrics.reid.samples import batches, fed
@@ -174,6 +182,38 @@ def test_a_metric_of_one_number_is_logged(tmp_path, metric, options, per_step):
     else:
         expected = metric(**options)(*next(iter(loaders()[1])))
     assert value == pytest.approx(float(expected))
+
+
+class Watched(Module):
+    """Logs how embeddings of training are spread by epoch, and those of validation beside mAP."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quality = EmbeddingQuality(("rankme", "alignment", "hubness"), prefix="train/")
+        self.both = MetricCollection([ReIDMeanAP(), EmbeddingQuality()], prefix="val/")
+
+    def training_step(self, batch):
+        self.quality.update(self.layer(batch[0]), batch[1])
+        self.log_dict(self.quality, on_step=False, on_epoch=True)
+        return super().training_step(batch)
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        self.both.update(batch[0], batch[1], is_query=dataloader_idx == 0)
+
+    def on_validation_epoch_end(self):
+        self.log_dict(self.both)
+
+
+def test_the_quality_of_embeddings_is_logged_while_one_trains_and_beside_map(tmp_path):
+    run = trainer(tmp_path)
+    run.fit(Watched(), loaders()[1], loaders())
+    embeddings, identities = (torch.cat(column) for column in list(zip(*loaders()[1], strict=True))[:2])
+    expected = EmbeddingQuality(("rankme", "alignment", "hubness"))(embeddings, identities)
+    for name, value in expected.items():
+        assert run.callback_metrics[f"train/{name}"] == pytest.approx(float(value), abs=1e-5)
+    everything = torch.cat([batch[0] for loader in loaders() for batch in loader])
+    assert run.callback_metrics["val/rankme"] == pytest.approx(float(EmbeddingQuality()(everything)["rankme"]))
+    assert run.callback_metrics["val/ReIDMeanAP"] > 0
 
 
 class BoxHead(Module):
