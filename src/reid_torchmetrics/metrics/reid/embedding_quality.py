@@ -1,4 +1,4 @@
-"""How embeddings are spread, whatever they retrieve: effective rank, norms, alignment, uniformity, hubness.
+"""How embeddings are spread: effective rank, norms, alignment, uniformity, hubness.
 
 What most numbers need adds up over samples. Where a sample x of norm n is the row (1, is bad, n, x) of a matrix A, the
 moments, A^T A in float64, hold the Gram matrix of the samples and all other sums:
@@ -94,9 +94,10 @@ class _Quality(base.GrowingStates):
         return value
 
     def _add_up(self) -> None:
-        """Let sums not grow with batches; those of identities are added up where there are twice as many."""
+        """Let sums not grow with batches; sums of identities are added up where there are twice as many."""
         states = self._copy_state_dict()
-        added = {"moments": _joined(states["moments"]).sum(0, keepdim=True)}
+        first, *others = states["moments"]
+        added = {"moments": sum((each.to(first.device) for each in others), first)}
         sizes = [*map(len, states["identities"])]
         if sum(sizes[1:]) >= sum(sizes[:1]) > 0:
             added |= _by_identity(_joined(states["identities"]), _joined(states["identity_sums"]))
