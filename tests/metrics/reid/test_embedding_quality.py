@@ -55,6 +55,8 @@ def test_the_numbers_are_those_of_the_papers(seed):
         warnings.filterwarnings("ignore", message="`hubness` is not defined")
         found = values(fed(ALL(), (embeddings, identities)))
     assert found == pytest.approx(expected, abs=1e-9, nan_ok=True)
+    of_its_authors = torch.pdist(torch.nn.functional.normalize(embeddings), p=2).pow(2).mul(-2).exp().mean().log()
+    assert found["uniformity"] == pytest.approx(float(of_its_authors), abs=1e-9)
 
 
 def test_numbers_that_can_be_told_by_hand():

@@ -58,8 +58,6 @@ class _Quality(base.GrowingStates):
     def update(self, embeddings: Tensor | _checks.Array, identities: Tensor | _checks.Integers | None = None) -> None:
         """Check a batch and add it up; for "uniformity" and "hubness" its embeddings are kept, by reference.
 
-        Every sample counts, also one that a distributed sampler repeats; `UnpaddedDistributedSampler` repeats none.
-
         Args:
             embeddings: float [N, D], as the network gives them.
             identities: int [N]; for "alignment", else they are not read.
@@ -256,11 +254,14 @@ class EmbeddingQuality(MetricCollection):
     """How embeddings are spread, as a `MetricCollection`: numbers that show a collapse, most of them without labels.
 
     All members are 0-d tensors, ready for `self.log_dict`; NaN, with one warning, where they are not defined, as
-    without samples. What they need is added up in float64: a matrix [D + 3, D + 3] for any number of samples. Only
-    "uniformity" and "hubness" keep the embeddings, by reference, as other metrics do.
+    without samples. What they need is added up in float64: a matrix [D + 3, D + 3], and for "alignment" a row of each
+    identity, for any number of samples. Only "uniformity" and "hubness" keep the embeddings, by reference, as other
+    metrics do. Every sample counts, also one that a distributed sampler repeats; `UnpaddedDistributedSampler` repeats
+    none.
 
     - "rankme": effective rank, from 1 to D: the exponential of the entropy of the singular values of the matrix of all
-      embeddings, as shares of their sum, plus 1e-7 (Garrido et al., "RankMe", ICML 2023).
+      embeddings, as shares of their sum, plus 1e-7 (Garrido et al., "RankMe", ICML 2023). They are taken from the Gram
+      matrix, which changes an effective rank by less than 1e-4 of itself where the embeddings have less than full rank.
     - "dead_dimensions": the share of dimensions with one value in all samples: a variance of at most 1e-12 of the mean
       square.
     - "norm_mean", "norm_std": mean and standard deviation of the norms.
