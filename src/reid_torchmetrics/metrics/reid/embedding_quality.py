@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -39,6 +39,8 @@ _SAME = 1e-12  # of a mean square: float32 rounds to about its root, and float64
 _AT_A_TIME = 2048  # samples against as many: their products are 32 MiB
 _NEIGHBORS = 10
 _EACH_OTHER = evaluation.Protocol("", "", same_camera="keep", junk_identities=(), leave_one_out=True)
+_Sizes: TypeAlias = Sequence[Sequence[int]]
+_BY_COSINE = evaluation.RankingOptions(_EACH_OTHER, "cosine", "stable")
 
 
 class _Quality(base.GrowingStates):
@@ -108,12 +110,12 @@ class _Quality(base.GrowingStates):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same measures, or embeddings of one dimension.
         """
-        moments = self._moments_of_all()
+        moments, sizes = self._moments_of_all()
         num_samples, num_bad = moments[0, :2].long().tolist()
         value, is_told_here = moments.new_tensor(torch.nan), self.measure == self.measures[0]  # once for all members
         why = f"{num_bad} of {num_samples} embeddings are NaN or infinite" if num_samples else "No sample was given"
         if num_samples and not num_bad:
-            value, is_told_here = getattr(self, f"_{self.measure}")(moments), True
+            value, is_told_here = getattr(self, f"_{self.measure}")(moments, sizes), True
             why = f"`{self.measure}` is not defined for these embeddings"
         if value.isnan() and is_told_here and self._states_before_forward is None:  # a batch may well be small
             world.warn_once(self._world, "undefined", f"{why}, so the result is NaN.")
@@ -122,8 +124,8 @@ class _Quality(base.GrowingStates):
     def _sync_compute(self) -> None:
         type(self).compute(self)
 
-    def _moments_of_all(self) -> Tensor:
-        """The moments of the samples of all processes; one without samples does not know their dimension."""
+    def _moments_of_all(self) -> tuple[Tensor, _Sizes]:
+        """The moments of the samples of all processes, and how many identities and embeddings each process holds."""
 
         def look() -> tuple[Tensor, list[int]]:
             self._raise_deferred_error()
@@ -132,51 +134,50 @@ class _Quality(base.GrowingStates):
             for other in states["moments"][1:]:
                 _same_dimension(len(states["moments"][0][0]) - _FIRST, other, "merged embeddings")
             moments = at_work(self._whole("moments")).sum(0)
-            return moments, [len(moments)]
+            return moments, [len(moments), *(sum(map(len, states[name])) for name in ("identities", "embeddings"))]
 
         chosen = {"measures": repr(self.measures)}, {"measure": self.measure}
         settings = world.Settings("EmbeddingQuality", "compute", *chosen)
         moments, table = world.meet(self._world, look, lambda: settings)
-        widths = [width for (width,) in table]
+        widths, *sizes = map(list, zip(*table, strict=True))  # a process without samples does not know the width
         if len({*widths} - {0}) > 1:
-            sizes = [width - _FIRST if width else "no samples" for width in widths]
-            raise world.differing("embedding dimension", sizes)
+            given = [width - _FIRST if width else "no samples" for width in widths]
+            raise world.differing("embedding dimension", given)
         shape = [max(_FIRST, *widths)] * 2
         moments = moments if len(moments) else moments.new_zeros(shape)
-        return world.all_reduce_values(self._world, moments.flatten).view(shape)
+        return world.all_reduce_values(self._world, moments.flatten).view(shape), sizes
 
-    def _rankme(self, moments: Tensor) -> Tensor:
+    def _rankme(self, moments: Tensor, _: _Sizes) -> Tensor:
         """The exponential of the entropy of the singular values of the matrix [N, D]: it has min(N, D) of them."""
         squares = torch.linalg.eigvalsh(moments[_FIRST:, _FIRST:])[-int(moments[0, 0]) :]
         shares = normalize(squares.clamp(min=0).sqrt(), p=1, dim=0, eps=0) + _ADDED
         return (-shares * shares.log()).sum().exp()
 
-    def _dead_dimensions(self, moments: Tensor) -> Tensor:
+    def _dead_dimensions(self, moments: Tensor, _: _Sizes) -> Tensor:
         """The share of dimensions with a variance of next to none of their mean square."""
         number, squares = moments[0, 0], moments.diagonal()[_FIRST:] / moments[0, 0]
         variance = squares - (moments[0, _FIRST:] / number).square()
         return (variance <= _SAME * squares).double().mean().where(number > 1, torch.nan)
 
-    def _norm_mean(self, moments: Tensor) -> Tensor:
+    def _norm_mean(self, moments: Tensor, _: _Sizes) -> Tensor:
         return moments[0, 2] / moments[0, 0]
 
-    def _norm_std(self, moments: Tensor) -> Tensor:
-        return (moments[2, 2] / moments[0, 0] - self._norm_mean(moments).square()).clamp(min=0).sqrt()
+    def _norm_std(self, moments: Tensor, _: _Sizes) -> Tensor:
+        return (moments[2, 2] / moments[0, 0] - self._norm_mean(moments, _).square()).clamp(min=0).sqrt()
 
-    def _alignment(self, moments: Tensor) -> Tensor:
+    def _alignment(self, moments: Tensor, sizes: _Sizes) -> Tensor:
         """The mean of |u - v|^2 over all pairs of one identity, by the sums of the identities of all processes."""
         identities, sums = (at_work(self._whole(name)) for name in ("identities", "identity_sums"))
-        _, table = self._world.guarded_all_gather(lambda: (None, [len(identities)]))
         width = len(moments) - _FIRST + 2
         sent = world.SentRows(lambda: [identities]), world.SentRows(lambda: [sums], (width,), torch.float64)
-        added = _by_identity(*world.exchange_rows(self._world, [size for (size,) in table], *sent))
+        added = _by_identity(*world.exchange_rows(self._world, sizes[0], *sent))
         sums = added["identity_sums"][added["identities"] >= 0]
         num_pairs = sums[:, 0] * (sums[:, 0] - 1)
         return 2 * (num_pairs + sums[:, 1] - sums[:, 2:].square().sum(1)).sum() / num_pairs.sum()
 
-    def _uniformity(self, moments: Tensor) -> Tensor:
+    def _uniformity(self, moments: Tensor, sizes: _Sizes) -> Tensor:
         """The logarithm of the mean of exp(-2 |u - v|^2) = exp(4 u v - 4) over all pairs of samples."""
-        samples, sizes = self._numbered()
+        samples, num_all = self._numbered(sizes[1]), sum(sizes[1])
         total = torch.zeros(1, dtype=torch.float64, device=samples.device)
 
         def units(part: slice) -> Tensor:
@@ -190,35 +191,30 @@ class _Quality(base.GrowingStates):
                     values = (units(part) @ block.to(total.device).T).sub_(1).mul_(4).exp_()
                     total.add_((values.tril_(-1) if here == place else values).sum())
 
-        for source, size in enumerate(sizes):
+        for source, size in enumerate(sizes[1]):
             for part in segments.ranges(size, _AT_A_TIME):  # goes to all processes
-                counts = [(part.stop - part.start) * (each == source) for each in range(len(sizes))]
+                counts = [(part.stop - part.start) * (each == source) for each in range(self._world.size)]
                 own = [part] * (source == self._world.process)
                 sent = world.SentRows(partial(map, units, own), (len(moments) - _FIRST,), torch.float64)
                 (block,) = world.exchange_rows(self._world, counts, sent)
                 self._world.guarded(partial(compare, block, (source, part.start)))
-        num_pairs = sum(sizes) * (sum(sizes) - 1) / 2
-        return (world.all_reduce_values(self._world, lambda: total)[0] / num_pairs).log()
+        return (2 * world.all_reduce_values(self._world, lambda: total)[0] / (num_all * (num_all - 1))).log()
 
-    def _hubness(self, _: Tensor) -> Tensor:
+    def _hubness(self, _: Tensor, sizes: _Sizes) -> Tensor:
         """The skewness of how often each sample is among the 10 nearest of the others, by cosine."""
-        samples, sizes = self._numbered()
-        chosen: Any = {"similarity": "cosine", "ties": "stable", "rerank": None, "lists": None}
-        options = evaluation.RankingOptions.of(_EACH_OTHER, of_cmc=False, longest=1, **chosen)
-        lists = evaluation.list_samples(samples, options, self._world, k=_NEIGHBORS, queries=None, max_bytes=None)
-        occurrence = lists.index[lists.index >= 0].bincount(minlength=sum(sizes)).double()
+        samples = self._numbered(sizes[1])
+        lists = evaluation.list_samples(samples, _BY_COSINE, self._world, k=_NEIGHBORS, queries=None, max_bytes=None)
+        occurrence = lists.index[lists.index >= 0].bincount(minlength=sum(sizes[1])).double()
         deviation = occurrence - occurrence.mean()
         return deviation.pow(3).mean() / deviation.square().mean().pow(1.5)
 
-    def _numbered(self) -> tuple[Samples, list[int]]:
-        """Samples that are searched for among each other, each of an identity of its own; how many each process has."""
+    def _numbered(self, sizes: Sequence[int]) -> Samples:
+        """Samples that are searched for among each other, each of an identity of its own."""
         blocks, process = self._copy_state_dict()["embeddings"], self._world.process
-        _, table = self._world.guarded_all_gather(lambda: (None, [sum(map(len, blocks))]))
-        sizes = [size for (size,) in table]
         device = place_of_work(blocks[-1].device if blocks else self.device)
         numbers = torch.arange(sizes[process], device=device) + sum(sizes[:process])
         roles = torch.full_like(numbers, QUERY | GALLERY, dtype=torch.int8)
-        return Samples(blocks, roles, {"identities": numbers, "index": numbers}), sizes
+        return Samples(blocks, roles, {"identities": numbers, "index": numbers})
 
 
 def _same_dimension(dimension: int, moments: Tensor, others: str) -> None:
