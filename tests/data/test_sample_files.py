@@ -233,3 +233,12 @@ def test_shards_are_in_natural_order(tmp_path):
     assert [file.path for file in read_samples(folder)] == [file.path for file in shards]
     in_my_order = [shards[2].path, shards[0].path]
     assert [file.path for file in read_samples(in_my_order)] == in_my_order
+
+
+def test_a_file_is_opened_again_for_each_look_at_its_rows(tmp_path):
+    np.savez(tmp_path / "g.npz", f=X, pid=IDS)
+    (file,) = read_samples(tmp_path / "g.npz", reopened=True)
+    assert (len(file.embeddings), file.embeddings.shape, file.embeddings.dtype) == (7, (7, 4), np.float32)
+    np.savez(tmp_path / "g.npz", f=X + 1, pid=IDS + 1)
+    assert np.array_equal(file.embeddings[2:5], X[2:5] + 1)
+    assert np.array_equal(file.labels["identities"], IDS)

@@ -13,6 +13,7 @@ from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.problems import Problem, problem
 from tests.distributed.test_laws import spread
+from tests.distributed.test_scaling import Counted
 from tests.reference import nearest as reference
 from tests.reference.retrieval import candidates
 
@@ -123,6 +124,43 @@ def test_large_galleries_of_ties_are_listed_alike():
     for ties in ("pessimistic", "optimistic", "stable"):
         given = spread(embeddings, [30, 29, 1], "cosine", ties, leave_one_out=True, max_bytes=(1 << 20, 9000))
         assert threads.run(3, lambda world, given=given: listed(given, world, 20)) == [listed(given, ALONE, 20)] * 3
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_an_item_of_a_list_is_received_twice_on_any_number_of_processes(size):
+    """Its score and number in 8 bytes, once to be merged and once from who merged it, and as much for its identity."""
+    embeddings = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
+
+    def received(world, k):
+        own, counted = torch.arange(world.process, 40, size), Counted(world)
+        metric = ReIDMeanAP()
+        metric.update(embeddings[own], own % 4, index=own)
+        samples, options = metric._accepted_samples().samples, metric._ranks_by(of_cmc=False)
+        list_samples(samples, options, counted, k=k, queries=None, max_bytes=None)
+        return sum(counted.calls)
+
+    found = threads.run(size, lambda world: received(world, 5) - received(world, 1))
+    assert found == [pytest.approx(40 * 4 * (2 * 8 + 2 * 8) * (size - 1) / size)] * size
+
+
+def test_fewer_queries_than_processes_and_a_process_without_samples():
+    """The queries 0 and 1 lie on the axes, item 2 near the first, 3 near the second, 4 between, and 5 behind."""
+    embeddings = torch.tensor([[1.0, 0.0], [0.0, 1.0], [3.0, 1.0], [1.0, 3.0], [1.0, 1.0], [-1.0, -1.0]])
+    owner = [0, 1, 2, 3, 3, 0]
+
+    def listed_by(world):
+        own = torch.tensor([item for item in range(6) if owner[item] == world.process], dtype=torch.int64)
+        metric = ReIDMeanAP()
+        metric.update(embeddings[own], torch.tensor([7, 8, 8, 7, 7, 8])[own], is_query=own < 2, index=own)
+        samples, options = metric._accepted_samples().samples, metric._ranks_by(of_cmc=False)
+        return list_samples(samples, options, world, k=3, queries=None, max_bytes=None)
+
+    for found in threads.run(5, listed_by):
+        assert found.index.tolist() == [[2, 4, 3], [3, 4, 2]]
+        assert found.is_positive.tolist() == [[False, True, True], [False, False, True]]
+        assert found.identities.tolist() == [[8, 7, 7], [7, 7, 8]]
+        assert found.first_positive_rank.tolist() == [2, 3]
+        assert found.first_positive_index.tolist() == [4, 2]
 
 
 def _asks_for_other_things(process, size):

@@ -154,3 +154,22 @@ def test_collectives_and_bytes_grow_as_the_docs_say(size):
 def test_queries_in_blocks_cost_what_the_docs_say(monkeypatch):
     monkeypatch.setattr(shared_samples, "bytes_within", lambda *_: 1)  # a block is a tile
     assert_as_in_the_docs(threads.run(4, on_threads), in_blocks=True)
+
+
+def test_a_billion_items_in_a_stream_cost_what_the_formulas_say():
+    workers, of_each = 1000, {"Q": 10**6, "P": 10**7, "D": 512, "S": 20, "B": 50_000, "F": 120e9}
+
+    def said(row: str) -> float:
+        return eval(FORMULAS[row], {}, of_each)  # noqa: S307 - the docs are ours
+
+    operations, counter = workers * said("operations of a stream"), said("bytes of a counter") / 1e9
+    for text in (
+        f"{operations:.1e} operations".replace("e+", "e"),
+        f"{workers * said('CPU seconds of a stream') / 3600:,.0f} core hours",
+        f"{operations / 40e12 / 3600:.1f} hours of products",
+        f"a counter of {counter:.1f} GB",
+        f"reads {said('bytes read of a stream') / 1e9:.1f} GB",
+        f"needs {said('bytes of memory of a stream') / 1e9:.1f} GB more",
+        f"gives back {said('bytes of its counts') / 1e6:.0f} MB",
+    ):
+        assert text in " ".join(TEXT.split())

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reid_torchmetrics import _arrays, data
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 from reid_torchmetrics.functional.retrieval.scores import Rows
+from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
 from . import say
 from .options import named_values, parsed
 from .outputs import Outputs
 from .processes import Share, joined
-
-_Columns: TypeAlias = dict[str, NDArray[Any]]
+from .sides import Columns, Side
+from .streams import check_streamed, streamed
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
@@ -34,27 +34,7 @@ _FIELDS = (*LABELS, "roles")
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
 
 
-class _Side:
-    """The files of queries or of the gallery, with the labels of all their rows; without a gallery queries are both."""
-
-    def __init__(self, files: list[data.SampleFile]) -> None:
-        self.files = files
-        columns = [file.labels | ({} if file.roles is None else {"roles": file.roles}) for file in files]
-        self.columns: _Columns = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
-
-    def __len__(self) -> int:
-        return sum(len(file.embeddings) for file in self.files)
-
-    def rows_within(self, part: slice) -> Iterator[tuple[Any, slice]]:
-        """Embeddings of each file with their rows in a part of all; of no rows the first file, for its labels."""
-        ends = pairwise(accumulate((len(file.embeddings) for file in self.files), initial=0))
-        for file, (start, stop) in zip(self.files, ends, strict=True):
-            rows = slice(max(part.start, start), min(part.stop, stop))
-            if rows.start < rows.stop or (part.start == part.stop and start == 0):
-                yield file.embeddings[rows.start - start : rows.stop - start], rows
-
-
-_Sides: TypeAlias = dict[str, _Side]
+_Sides: TypeAlias = dict[str, Side]
 
 
 def run(words: Sequence[str]) -> int:
@@ -63,6 +43,8 @@ def run(words: Sequence[str]) -> int:
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     named: Any = options.get("protocol") or "market1501"
     protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
+    if arguments.stream:
+        check_streamed(vars(arguments) | options)
     sides = _read_sides(arguments)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
@@ -72,7 +54,7 @@ def run(words: Sequence[str]) -> int:
     with joined() as share:
         try:
             results = _evaluated(sides, beside | {"protocol": protocol}, arguments, share)
-        except ValueError:
+        except (ValueError, DistributedMetricError):
             _name_bad_rows(files)
             raise
         if results.counts.not_ranked:
@@ -86,9 +68,9 @@ def _read_sides(arguments: SimpleNamespace) -> _Sides:
     tables, pattern, guesses = labels.get(_TABLE, []), arguments.file_names, list[str]()
     # What each side and each table uses; without tables each side must have all names.
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
-    sources = arguments.query, arguments.gallery or arguments.query
+    sources, stream = (arguments.query, arguments.gallery or arguments.query), bool(arguments.stream)
     sides: _Sides = {
-        role: _Side(data.read_samples(source, role=role, names=names, used=of_side if tables else None))
+        role: Side(data.read_samples(source, role=role, names=names, used=of_side if tables else None, reopened=stream))
         for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
     }
     _check_kinds(sides)
@@ -142,7 +124,7 @@ def _check_kinds(sides: _Sides) -> None:
         raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
 
 
-def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: set[str], said: list[str]) -> _Columns:
+def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: set[str], said: list[str]) -> Columns:
     """The labels of a table, from its columns or from the names of files in it; `said` gets what was guessed."""
     guesses: list[str] = []
     table = data.read_labels(path, names=names, guesses=guesses, used=used)
@@ -193,7 +175,7 @@ def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Se
         raise ValueError(f"`--file-names` must come with a table of file names without identities; got {pattern!r}.")
 
 
-def _add_labels(sides: _Sides, tables: list[_Columns], said: str, guesses: list[str]) -> None:
+def _add_labels(sides: _Sides, tables: list[Columns], said: str, guesses: list[str]) -> None:
     """Give the sides the labels and roles of tables."""
     if len(tables) == 1 and len(sides) == 2:
         # Rows of queries come first, unless a column says it.
@@ -209,7 +191,7 @@ def _add_labels(sides: _Sides, tables: list[_Columns], said: str, guesses: list[
         sides[role].columns |= table
 
 
-def _check_table(side: _Side, table: _Columns, said: str, role: str) -> None:
+def _check_table(side: Side, table: Columns, said: str, role: str) -> None:
     """Raise unless a table has a row for each embedding of a side, and labels that its files lack."""
     for name, values in table.items():
         if len(values) != len(side):
@@ -250,6 +232,8 @@ def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -
 
 def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespace, share: Share) -> RetrievalResults:
     """All processes get the same results, with what a report shows if there is one."""
+    if arguments.stream:
+        return streamed(sides, options, share)
     truth = None if arguments.ground_truth is None else data.read_ground_truth(arguments.ground_truth, by_name=False)
     if set(_BY_ONE_CALL) & options.keys() or sides["query"].files[0].kind != "embeddings":
         return _by_one_call(sides, options, truth, share)
@@ -261,10 +245,10 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespac
         # Queries are sent to all processes, so that one of them may have all.
         is_alone = role == "query" and has_gallery
         part = slice(0, len(side) if share.process == 0 else 0) if is_alone else share.of(len(side))
-        for embeddings, rows in side.rows_within(part):
+        for file, inside, rows in side.rows_within(part):
             labels = {name: values[rows] for name, values in side.columns.items()}
             roles = labels.pop("roles", None)
-            metric.update(embeddings, is_query=role == "query" if has_gallery else roles, **labels)
+            metric.update(file.embeddings[inside], is_query=role == "query" if has_gallery else roles, **labels)
     if arguments.report is None:
         return metric.results()
     return metric.results(nearest=10, camera_pairs=all("cameras" in side.columns for side in sides.values()))
@@ -277,7 +261,7 @@ def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Shar
         given, *_ = (*(f"--{name.replace('_', '-')}" for name in _BY_ONE_CALL if name in options), kind)
         raise ValueError(f"`{given}` must come with one file of each side, without `index`, in one process.")
     first, *_ = sides.values()
-    rows: dict[str, tuple[_Side, Any]] = {role: (side, slice(None)) for role, side in sides.items()}
+    rows: dict[str, tuple[Side, Any]] = {role: (side, slice(None)) for role, side in sides.items()}
     if len(sides) == 1 and "roles" in first.columns:
         is_query = first.columns["roles"]
         rows = {"query": (first, is_query.nonzero()[0]), "gallery": (first, (~is_query).nonzero()[0])}
@@ -295,7 +279,7 @@ def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Shar
 def _name_bad_rows(files: Sequence[data.SampleFile]) -> None:
     """Raise if some embeddings are not finite: their file and rows."""
     for file in (file for file in files if file.kind == "embeddings"):
-        (embeddings,) = _arrays.as_tensors(file.embeddings)
+        (embeddings,) = _arrays.as_tensors(file.embeddings[:])
         if bad := Rows([embeddings]).non_finite().tolist():
             came = f"{len(bad)} rows that are not, first {bad[0]}"
             raise ValueError(f"{file.path}: embeddings must be finite; got {came}.")

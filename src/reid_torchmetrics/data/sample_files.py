@@ -8,12 +8,12 @@ from __future__ import annotations
 import csv
 import glob
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -37,14 +37,29 @@ _ARRAYS = [key for key in FIELD_NAMES if key != "names"]
 _COLUMNS = [key for key in FIELD_NAMES if key not in MATRICES]
 
 
+class Reopened:
+    """Embeddings in a file that is opened whenever rows are taken, and closed when these are dropped."""
+
+    def __init__(self, embeddings: Array | Tensor, read: Callable[[], Array | Tensor]) -> None:
+        """Take embeddings, to see their form, and what reads them again."""
+        self.shape, self.dtype, self._read = tuple(embeddings.shape), embeddings.dtype, read
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, rows: slice) -> Array | Tensor:
+        return self._read()[rows]
+
+
 @dataclass(frozen=True, eq=False)
 class SampleFile:
     """Embeddings and labels of a file."""
 
     path: str
     """as opened"""
-    embeddings: Array | Tensor
-    """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be"""
+    embeddings: Array | Tensor | Reopened
+    """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be, or
+    read anew for each slice"""
     labels: Labels
     """what the file has of its N samples, by the names that `evaluate` and the metrics know: int64, or strings
     for `number_identities`; `positions` float64 [N, 1 to 3]"""
@@ -63,6 +78,7 @@ def read_samples(
     role: _names.Role | None = None,
     names: Mapping[str, str] | None = None,
     used: set[str] | None = None,
+    reopened: bool = False,
 ) -> list[SampleFile]:
     """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
 
@@ -80,6 +96,7 @@ def read_samples(
             exactly one array may be it. An array alone in a .npy or .pt has no name, and is embeddings.
         used: gets the keys of `names` whose array is there, so that other files may have the others; None: each file
             must have all.
+        reopened: hold no embeddings, and open a file again whenever rows are taken: `embeddings[:100]`.
 
     Returns:
         The files, with labels of N samples for embeddings [N, D].
@@ -95,7 +112,7 @@ def read_samples(
     paths = _paths(source, asked)
     if not paths or len({path.resolve() for path in paths}) < len(paths):
         raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
-    files = [_open(path, asked) for path in paths]
+    files = [_reopened(path, asked) if reopened else _open(path, asked) for path in paths]
     for each in files:
         if _form(each) != _form(files[0]):
             raise refused(each.path, f"a shard must have the form of {files[0].path}, {_form(files[0])}", _form(each))
@@ -138,6 +155,13 @@ def _open(path: Path, asked: Asked) -> SampleFile:
     labels = as_labels(path, chosen, arrays, len(checked))
     roles = labels.pop("roles", None)
     return SampleFile(str(path), embeddings, labels, guesses, roles, kind)
+
+
+def _reopened(path: Path, asked: Asked) -> SampleFile:
+    """A file without anything that stays open: labels are copied."""
+    file = _open(path, asked)
+    embeddings = Reopened(cast("Array", file.embeddings), lambda: cast("Array", _open(path, asked).embeddings))
+    return replace(file, embeddings=embeddings, labels={key: values.copy() for key, values in file.labels.items()})
 
 
 def _form(file: SampleFile) -> str:

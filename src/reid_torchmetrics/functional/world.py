@@ -145,19 +145,32 @@ class Alone(World):
 ALONE = Alone()
 
 
-def all_gather_values(world: World, values: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Gather values of one shape on all processes: [size, *shape] on the world's device, in `dtype` if given."""
+def all_gather_values(world: World, work: Callable[[], Tensor]) -> Tensor:
+    """Do local work, and gather the values of one shape that it returns: [size, *shape] on the world's device."""
+    sent, gathered = _prepared(world, work, world.size)
+    world.all_gather(sent, gathered)
+    return gathered
+
+
+def all_to_all_values(world: World, work: Callable[[], Tensor]) -> Tensor:
+    """Do local work, and exchange the values that it returns, [size, *shape]: the i-th of each process go to i."""
+    sent, received = _prepared(world, work)
+    if sent.numel():
+        world.all_to_all(sent, received, [1] * world.size, [1] * world.size)
+    return received
+
+
+def _prepared(world: World, work: Callable[[], Tensor], *copies: int) -> tuple[Tensor, Tensor]:
+    """What local work returns, on the world's device, and memory for what is received: as much, or copies of that."""
 
     def prepare() -> tuple[Tensor, Tensor]:
-        sent = values.to(device=world.device, dtype=dtype).contiguous()
+        sent = work().to(world.device).contiguous()
         # In some versions of PyTorch gloo's threads are not in inference mode with their caller, and may not write to
         # its tensors: https://github.com/pytorch/pytorch/issues/126032.
         with torch.inference_mode(mode=False):
-            return sent, sent.new_empty((world.size, *sent.shape))
+            return sent, sent.new_empty((*copies, *sent.shape))
 
-    sent, gathered = world.guarded(prepare)
-    world.all_gather(sent, gathered)
-    return gathered
+    return world.guarded(prepare)
 
 
 def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:

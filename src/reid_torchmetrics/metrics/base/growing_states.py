@@ -38,7 +38,7 @@ _NOT_SCRIPTED = ("update_called", "_world", "_forward_cache")
 _heard: WeakIdKeyDictionary = WeakIdKeyDictionary()  # subjects of warnings, by the first batch that they are about
 _last: list[Any] = [lambda: None, 0, lambda: None]
 """the batch that came last, weakly, how often it had been written to, and what was kept of it, weakly"""
-_PLAIN = {list, int, type(None)}  # told by their type alone, as `isinstance` asks the metaclass of tensors
+_PLAIN = {list, int, bool, str, dict, set, type(None)}  # told by their type alone: `isinstance` asks a metaclass
 
 
 class GrowingStates(Metric):
@@ -80,7 +80,8 @@ class GrowingStates(Metric):
 
     def _is_registered(self, name: str) -> bool:
         """Whether a module keeps an attribute in a place of its own, or has no places yet."""
-        return any(name in self.__dict__.get(place, (name,)) for place in ("_modules", "_parameters", "_buffers"))
+        get, absent = self.__dict__.get, (name,)
+        return name in get("_modules", absent) or name in get("_parameters", absent) or name in get("_buffers", absent)
 
     def _add_growing_states(self, empty: Mapping[str, Tensor]) -> None:
         """Add states; each of `empty` has no rows, and the dtype and number of axes of what will be appended."""
@@ -136,7 +137,7 @@ class GrowingStates(Metric):
 
     def _raise_deferred_error(self) -> None:
         """Raise the error of `update` on all processes, once, if a batch is missing because it was refused."""
-        if self._world.size > 1 and self._deferred_error is not None:  # of one process `update` has raised it
+        if self._deferred_error is not None and self._world.size > 1:  # of one process `update` has raised it
             refused, self._deferred_error = self._deferred_error, None
             raise refused
 

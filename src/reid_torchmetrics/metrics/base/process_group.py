@@ -201,13 +201,19 @@ class Messages:
             table = torch.empty((size, _NUM_NUMBERS), dtype=torch.int64, device="cpu")
             self._received = [memoryview(row.numpy()) for row in table]
             self._sent, self._table = (sent, sent.to(device)), (table, table.to(device))
+            self._copies, self._each = torch.empty_like(table), [1] * size
 
     def send(self, message: array[int], process_group: Any) -> list[array[int]]:
         """The messages of all processes, given this one's."""
         self._numbers[:] = message
-        self._sent[1].copy_(self._sent[0])
-        gather_rows(self._table[1], self._sent[1], process_group)
-        self._table[0].copy_(self._table[1])
+        if self._table[1].device.type == "cpu":
+            # To all at once: gloo gathers in a ring, by as many steps as there are processes, for twice the CPU time.
+            self._copies.copy_(self._sent[0])
+            distributed.all_to_all_single(self._table[0], self._copies, self._each, self._each, group=process_group)
+        else:
+            self._sent[1].copy_(self._sent[0])
+            gather_rows(self._table[1], self._sent[1], process_group)
+            self._table[0].copy_(self._table[1])
         # 192 bytes a process, where a list of ints takes a kilobyte: a lack of memory here could not be reported.
         return [array("q", row.tobytes()) for row in self._received]
 

@@ -142,7 +142,7 @@ class SampleStates(GrowingStates):
     def _accepted_samples(self) -> HeldSamples:
         self._raise_deferred_error()
         check_not_written(self.embeddings)
-        if self._world.process == 0 and self._states_before_forward is None and not self.index:
+        if self._states_before_forward is None and not self.index and self._world.process == 0:
             labels = (getattr(self, name) for name in DECIDING if name != "groups")
             # Some batches lack groups: their roles stand for these.
             batches, given = self.roles if self.groups else [], iter([batch for batch in self.groups if len(batch)])

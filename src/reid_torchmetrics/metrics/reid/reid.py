@@ -324,11 +324,12 @@ class ReIDMetrics(MetricCollection):
 
     def compute(self) -> dict[str, Any]:
         """All numbers, by name; NaN and one warning where no sample was given."""
-        members = {name: member for name, member in self.items(copy_state=False) if isinstance(member, EmbeddingMetric)}
-        if any(member.update_called or member.roles for member in members.values()):
+        members = [member for member in self._modules.values() if isinstance(member, EmbeddingMetric)]
+        if any(member.update_called or member.roles for member in members):
             return super().compute()
         self._first_member(None)._warn("undefined", evaluation.NO_SAMPLE)  # noqa: SLF001 - of the same room
-        return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in members.items()}
+        named = ((name, one) for name, one in self.items(copy_state=False) if isinstance(one, EmbeddingMetric))
+        return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in named}
 
     @base.naming_arguments
     def results(

@@ -32,7 +32,7 @@ SIZES = slice(3, 6)
 EXACT = 1e-12
 MANY = (
     *("many_to_match", "many_to_average", "matched_classes", "averaged_classes"),
-    *("cached_curves", "many_boxes", "many_labels"),
+    *("cached_curves", "listed_rows", "many_boxes", "many_labels"),
 )
 """from where on memory is saved"""
 

@@ -38,7 +38,7 @@ def same_matches(found: Matches, expected: Matches, *, with_rows: bool = True) -
 @given(problems(), st.integers(1, 9), st.booleans())
 def test_many_detections_are_matched_a_few_classes_at_a_time(problem, at_a_time, has_classes):
     options = {} if has_classes else {"classes": None}
-    with taking(many_to_match=1, matched_classes=at_a_time, label_block=3):
+    with taking(many_to_match=1, matched_classes=at_a_time):
         found = problem.matched(**options)
     assert same_matches(found, problem.matched(**options))
 

@@ -1,7 +1,9 @@
 """A gallery as a stream: ranks equal, bit for bit, to those of the whole gallery in memory."""
 
 import copy
+import gc
 import pickle
+import weakref
 
 import pytest
 import torch
@@ -285,3 +287,18 @@ def test_queries_of_many_tiles_are_put_together():
     counts = counter.count(block, [5000] * 30, key=0)
     gallery, labels = torch.cat([positives, block]), torch.cat([identities, torch.full((30,), 5000)])
     assert_equal(counter.ranks(counts), rank_positives(query, gallery, identities, labels, similarity="dot"))
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot", lambda query, gallery: query @ gallery.T])
+def test_a_block_is_free_once_it_was_counted(similarity):
+    counter = RankCounter(torch.eye(2), torch.eye(2), [1, 2], [1, 2], similarity=similarity)
+    block = torch.ones(3, 2)
+    held = weakref.ref(block)
+    gc.disable()  # a cycle would wait for it
+    try:
+        counter.survey(block, [3, 3, 3], key=0)
+        counter.count(block, [3, 3, 3], key=0)
+        del block
+        assert held() is None
+    finally:
+        gc.enable()

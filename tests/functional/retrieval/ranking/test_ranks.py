@@ -160,12 +160,13 @@ def test_a_tie_policy_decides_who_goes_first(ties, expected):
 
 @pytest.mark.parametrize("max_bytes", [TINY, 10**6])
 @pytest.mark.parametrize("low", [-math.inf, -1.0])
-def test_equal_scores_keep_the_columns_whether_a_row_has_one_of_them_or_several(max_bytes, low):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_equal_scores_keep_the_columns_whether_a_row_has_one_of_them_or_several(max_bytes, low, dtype):
     # The second item has the identity and the camera of all queries. Behind 0.0 positives are level with negatives.
     gallery, cameras = torch.tensor([7, 7, 8, 7, 9, 8, 7]), torch.tensor([1, 0, 1, 1, 1, 1, 1])
     scores = torch.tensor([[0.0] * 7, [low] * 7, [low, 0.0, 0.0, 0.0, low, 0.0, low], [1.0, 1.0, *[0.0] * 5]])
     sides = torch.full((4,), 7), gallery, torch.zeros(4, dtype=torch.int64), cameras
-    ranks = rank_positives_from_scores(scores, *sides, ties="stable", max_bytes=max_bytes)
+    ranks = rank_positives_from_scores(scores.to(dtype), *sides, ties="stable", max_bytes=max_bytes)
     assert as_lists(ranks)[0] == [[1, 3, 6], [1, 3, 6], [2, 4, 6], [1, 3, 6]]
 
 

@@ -38,6 +38,17 @@ def test_wide_rows_are_those_of_a_sort_by_score_and_column(k, width):
     assert torch.equal(best.nan_to_num(0), expected.values[:, :k].nan_to_num(0))
 
 
+@pytest.mark.parametrize("k", [1, 3, 200])
+def test_padding_of_wide_rows_comes_last_even_where_candidates_score_minus_infinity(k):
+    candidate = torch.rand((9, 2311), generator=torch.Generator().manual_seed(0)) < torch.arange(9)[:, None] / 20
+    scores = torch.randint(-3, 2, (9, 2311)).float().where(candidate, -math.inf)
+    scores[-1] = -math.inf
+    columns = stable_top_k(scores, k, candidate)[1]
+    for row, marked, listed in zip(scores, candidate, columns, strict=True):
+        order = [column for column in row.sort(descending=True, stable=True).indices.tolist() if marked[column]][:k]
+        assert listed.tolist() == order + [-1] * (k - len(order))
+
+
 @pytest.mark.parametrize("column", [*range(-9, 0), 0, 16 * 8 * 4 - 1])
 def test_the_highest_score_of_a_wide_row_without_ties_is_found_in_every_left_over_column(column):
     scores = torch.arange(16 * 8 * 4 + 8.0).flip(0)[None].clone()
@@ -60,6 +71,7 @@ def test_rows_are_those_of_a_sort_by_score_and_column(on_cpu, num_rows, width, s
     flags = [random.choices([True, False], k=width) for _ in range(num_rows)]
     candidate = torch.tensor(flags, dtype=torch.bool).view(num_rows, width)
     drawn = [random.choices([-math.inf, 0.0, 1.0, 2.0], k=width) for _ in range(num_rows)]
+    dtype = dtype if on_cpu else torch.float64  # float32 has a road of its own on the CPU
     scores = torch.tensor(drawn, dtype=dtype).view(num_rows, width).where(candidate, -math.inf)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(*path("listed_scores"), scores_at_a_time)

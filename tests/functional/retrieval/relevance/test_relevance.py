@@ -104,9 +104,10 @@ def ruled_problems(draw) -> Problem:
 
 
 @examples(80)
-@given(ruled_problems(), st.sampled_from([1, 1 << 22]))
-def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time):
+@given(ruled_problems(), st.sampled_from([1, 1 << 22]), st.sampled_from([0, 1024]))
+def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time, few_items):
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(*path("few_items"), few_items)
         patched.setattr(*path("listed_pairs"), pairs_at_a_time)
         patched.setattr(*path("labeled_pairs"), pairs_at_a_time)
         found = problem.relevance()
@@ -119,6 +120,7 @@ def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time):
     for row, candidates in enumerate(expected):
         assert [kept[column] for column in positive[row].nonzero()[:, 0]] == candidates.positive
         assert [kept[column] for column in negative[row].nonzero()[:, 0]] == candidates.negative
+        assert int(tile.num_positives[row]) == len(candidates.positive)
         assert int(tile.num_candidates[row]) == len(candidates.positive) + len(candidates.negative)
 
 
@@ -286,10 +288,13 @@ def test_junk_identities_and_searched_cameras_may_be_few_or_many(number):
     assert (list(range(100)) if found.kept is None else found.kept.tolist()) == expected
 
 
+@pytest.mark.parametrize("few_items", [199, 200])
 @pytest.mark.parametrize("number", [0, 1, 8, 9, 30])
-def test_the_items_of_few_and_of_many_identities_are_listed(number):
+def test_the_items_of_few_and_of_many_identities_are_listed(number, few_items, monkeypatch):
+    monkeypatch.setattr(*path("few_items"), few_items)
     identities = torch.arange(200) * 7 % 31
     found = find_relevance(torch.arange(number), identities, junk_identities=())
     for query in range(number):
         run = found.order[found.run_start[query] : found.run_start[query] + found.run_length[query]]
         assert run.tolist() == (identities == query).nonzero()[:, 0].tolist()
+    assert len(found.order) == (200 if few_items == 200 else int(found.run_length.sum()))

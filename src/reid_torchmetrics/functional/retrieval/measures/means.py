@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -35,7 +34,8 @@ def mean_over_queries(
         ValueError: an unknown action, action "error" and queries with a positive beside queries without, or weights
             that are negative, not finite or not one for each query.
     """
-    valid = ~values.isnan().view(len(values), math.prod(values.shape[1:])).any(1)
+    missing = values.isnan()
+    valid = ~(missing.flatten(1).any(1) if values.ndim > 1 else missing)
     if weight is None:
         return mean_of_total(values[valid].sum(0), valid, empty_target_action)
     weight = _checks.weights("weight", weight, len(values), values.device).to(values.dtype)

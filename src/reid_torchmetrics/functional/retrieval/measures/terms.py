@@ -174,18 +174,22 @@ def of_one_positive(
     NaN for queries without positives. Under the tie policy "grouped" the rank is that of the end of the group.
     """
     check_ranks(ranks)
-    valid = ranks.num_positives > 0
-    num_positives = ranks.num_positives[valid]
-    chosen, ordinal = segments.starts(ranks.num_positives)[valid], num_positives if last else 1
-    chosen += ordinal - 1
-    values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
+    num_positives, chosen = ranks.num_positives, segments.starts(ranks.num_positives)
+    valid = num_positives > 0
+    are_all = bool(valid.all())  # often
+    if not are_all:
+        num_positives, chosen = num_positives[valid], chosen[valid]
+    if last:
+        chosen = chosen + num_positives - 1
     if ranks.tied is None:
-        values[valid] = certain(ranks.rank[chosen], num_positives)
+        values = certain(ranks.rank[chosen], num_positives)
     else:
-        groups = groups_at(ranks, chosen, ordinal)
+        groups = groups_at(ranks, chosen, num_positives if last else 1)
         is_spread, end = is_averaged(ranks), groups.before + groups.size
-        values[valid] = expected(groups, num_positives) if is_spread else certain(end, num_positives)
-    return values
+        values = expected(groups, num_positives) if is_spread else certain(end, num_positives)
+    if are_all:
+        return values
+    return torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device).masked_scatter_(valid, values)
 
 
 def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:

@@ -28,6 +28,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
+from .top_k import keys_of_scores
+
 _SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
 _LONG_ROW = 1024  # columns; from here on counting row by row takes less time than counting all rows at once
 _WIDE = 2048  # columns; from here on it may pay to pick the values above a floor before sorting
@@ -137,15 +139,27 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
             before[rows] = torch.where(undecided[rows], above[rows] + so_far, before[rows])
         tied_rows = tied_rows[~is_one]
     for rows in tied_rows.split(max(1, _ORDERED_SCORES // width)):
-        falling, columns = scores[rows].sort(dim=1, descending=True, stable=True)
-        rising = falling.neg_()
-        # Strictly ordered by the score, as the place of the first score like it, and then by the column.
-        order = torch.searchsorted(rising, rising) * (width + 1) + columns
-        wanted = torch.searchsorted(rising, -positives.scores[rows]) * (width + 1) + places[rows]
-        negatives_so_far = functional.pad((~removed[rows]).gather(1, columns).cumsum(1), (1, 0))
-        in_order = negatives_so_far.gather(1, torch.searchsorted(order, wanted))
+        in_order = _before_in_order(scores[rows], removed[rows], positives.scores[rows], places[rows])
         before[rows] = torch.where(undecided[rows], in_order, before[rows])  # right where a score ties
     return before[None]
+
+
+def _before_in_order(scores: Tensor, removed: Tensor, thresholds: Tensor, places: Tensor) -> Int[Tensor, "rows padded"]:
+    """Count the negatives before each positive that stands between them, by the score and then by the column."""
+    width = scores.shape[1]
+    if _is_numpy(scores) and scores.dtype == torch.float32:
+        keys = keys_of_scores(scores.numpy()) | np.arange(width)
+        keys[removed.numpy()] = np.iinfo(np.int64).max
+        keys.sort(axis=1)
+        wanted = torch.from_numpy(keys_of_scores(thresholds.numpy())) | places
+        return torch.searchsorted(torch.from_numpy(keys), wanted)
+    falling, columns = scores.sort(dim=1, descending=True, stable=True)
+    rising = falling.neg_()
+    # Strictly ordered by the score, as the place of the first score like it, and then by the column.
+    order = torch.searchsorted(rising, rising) * (width + 1) + columns
+    wanted = torch.searchsorted(rising, -thresholds) * (width + 1) + places
+    negatives_so_far = functional.pad((~removed).gather(1, columns).cumsum(1), (1, 0))
+    return negatives_so_far.gather(1, torch.searchsorted(order, wanted))
 
 
 def count_by_lookup(
@@ -200,7 +214,7 @@ def sort_rows(
     """
     if not _is_numpy(values):
         values = values.sort(dim=1).values
-    elif floor is None or not _are_few_above(values, floor):
+    elif floor is None or not _are_few_above(values.numpy(), floor.numpy()):
         _in_threads(lambda rows: rows.sort(axis=1), values.numpy())
     else:
         _in_threads(_sort_above, values.numpy(), floor.numpy())
@@ -216,10 +230,9 @@ def sort_falling(values: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows c
     return values.neg_()
 
 
-def _are_few_above(values: Tensor, floor: Tensor) -> bool:
+def _are_few_above(values: np.ndarray, floor: np.ndarray) -> bool:
     """Whether it pays to pick the values above the floor first, judged by a sample of the columns."""
-    sample = values[:, ::_SAMPLE_STEP]
-    return values.shape[1] >= _WIDE and bool((sample >= floor[:, None]).double().mean() < _FEW_VALUES)
+    return values.shape[1] >= _WIDE and bool((values[:, ::_SAMPLE_STEP] >= floor[:, None]).mean() < _FEW_VALUES)
 
 
 def _in_threads(function: Callable[..., None], *arrays: np.ndarray) -> None:
@@ -271,6 +284,11 @@ def places_of_true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:
     if not _is_numpy(mask):
         return mask.view(-1).nonzero()[:, 0]
     return torch.from_numpy(np.flatnonzero(mask.numpy()))
+
+
+def values_at(values: Int[Tensor, "rows columns"], mask: Bool[Tensor, "rows columns"]) -> Int[Tensor, " true"]:
+    """Values where a mask is true; NumPy takes runs of them in half the time."""
+    return torch.from_numpy(values.numpy()[mask.numpy()]) if _is_numpy(values) else values[mask]
 
 
 def _is_numpy(values: Tensor) -> bool:

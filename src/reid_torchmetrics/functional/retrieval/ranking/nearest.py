@@ -2,8 +2,9 @@
 
 The gallery may be sharded over processes. As for ranks (`ranks`), tile of queries by tile of queries, every
 process reads the positives of its part, all learn the best positive, and every process counts the negatives of its part
-before it. In the same pass it lists the best candidates of its part, and all processes merge the lists of all. One
-query on two processes, the items of its identity in brackets, lists of two:
+before it. In the same pass it lists the best candidates of its part. Each process merges the lists of its share of the
+queries, and sends what is left to all: of a query it receives two lists for any number of processes. One query on two
+processes, the items of its identity in brackets, lists of two:
 
     process                  0                  1
     scores             [.4]  .8  .3       .9  [.5]  .2
@@ -23,12 +24,13 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
-from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, all_reduce_values
+from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, all_reduce_values, all_to_all_values
 
 from .counting import Negatives, are_above, count_true
 from .tie_policies import TIE_POLICIES, TiePolicy
@@ -92,7 +94,8 @@ def nearest(
         queries: positions of the queries wanted, in any order; None for all.
         ties: the order of equal scores, a key of `TIE_POLICIES`.
         world: the processes that share the gallery; each has all queries, and must want the same queries.
-        places: of the kept items of this process's part in the order of the whole gallery, ascending.
+        places: of the kept items of this process's part in the order of the whole gallery, ascending, each once; needed
+            where other processes have parts.
 
     Raises:
         DistributedMetricError: an error on some process.
@@ -134,9 +137,7 @@ class _Lists(NamedTuple):
     scores: Float[Tensor, "queries listed"]
     """minus infinity at padding"""
     places: Int[Tensor, "queries listed"]
-    """in the whole gallery"""
-    columns: Int[Tensor, "queries listed"]
-    """positions in this process's kept gallery; -1 at padding and for items of other processes"""
+    """in the whole gallery, or in its only part; -1 at padding"""
     positive: Bool[Tensor, "queries listed"]
     listed: Bool[Tensor, "queries listed"]
     """False at padding"""
@@ -146,7 +147,7 @@ class _Lists(NamedTuple):
         """Lists without any candidate, with the dtype and device of some scores."""
         scores = torch.full((num_queries, length), -torch.inf, dtype=like.dtype, device=like.device)
         nowhere, nothing = torch.full_like(scores, -1, dtype=torch.int64), torch.zeros_like(scores, dtype=torch.bool)
-        return cls(scores, nowhere, nowhere.clone(), nothing, nothing.clone())
+        return cls(scores, nowhere, nothing, nothing.clone())
 
     def first(self, k: int, ties: TiePolicy) -> _Lists:
         """The first `k` in the order of a tie policy, or all if they are fewer."""
@@ -201,7 +202,7 @@ class _Listing:
         self._in_one_word = part.scores.dtype == torch.float32 and 0 <= min(first) <= max(last) <= _PLACE
         # No part has a longer list to give than its gallery.
         self._length, self._length_of_all = min(k, max(num_kept)), min(k, sum(num_kept))
-        row_bytes = _BYTES_PER_LISTED * max(1, world.size * self._length)
+        row_bytes = _BYTES_PER_LISTED * max(1, self._length_of_all)
         num_rows, unit = max(1, min(*num_fitting, min(max_bytes) // row_bytes)), part.scores.product_shape.unit
         self.num_rows = num_rows - (num_rows % unit if num_rows > unit else 0)  # rows of a product
 
@@ -241,25 +242,27 @@ class _Listing:
         """The lists in the order of the queries that are wanted, with repetitions."""
         # The best positive is behind each list.
         lists, best = self._lists.of(order, slice(-1)), self._lists.of(order, -1)
-        kept, is_whole = self._part.relevance.kept, self._part.places is None
-
-        def positions(columns: Tensor) -> Tensor:
-            """From columns of the kept gallery to positions in the whole part."""
-            if kept is None or not len(kept):
-                return columns
-            return kept[columns.clamp(min=0)].masked_fill(columns < 0, -1)
-
-        listed, first = positions(lists.columns), positions(best.columns)
+        listed, first = self._positions(lists), self._positions(best)
         return Nearest(
             listed,
-            listed if is_whole else lists.places,
+            listed if self._part.places is None else lists.places,
             lists.scores.masked_fill(~lists.listed, torch.nan),
             lists.positive,
             (1 + self._num_before[order]).where(best.listed, 0),
             first,
-            first if is_whole else best.places,
+            first if self._part.places is None else best.places,
             best.scores.masked_fill(~best.listed, torch.nan),
         )
+
+    def _positions(self, lists: _Lists) -> Tensor:
+        """Positions in this process's whole part; -1 at padding and for items of other processes."""
+        column, places, kept = lists.places, self._part.places, self._part.relevance.kept
+        if not self._part.relevance.num_kept:
+            return torch.full_like(column, -1)
+        if places is not None:
+            column = torch.searchsorted(places, lists.places).clamp_(max=len(places) - 1)
+            column.masked_fill_((places[column] != lists.places) | ~lists.listed, -1)
+        return column if kept is None else kept[column.clamp(min=0)].masked_fill(column < 0, -1)
 
     def _guarded(self, work: Callable[[], Result]) -> Result:
         """Do this process's share of the work, on the thread pool."""
@@ -269,35 +272,45 @@ class _Listing:
     def _of_all(self, lists: _Lists, k: int) -> _Lists:
         """The first `k` candidates of the lists of all processes; their lists have one length.
 
-        A candidate is sent in 24 bytes, or in 8 where all scores have 32 bits and all places fit in 30.
+        Each process is sent an equal share of the queries, merges the lists of these, and sends the merged ones to all.
         """
-        world, length = self._world, lists.scores.shape[1]
+        world, num_queries = self._world, len(lists.places)
         if world.size == 1:
             return lists
 
-        def pack() -> Tensor:
-            # One message: the score, as the bits that it has, the place, and 1 for a negative, 2 for a positive.
-            flags = lists.listed.long() + lists.positive.long()
-            if self._in_one_word:
-                low = lists.places.where(lists.listed, 0) << 2 | flags
-                return (lists.scores.contiguous().view(torch.int32).long() << 32 | low)[None]
-            return torch.stack([lists.scores.double().contiguous().view(torch.int64), lists.places, flags])
+        def deal() -> Tensor:
+            words = functional.pad(self._packed(lists), (0, 0, 0, 0, 0, -num_queries % world.size))
+            return torch.stack(words.tensor_split(world.size))
 
-        gathered = all_gather_values(world, world.guarded(pack))
+        dealt = all_to_all_values(world, deal)
 
-        def merge() -> _Lists:
-            # [processes, words, queries, listed] becomes the lists of all processes side by side.
-            words = gathered.to(lists.places.device).permute(1, 2, 0, 3).flatten(2)
-            if self._in_one_word:
-                scores, flags = (words[0] >> 32).int().view(torch.float32), words[0] & 3
-                places = (words[0] >> 2 & _PLACE).where(flags > 0, -1)
-            else:
-                scores, places, flags = words[0].view(torch.float64).to(lists.scores.dtype), words[1], words[2]
-            columns = torch.full_like(places, -1)
-            columns[:, world.process * length :][:, :length] = lists.columns
-            return _Lists(scores, places, columns, flags > 1, flags > 0).first(k, self._part.ties)
+        def merge() -> Tensor:
+            # [processes, queries, words, listed] becomes the lists of all processes side by side.
+            side_by_side = self._unpacked(dealt.permute(1, 2, 0, 3).flatten(2))
+            return self._packed(side_by_side.first(k, self._part.ties))
 
-        return world.guarded(merge)
+        merged = all_gather_values(world, merge)
+        return world.guarded(lambda: self._unpacked(merged.flatten(0, 1)[:num_queries]))
+
+    def _packed(self, lists: _Lists) -> Int[Tensor, "queries words listed"]:
+        """Candidates as they are sent: in 24 bytes, or in 8 where all scores have 32 bits and all places fit in 30."""
+        # The score, as the bits that it has, the place, and 1 for a negative, 2 for a positive.
+        flags = lists.listed.long() + lists.positive.long()
+        if self._in_one_word:
+            low = lists.places.where(lists.listed, 0) << 2 | flags
+            return (lists.scores.contiguous().view(torch.int32).long() << 32 | low)[:, None]
+        return torch.stack([lists.scores.double().contiguous().view(torch.int64), lists.places, flags], dim=1)
+
+    def _unpacked(self, words: Int[Tensor, "queries words listed"]) -> _Lists:
+        """The lists that were sent."""
+        words = words.to(self._part.scores.device)
+        if self._in_one_word:
+            scores, flags = (words[:, 0] >> 32).int().view(torch.float32), words[:, 0] & 3
+            places = (words[:, 0] >> 2 & _PLACE).where(flags > 0, -1)
+        else:
+            scores, places, flags = words.unbind(1)
+            scores = scores.contiguous().view(torch.float64).to(self._part.scores.dtype)
+        return _Lists(scores, places, flags > 1, flags > 0)
 
     def _read(self, rows: slice) -> tuple[_Lists, _Lists]:
         """The positives of this part, the best first, and lists of the best one; the scores are left in the buffer."""
@@ -331,7 +344,7 @@ class _Listing:
         listed, places = columns >= 0, columns
         if self._part.places is not None and len(self._part.places):
             places = self._part.places[columns.clamp(min=0)].masked_fill(~listed, -1)
-        return _Lists(scores, places, columns, listed if positive else torch.zeros_like(listed), listed)
+        return _Lists(scores, places, listed if positive else torch.zeros_like(listed), listed)
 
     def _count_before(self, negatives: Negatives, listed: _Lists, best: _Lists) -> Int[Tensor, " queries"]:
         """How many negatives of a panel come before the best positive of each query."""

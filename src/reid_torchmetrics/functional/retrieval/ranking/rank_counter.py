@@ -329,11 +329,11 @@ def _read_positives(part: GalleryPart) -> Thresholds:
     scores = [torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)]
     for rows in _progress.steps(tiles.rows, "Ranking"):
         tile = part.relevance.tile(rows)
-        num_positives[rows] = number = tile.positive.sum(1)
-        if bool(number.any()):
+        num_positives[rows] = tile.num_positives
+        if bool(tile.num_positives.any()):
             read = tiles.read(rows, tile, ahead=True)
             best = best_first(read, tile.columns, tile.positive, ties=part.ties).scores
-            scores.append(best.view(-1)[cells_of_positives(number, best.shape[1])])
+            scores.append(best.view(-1)[cells_of_positives(tile.num_positives, best.shape[1])])
     return Thresholds(torch.cat(scores), num_positives)
 
 

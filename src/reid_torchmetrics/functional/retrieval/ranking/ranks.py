@@ -149,12 +149,12 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     tiles, table = Tiles(part), RankTable(part.ties, part.relevance.run_length)
     for rows in _progress.steps(tiles.rows, "Ranking"):
         tile = part.relevance.tile(rows)
-        table.num_positives[rows], table.num_candidates[rows] = tile.positive.sum(1), tile.num_candidates
+        table.num_positives[rows], table.num_candidates[rows] = tile.num_positives, tile.num_candidates
         # A tile in which no query has a positive needs no score.
-        if bool(tile.positive.any()):
+        if bool(tile.num_positives.any()):
             positives = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=part.ties)
             counts = tiles.count(rows, tile, positives)
-            cells = cells_of_positives(table.num_positives[rows], counts.shape[2])
+            cells = cells_of_positives(tile.num_positives, counts.shape[2])
             table.add(rows, positives, counts.flatten(1).index_select(1, cells), cells)
     return table.ranks()
 
@@ -234,7 +234,7 @@ class _Counting:
         run_length = part.relevance.run_length
         self._before, self._total = torch.zeros_like(run_length), torch.zeros_like(run_length)  # of lower ones, of all
         for some in segments.ranges(len(run_length), max(1, _GATHERED // world.size)):
-            lengths = all_gather_values(world, run_length[some], torch.int32).to(run_length.device)
+            lengths = all_gather_values(world, run_length[some].int).to(run_length.device)
             self._before[some], self._total[some] = lengths[: world.process].sum(0), lengths.sum(0)
         longest = int(self._total.max()) if len(self._total) else 0
         # A tile has as many queries as fit on the process with the least memory to spend.

@@ -30,7 +30,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, size_of_walk
 
-from .counting import Negatives, Positives, bytes_of_counting, count_true, places_of_true
+from .counting import Negatives, Positives, bytes_of_counting, count_true, places_of_true, values_at
 from .tie_policies import TiePolicy
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
@@ -76,13 +76,15 @@ class Tiles:
         """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`, unless `ahead`."""
         if self._scores.at is not None and (ahead or len(self._walk.panels) > 1):
             scores = self._scores.at(rows, tile.columns.where(tile.listed, tile.columns[:, :1]))
+        elif len(self._walk.panels) == 1:
+            scores = self._walk.fill(rows, self._walk.panels[0].columns).gather(1, tile.columns)
+            self._filled = rows
         else:
-            scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
+            scores, self._filled = tile.columns.new_full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype), None
             # Every positive lies in one panel at least; where two panels overlap, both have the same score of it.
             for panel, values in self._walk.panels_of(rows):
                 inside, local = self._locate(tile, tile.positive, panel.columns)
                 scores = torch.where(inside, values.gather(1, local), scores)
-            self._filled = rows if len(self._walk.panels) == 1 else None
         _checks.no_nan(self._scores.argument, scores.where(tile.positive, 0))
         return scores
 
@@ -93,7 +95,7 @@ class Tiles:
         """
         # Whether there is a negative at all is asked where no device is waited for.
         on_cpu = positives.scores.device.type == "cpu"
-        if self._walk.panels and (not on_cpu or (count_true(tile.positive) < tile.num_candidates).any()):
+        if self._walk.panels and (not on_cpu or (tile.num_positives < tile.num_candidates).any()):
             parts = (self._ties.count(negatives, positives) for negatives in self.negatives(rows, tile))
             return functools.reduce(operator.iadd, parts)
         shape = (self._ties.num_counts, *positives.scores.shape)
@@ -135,7 +137,7 @@ class Tiles:
         inside, local = self._locate(tile, tile.listed, columns)
         width = columns.stop - columns.start
         row_start = torch.arange(0, len(local) * width, width, device=local.device)[:, None]
-        return (row_start + local).view(-1)[places_of_true(inside)], count_true(inside)  # one index is faster than two
+        return values_at(row_start + local, inside), count_true(inside)
 
     def _locate(
         self, tile: TileRelevance, chosen: Bool[Tensor, "queries padded"], columns: slice

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial, reduce
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -45,6 +45,7 @@ _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
 _LOOKED_AT = 4096  # positions of each side whose unit is looked at
 _LATITUDE, _LONGITUDE = 90, 180  # the largest degrees
+_FEW_ITEMS = 1 << 10  # up to here sorting all costs less than looking for those that are wanted
 _FEW_LABELS = 8  # up to here a pass over the samples for each label costs less than looking labels up
 
 
@@ -237,10 +238,12 @@ def _mapped(labels: Tensor, mapping: Mapping[int, int]) -> Tensor:
 def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The start of every query's label among the sorted items with such labels, its number of items, and the items."""
     query_labels = query_labels.contiguous()  # searchsorted warns otherwise
-    # Of a large gallery few items have the label of a query: only they are sorted.
-    items = _are_among(query_labels.unique(), gallery_labels).nonzero()[:, 0]
-    ordered, order = gallery_labels[items].sort(stable=True)
-    order = items[order]
+    if len(gallery_labels) <= _FEW_ITEMS:
+        ordered, order = gallery_labels.sort(stable=True)
+    else:  # few items have the label of a query: only they are sorted
+        items = _are_among(query_labels.unique(), gallery_labels).nonzero()[:, 0]
+        ordered, order = gallery_labels[items].sort(stable=True)
+        order = items[order]
     start = torch.searchsorted(ordered, query_labels)
     return start, torch.searchsorted(ordered, query_labels, right=True) - start, order
 
@@ -312,13 +315,16 @@ def _with_one_of(chosen: Collection[int], labels: LabelValues, name: str) -> Boo
     values, *_ = labels.values()
     if name not in labels:
         return torch.zeros(len(values), dtype=torch.bool, device=values.device)
-    return _are_among(torch.tensor(sorted(chosen), dtype=torch.int64, device=values.device), labels[name])
+    return _are_among(sorted(chosen), labels[name])
 
 
-def _are_among(chosen: Int[Tensor, " chosen"], labels: Int[Tensor, " samples"]) -> Bool[Tensor, " samples"]:
+def _are_among(
+    chosen: Sequence[int] | Int[Tensor, " chosen"], labels: Int[Tensor, " samples"]
+) -> Bool[Tensor, " samples"]:
     """Mark the samples with one of some ascending labels."""
     if 0 < len(chosen) <= _FEW_LABELS:
-        return reduce(operator.ior, (labels == label for label in chosen.unbind()))
+        return reduce(operator.ior, (labels == label for label in chosen))
+    chosen = torch.as_tensor(chosen, dtype=torch.int64, device=labels.device)
     place = torch.searchsorted(chosen, labels.contiguous()).clamp_(max=max(0, len(chosen) - 1))  # else it warns
     return chosen[place] == labels if len(chosen) else torch.zeros_like(labels, dtype=torch.bool)
 

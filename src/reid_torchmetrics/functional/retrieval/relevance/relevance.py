@@ -79,6 +79,7 @@ class TileRelevance(NamedTuple):
     listed: Bool[Tensor, "queries padded"]
     """False at padding"""
     positive: Bool[Tensor, "queries padded"]
+    num_positives: Int[Tensor, " queries"]
     num_candidates: Int[Tensor, " queries"]
 
 
@@ -155,10 +156,11 @@ class Relevance:
             marks.append(self.listed_junk[entries])
         if self.own_column is not None:
             marks.append(columns == self.own_column[rows, None])
-        junk = reduce(operator.or_, marks) & listed if marks else torch.zeros_like(listed)
-        others = junk & ~dropped[0] if dropped else junk
-        num_candidates = self.num_kept - num_dropped - others.sum(1)
-        return TileRelevance(columns, listed, listed & ~junk, num_candidates)
+        positive = listed & ~reduce(operator.or_, marks) if marks else listed
+        num_positives = positive.sum(1)
+        # Junk that is listed, but for what rules drop of the whole gallery.
+        others = (listed & ~positive & ~dropped[0]).sum(1) if dropped else self.run_length[rows] - num_positives
+        return TileRelevance(columns, listed, positive, num_positives, self.num_kept - num_dropped - others)
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
         """Mark the pairs that are dropped, listed or not; None if no rule does that."""
@@ -210,10 +212,10 @@ class Relevance:
         For a part of a gallery, `num_others` is the sum of that property over all parts.
         """
         num_others = self.num_others if num_others is None else num_others
-        absent = ~self.is_junk & (num_others == 0)
-        lost = ~self.is_junk & (num_others > 0) & (num_positives == 0)
-        numbers = (num_positives > 0, self.is_junk, absent, lost)
-        return QueryCounts(self.num_queries, *(int(number.sum()) for number in numbers))
+        valid, absent = num_positives > 0, ~self.is_junk & (num_others == 0)
+        lost = ~(valid | self.is_junk | absent)
+        numbers = torch.stack([valid, self.is_junk, absent, lost]).sum(1).tolist()
+        return QueryCounts(self.num_queries, *numbers)
 
     @cached_property
     def _lengths(self) -> Int[Tensor, " queries"]:

@@ -126,7 +126,7 @@ class _Blocks:
         for (first, *others), rows in zip(self._queries, self._rows, strict=True):
             out, shape = self._out[rows, columns], (len(first), len(first_items))
             # On other devices the place of the scores in memory, too, may decide on the kernel.
-            is_ready = out.shape == shape and out.dtype == self._dtype and out.is_contiguous()
+            is_ready = out.shape == shape and out.dtype == self._dtype and out.stride(1) == 1
             block = out if is_ready and out.device.type == "cpu" else self._block(shape)
             torch.mm(first, first_items.T, out=block)
             for queries, items in zip(others, other_items, strict=True):
@@ -139,7 +139,7 @@ class _Blocks:
         return vectors.split(self._depth, dim=1) if vectors.shape[1] > self._depth else [vectors]
 
     def _block(self, shape: tuple[int, int]) -> Tensor:
-        """Contiguous memory of this thread, used again and again: it stays in the cache, unlike a part of `out`."""
+        """Memory of this thread for a product that is not a part of `out`, used again and again."""
         size = shape[0] * shape[1]
         if self._out.device.type != "cpu" or self._dtype != torch.float32:
             return torch.empty(shape, dtype=self._dtype, device=self._out.device)

@@ -118,9 +118,8 @@ class Rows:
         self, work: Callable[[Tensor], Tensor], dtype: torch.dtype, *, of: torch.dtype
     ) -> Float[Tensor, " rows"]:
         """A number `of` some dtype for each row, by some work on each of these pieces."""
-        out = torch.empty(self.size, dtype=of, device=self.device)
-        self.each(lambda piece, rows: out[rows].copy_(work(piece)), dtype)
-        return out
+        parts = self.each(lambda piece, _: work(piece).to(of), dtype)
+        return parts[0] if len(parts) == 1 else torch.cat([torch.empty(0, dtype=of, device=self.device), *parts])
 
     def norms(self, dtype: torch.dtype) -> Float[Tensor, " rows"]:
         """|x| of every row in a dtype, computed once: three steps ask for it."""

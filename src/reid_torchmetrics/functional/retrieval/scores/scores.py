@@ -129,7 +129,7 @@ class EmbeddingScores(Scores):
             self.max_bytes, self.num_tiles = max_bytes // 4, 4 if self._is_whole else 2
         self._prepared: dict[tuple[int, int], Tensor] = {}
         shape = min(self._panel_rows, gallery.size), gallery.dimension
-        self._rooms = Spares(lambda: torch.empty(shape, dtype=self.dtype, device=self.device))
+        self._rooms = Spares(functools.partial(torch.empty, shape, dtype=self.dtype, device=self.device))
 
     def _prepare(self, similarity: str | CustomSimilarity, dtype: torch.dtype | None, sums: Tensor | None) -> None:
         self.dtype = dtype or score_dtype(similarity, self._query.local, self._gallery)

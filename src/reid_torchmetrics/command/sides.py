@@ -1,0 +1,50 @@
+"""The files of queries or of the gallery, as one side of an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+from torch import Tensor
+
+from reid_torchmetrics import _arrays, _progress, data
+
+Columns: TypeAlias = dict[str, _arrays.Array]
+
+_BLOCK_BYTES = 1 << 26
+
+
+class Side:
+    """The files of queries or of the gallery, with the labels of all their rows; without a gallery queries are both."""
+
+    def __init__(self, files: list[data.SampleFile]) -> None:
+        columns = [file.labels | ({} if file.roles is None else {"roles": file.roles}) for file in files]
+        self.columns: Columns = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
+        self.files = [replace(file, labels={}, roles=None) for file in files]
+
+    def __len__(self) -> int:
+        return sum(len(file.embeddings) for file in self.files)
+
+    def labels(self, rows: Any, prefix: str = "") -> dict[str, Any]:
+        """The labels of some rows, without roles."""
+        return {f"{prefix}{name}": values[rows] for name, values in self.columns.items() if name != "roles"}
+
+    def rows_within(self, part: slice) -> Iterator[tuple[data.SampleFile, slice, slice]]:
+        """Rows of each file in a part of all, in the file and in all; of no rows the first file, for its labels."""
+        ends = pairwise(accumulate((len(file.embeddings) for file in self.files), initial=0))
+        for file, (start, stop) in zip(self.files, ends, strict=True):
+            rows = slice(max(part.start, start), min(part.stop, stop))
+            if rows.start < rows.stop or (part.start == part.stop and start == 0):
+                yield file, slice(rows.start - start, rows.stop - start), rows
+
+    def blocks(self, chosen: _arrays.Array, part: slice, what: str) -> Iterator[tuple[_arrays.Array, Tensor]]:
+        """The rows in a part of all that are chosen, and their embeddings, some MiB at a time."""
+        files = [each for each in self.rows_within(part) if chosen[each[-1]].any()]
+        for file, inside, rows in _progress.steps(files, what):
+            (embeddings,) = _arrays.as_tensors(file.embeddings[inside])
+            places, size = np.flatnonzero(chosen[rows]), max(1, _BLOCK_BYTES // embeddings[:1].nbytes)
+            for block in np.split(places, range(size, len(places), size)):
+                yield rows.start + block, embeddings[block]

@@ -1,0 +1,81 @@
+"""`--stream`: a gallery in files that no machine holds, by `RankCounter`.
+
+All labels are held, and of a stream the embeddings of the items that are listed for a query. The others are read some
+MiB at a time, counted and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, distributed
+
+from reid_torchmetrics import _arrays
+from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_relevance
+from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
+from reid_torchmetrics.metrics.base import DistributedWorld
+
+from .processes import Share
+from .sides import Side
+
+_NEED_ITEMS = ("ground_truth", "rerank", "multi_query", "draw", "report", "index", "groups", "distances", "scores")
+
+
+def check_streamed(given: Mapping[str, Any]) -> None:
+    """Raise if an option, a label or a kind of file that is given needs the items of the gallery, or none is there."""
+    if needs := [name for name in _NEED_ITEMS if given.get(name)] + ["ties stable"] * (given.get("ties") == "stable"):
+        raise ValueError(f"`--stream` must come without `{needs[0]}`, as it drops the items of the gallery; got both.")
+    if not given["gallery"]:
+        raise ValueError("`--stream` must come with the files of a gallery; got none.")
+
+
+def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share) -> RetrievalResults:
+    """The results of a gallery that is read file by file, on all processes.
+
+    Raises:
+        DistributedMetricError: an error on some process.
+        ValueError: labels, kinds of files or rules that need the items of the gallery.
+    """
+    query, gallery, protocol = sides["query"], sides["gallery"], options["protocol"]
+    check_streamed(dict.fromkeys([*query.columns, *gallery.columns, gallery.files[0].kind, "gallery"], True))
+    world = ALONE if share.size == 1 else DistributedWorld(None, torch.device("cpu"))
+    with concluding(world):
+        rules = query.labels(slice(None), "query_") | protocol.relevance_options
+        relevance = find_relevance(**rules, **gallery.labels(slice(None), "gallery_"))
+        is_listed = np.zeros(len(gallery), dtype=bool)
+        is_listed[relevance.order if relevance.kept is None else relevance.kept[relevance.order]] = True
+        others = partial(_total, world, gallery, ~is_listed)
+        rules |= {name: options[name] for name in ("similarity", "ties", "max_bytes") if name in options}
+        embeddings = torch.cat([*_arrays.as_tensors(*(file.embeddings[:] for file in query.files))])
+        counter: Callable[..., RankCounter] = partial(RankCounter, embeddings, **rules)
+        of_curve = {name: options[name] for name in ("max_rank",) if name in options}
+        (none,) = _arrays.as_tensors(gallery.files[0].embeddings[:0])
+        surveyor = counter(none, **gallery.labels(slice(0), "positive_"))
+        # Options that do not fit are told before the gallery is read.
+        evaluate_stream(surveyor, 0, protocol=protocol.changed({"empty_target_action": "skip"}), **of_curve)
+        survey = others(surveyor.survey, "Surveying") if surveyor.similarity == "euclidean" else 0
+        positives = _gathered(world, gallery, is_listed, none)
+        ranked = counter(positives, **gallery.labels(is_listed, "positive_"), survey=survey)
+        return evaluate_stream(ranked, others(ranked.count, "Counting"), protocol=protocol, **of_curve)
+
+
+def _gathered(world: World, gallery: Side, chosen: _arrays.Array, like: Tensor) -> Tensor:
+    """The embeddings of the rows that are chosen, `like` others; each process reads a part."""
+    parts = [Share(process, world.size).of(len(gallery)) for process in range(world.size)]
+    blocks = gallery.blocks(chosen, parts[world.process], "Reading")
+    sent = SentRows(lambda: (block for _, block in blocks), like.shape[1:], like.dtype)
+    return exchange_rows(world, [int(chosen[part].sum()) for part in parts], sent)[0]
+
+
+def _total(world: World, gallery: Side, chosen: _arrays.Array, tell: Callable[..., Any], what: str) -> Any:
+    """The sum of what blocks of the rows that are chosen tell; each process reads a part."""
+    blocks = gallery.blocks(chosen, Share(world.process, world.size).of(len(gallery)), what)
+    told = (tell(block, key=int(rows[0]), **gallery.labels(rows)) for rows, block in blocks)
+    sums = [world.guarded(lambda: sum(told))] * world.size
+    if world.size > 1:
+        distributed.all_gather_object(sums, sums[0])
+    return sum(filter(None, sums))
