@@ -11,6 +11,7 @@ from reid_torchmetrics import GalleryDraw, _progress, progress, write_report
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.retrieval import (
     evaluate,
+    find_duplicates,
     find_relevance,
     person_search,
     rank_positives,
@@ -244,6 +245,7 @@ def detect(query, gallery, labels, max_bytes):
         (rank_lists, "Rank lists"),
         (draw_galleries, "Drawn galleries"),
         (histogram, "Pairs"),
+        (lambda query, gallery, labels, **bound: find_duplicates(query, gallery, **bound), "Duplicates"),
         (search_persons, "Person search"),
         (detect, "Overlaps"),
     ],

@@ -230,6 +230,11 @@ BROKEN = [
     ("detect data_set.json results.json --iou-type rotated", "`rotated_box` must be in every row; got the keys"),
     ("compare g.npz results.json", "`path` must be that of a file of `RetrievalResults.save`; got 'g.npz'"),
     ("compare g.npz g.npz", "`files` must be two results files or more, each once"),
+    ("duplicates nope.npz", "There is no file 'nope.npz'."),
+    ("duplicates g.npz nan_rows.npz", "nan_rows.npz: embeddings must be finite; got 1 rows that are not, first 3."),
+    ("duplicates g.npz wide.npz", "wide.npz: embeddings must be as wide as those of g.npz; got 5 and 4."),
+    ("duplicates d.npz", "d.npz: `query` must be embeddings; got distances."),
+    ("duplicates g.npz --threshold 95", "`threshold` must lie in [-1, 1] under 'cosine'; got 95.0."),
     ("protocols market", "`protocol` must be one of 'market1501'"),
 ]
 
@@ -239,9 +244,8 @@ BROKEN = [
 @pytest.mark.parametrize(("words", "line"), BROKEN, ids=[words for words, _ in BROKEN])
 def test_a_broken_input_is_one_line_that_names_it(command, tmp_path, words, line):
     name, *rest = words.split()
-    outputs = (
-        OUT[:2] if name == "pairs" else [] if name == "protocols" else [each for each in OUT if rest[-2:-1] != [each]]
-    )
+    of_command = {"pairs": OUT[:2], "protocols": [], "duplicates": []}
+    outputs = of_command.get(name, [each for each in OUT if rest[-2:-1] != [each]])
     said = command(name, *(outputs if not {"--report", "--save", "--pictures"} & {*rest} else []), *rest)
     last = said.err.splitlines()[-1]
     assert last.startswith(f"reid-torchmetrics: {line}"), said.err

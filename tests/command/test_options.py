@@ -16,7 +16,14 @@ import pytest
 from reid_torchmetrics import _names
 from reid_torchmetrics.command import COMMANDS, main, options
 from reid_torchmetrics.command.pairs import PairNumbers
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, compare, evaluate, evaluate_lists
+from reid_torchmetrics.functional.retrieval import (
+    PROTOCOLS,
+    Protocol,
+    compare,
+    evaluate,
+    evaluate_lists,
+    find_duplicates,
+)
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP
 
@@ -30,6 +37,7 @@ FUNCTIONS = {
     "detect": [DetectionMAP, LvisMAP],
     "pairs": [PairNumbers],
     "compare": [compare],
+    "duplicates": [find_duplicates],
 }
 OWN = {"evaluator", "seed"}
 TYPES = {int: "N", float: "X", str: "NAME"}

@@ -5,6 +5,7 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
+    find_duplicates,
     find_relevance,
     fnmr_at_fmr,
     given_scores,
@@ -82,3 +83,14 @@ def test_verification_is_that_of_the_cpu(device, deterministic, similarity, max_
         ]
 
     assert_as_on_the_cpu(device, verified)
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
+def test_duplicates_and_their_groups_are_those_of_the_cpu(device, deterministic, similarity):
+    def found(where):
+        query, gallery, *_ = moved(problem(whole=True), where)
+        sides = (query, gallery), (gallery,)
+        of_sides = [find_duplicates(*each, threshold=0.9, similarity=similarity, max_bytes=10**5) for each in sides]
+        return [*of_sides, *(each.groups() for each in of_sides)]
+
+    assert_as_on_the_cpu(device, found)

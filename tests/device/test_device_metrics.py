@@ -109,6 +109,18 @@ def test_results_with_lists_and_camera_pairs_are_those_of_the_cpu(device, by_num
     assert_as_on_the_cpu(device, answers)
 
 
+@pytest.mark.parametrize("protocol", ["market1501", "cub200"])
+@pytest.mark.parametrize("by_number", [True, False])
+def test_duplicates_among_samples_are_those_of_the_cpu(device, by_number, protocol):
+    given = numbered(WHOLE) if by_number else WHOLE
+    given = [batch | {"is_query": None} for batch in given] if protocol == "cub200" else given
+
+    def found(where):
+        return fed(ReIDMetrics(protocol=protocol).to(where), moved(given, where)).duplicates(0.9)
+
+    assert_as_on_the_cpu(device, found)
+
+
 @pytest.mark.parametrize("kind", [ReIDMeanAP, DetectionMAP])
 def test_all_that_a_metric_holds_is_where_its_batches_are(device, kind):
     metric = kind().to(device)

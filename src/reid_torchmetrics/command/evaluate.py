@@ -45,7 +45,7 @@ def run(words: Sequence[str]) -> int:
     protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
     if arguments.stream:
         check_streamed(vars(arguments) | options)
-    sides = _read_sides(arguments)
+    sides = read_sides(arguments)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
     files = [*chain(*(side.files for side in sides.values()))]
@@ -55,14 +55,14 @@ def run(words: Sequence[str]) -> int:
         try:
             results = _evaluated(sides, beside | {"protocol": protocol}, arguments, share)
         except (ValueError, DistributedMetricError):
-            _name_bad_rows(files)
+            name_bad_rows(files)
             raise
         if results.counts.not_ranked:
-            _name_bad_rows(files)
+            name_bad_rows(files)
         return outputs.write({"": results}) if share.process == 0 else 0
 
 
-def _read_sides(arguments: SimpleNamespace) -> _Sides:
+def read_sides(arguments: SimpleNamespace) -> _Sides:
     """The files of each side, with their labels."""
     names, labels = named_values("--names", arguments.names), _label_files(arguments.labels)
     tables, pattern, guesses = labels.get(_TABLE, []), arguments.file_names, list[str]()
@@ -276,7 +276,7 @@ def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Shar
     return evaluate_scores(**{kind: arrays.pop("query")}, **arrays, ground_truth=truth, **options)
 
 
-def _name_bad_rows(files: Sequence[data.SampleFile]) -> None:
+def name_bad_rows(files: Sequence[data.SampleFile]) -> None:
     """Raise if some embeddings are not finite: their file and rows."""
     for file in (file for file in files if file.kind == "embeddings"):
         (embeddings,) = _arrays.as_tensors(file.embeddings[:])

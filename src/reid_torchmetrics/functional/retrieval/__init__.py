@@ -50,9 +50,11 @@ from .relevance import Relevance, find_relevance
 from .reranking import KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import given_scores, score_embeddings
 from .verification import (
+    Duplicates,
     ScoreHistogram,
     Verification,
     accuracy_over_folds,
+    find_duplicates,
     fnmr_at_fmr,
     global_average_precision,
     score_histogram,
@@ -68,6 +70,7 @@ __all__ = [
     "Comparison",
     "Counts",
     "Difference",
+    "Duplicates",
     "GalleryDraw",
     "Identification",
     "Interval",
@@ -95,6 +98,7 @@ __all__ = [
     "evaluate_scores",
     "evaluate_stream",
     "expand_queries",
+    "find_duplicates",
     "find_protocol",
     "find_relevance",
     "first_rank",

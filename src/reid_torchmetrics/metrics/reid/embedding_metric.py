@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
+from reid_torchmetrics.functional.retrieval.verification import Duplicates, least_score
 from reid_torchmetrics.functional.world import Settings, meet
 from reid_torchmetrics.metrics import base
 
@@ -232,6 +233,30 @@ class EmbeddingMetric(SampleStates):
         """
         with self._synced():
             return self._rank_lists(k, queries)
+
+    def duplicates(self, threshold: float = 0.95) -> Duplicates:
+        """The near duplicates of queries in the gallery, or among samples without roles; see `find_duplicates`.
+
+        The same on all processes, which all must ask for the same; the rules of the protocol drop nothing.
+        `results().without(duplicates.query)` has the numbers without leaked queries.
+
+        Args:
+            threshold: the least score of a pair; under "euclidean" the largest distance.
+
+        Raises:
+            DistributedMetricError: as `compute`, or if the processes do not ask for the same.
+            TypeError: `threshold` is no number.
+            ValueError: a threshold that no score has, or embeddings that are not finite.
+        """
+
+        def collect() -> tuple[tuple[float, Samples], tuple[()]]:
+            return (least_score(threshold, self.similarity), self._accepted_samples().samples), ()
+
+        asked, options = {"threshold": repr(threshold)}, self._ranks_by(of_cmc=False)
+        with self._synced():
+            (least, samples), _ = meet(self._world, collect, lambda: self._settings("duplicates", asked))
+            bounds: dict[str, Any] = {"least": least, "max_bytes": self.max_bytes}
+            return evaluation.find_copied_samples(samples, options, self._world, **bounds)
 
     def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
         device = self.embeddings[-1].device if self.embeddings else self.device

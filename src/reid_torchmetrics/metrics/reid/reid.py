@@ -15,6 +15,7 @@ from reid_torchmetrics._arrays import at_work, place_of_work
 from reid_torchmetrics.functional.retrieval import evaluation, measures
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.metrics import base
 
 from .embedding_metric import DEFAULTS, EmbeddingMetric, ReIDOptions, spelled_out
@@ -346,6 +347,10 @@ class ReIDMetrics(MetricCollection):
     ) -> evaluation.RankLists:
         """The first k candidates of every query, or of chosen ones; see `EmbeddingMetric.nearest` and `results`."""
         return self._first_member(direction).nearest(k, queries)
+
+    def duplicates(self, threshold: float = 0.95, *, direction: str | None = None) -> Duplicates:
+        """The near duplicates of queries in the gallery; see `EmbeddingMetric.duplicates` and `results`."""
+        return self._first_member(direction).duplicates(threshold)
 
     def plot(self, *args: Any, **options: Any) -> Any:
         """Plot the numbers, or several results over time; see `torchmetrics.MetricCollection`. Needs Matplotlib."""

@@ -13,6 +13,7 @@ from reid_torchmetrics.functional.retrieval import (
     bootstrap_interval,
     evaluate,
     evaluate_scores,
+    find_duplicates,
     mean_over_queries,
     rank_positives,
 )
@@ -64,6 +65,40 @@ def test_results_break_down_by_identity_and_by_camera():
     for camera, found in zip(table.labels[:, 0], table.mean, strict=True):
         own = [value for value, label in zip(precision, QUERY_CAM, strict=True) if label == camera]
         assert float(found) == pytest.approx(mean(own))
+
+
+@pytest.mark.parametrize("action", ["skip", "neg"])
+def test_numbers_without_some_queries_are_those_of_the_others(action):
+    reports = ("map", "rank_1", "median_rank")
+    of_all = evaluate(QUERY, GALLERY, *LABELS, reports=reports, empty_target_action=action)
+    kept = torch.arange(len(QUERY)) % 3 > 0
+    left_out = (~kept).nonzero()[:, 0]
+    labels = (QUERY_ID[kept], GALLERY_ID, QUERY_CAM[kept], GALLERY_CAM)
+    others = evaluate(QUERY[kept], GALLERY, *labels, reports=reports, empty_target_action=action)
+    assert of_all.without(left_out) == of_all.without([*left_out.tolist(), 0]) == dict(others)
+    assert of_all.without(left_out[:0]) == dict(of_all)
+    copies = find_duplicates(torch.cat([QUERY[~kept], torch.eye(QUERY.shape[1])]), QUERY, threshold=0.999)
+    assert of_all.without(copies.gallery) == dict(others)
+    nothing = of_all.without(torch.arange(len(QUERY)))
+    assert all(torch.tensor(value).isnan() for value in nothing.values())
+
+
+def test_queries_that_are_left_out_take_their_weights_with_them():
+    identities, scores = torch.tensor([1, 1, 2, 2, 2]), torch.rand(5, 5, generator=torch.Generator().manual_seed(0))
+    options = {"protocol": "vehicleid", "self_index": torch.arange(5)}
+    results = evaluate_scores(scores, identities, identities, **options)
+    kept = torch.tensor([0, 2, 4])
+    values, weight = results.per_query["rank_1"][kept], results.weight[kept]
+    assert len(weight.unique()) > 1
+    assert results.without([1, 3])["rank_1"] == pytest.approx(float((values * weight).sum() / weight.sum()))
+
+
+def test_queries_to_leave_out_are_numbers_of_queries():
+    results = evaluate(QUERY, GALLERY, *LABELS)
+    with pytest.raises(TypeError, match="queries"):
+        results.without(torch.ones(2))
+    with pytest.raises(ValueError, match=r"`queries` must lie in \[0, \d+\); got values from -1 to 2"):
+        results.without([-1, 2])
 
 
 @pytest.mark.parametrize("action", ["skip", "neg", "pos"])

@@ -29,6 +29,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
+from reid_torchmetrics.functional.retrieval.verification import AllPairs, Duplicates, find_pairs
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows, warn_once
 
 from .backwards import is_good, seems_backwards
@@ -129,6 +130,49 @@ def list_samples(
     problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
     queries = None if queries is None else queries.to(problem.source.device)
     return find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=world)
+
+
+def pair_samples(
+    samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None
+) -> tuple[AllPairs, Int[Tensor, " gallery"], Int[Tensor, " queries"]]:
+    """All pairs of the samples of all processes; they are within one set if each sample is a query and an item.
+
+    Returns:
+        The pairs with this process's part of the gallery; the places of its items; and the numbers of all queries.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        ValueError: embeddings that are not finite.
+    """
+    problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
+    scores, places, numbers = problem.source.scores_of(None, world), problem.places, problem.numbers_of_queries
+    assert places is not None  # noqa: S101 - problems of samples in order have them
+    own = problem.labels.self_index
+    sizes = [len(places), 0 if own is None else int((own >= 0).sum())]
+    _, table = world.guarded_all_gather(lambda: (None, sizes))
+    within = {len(numbers)} == {*map(sum, zip(*table, strict=True))}
+    first = torch.searchsorted(places, numbers, right=True) if within else torch.zeros_like(numbers)
+    return AllPairs(scores, first, within, None if within else own, world), places, numbers
+
+
+@torch.no_grad()
+def find_copied_samples(
+    samples: Samples, options: RankingOptions, world: World, *, least: float, max_bytes: int | None
+) -> Duplicates:
+    """The near duplicates among the samples of all processes, with the `least_score` or more.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        ValueError: scores that are NaN, and embeddings that are not finite.
+    """
+    pairs, places, numbers = pair_samples(samples, options, world, max_bytes=max_bytes)
+    query, column, score = find_pairs(pairs, least)
+    place, table = pairs.world.guarded_all_gather(lambda: (places[column], [len(column)]))
+    parts = (SentRows([each].copy, dtype=each.dtype) for each in (query, place, score))
+    sent = exchange_rows(pairs.world, [size for (size,) in table], *parts)
+    query, place, score = (each.to(column.device) for each in sent)
+    place = torch.searchsorted(numbers, place) if pairs.within else place
+    return Duplicates.in_order(query, place, score, within=pairs.within)
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from .identification import Identification
 from .problem import RetrievalProblem
 from .protocol import Protocol
-from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
+from .query_statistics import Breakdown, Interval, average_all, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe
@@ -91,8 +91,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     @cached_property
     def _means(self) -> dict[str, float]:
-        averages = ((name, measures.parse_report(name)[0].average) for name in self.per_query)
-        return {name: float(average(self.per_query[name], **self._counting)) for name, average in averages}
+        return average_all(self.per_query, **self._counting)
 
     @property
     def averaged(self) -> dict[str, Float[Tensor, " queries"]]:
@@ -106,15 +105,20 @@ class RetrievalResults(NamedNumbers, SavedResults):
     @property
     def conventions(self) -> dict[str, str]:
         """How each reported number was computed, in words."""
-        return Reported(self._conventions)
-
-    @cached_property
-    def _conventions(self) -> dict[str, str]:
-        return {name: describe(name, self.protocol, self.setup) for name in self.per_query}
+        return Reported({name: describe(name, self.protocol, self.setup) for name in self.per_query})
 
     def name_of(self, query: int) -> str | int:
         """What users know a query by, counted from 0: its name, else its `query_index`."""
         return int(self.query_index[query]) if self.query_names is None else self.query_names[query]
+
+    def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers) -> dict[str, float]:
+        """The reported numbers of all queries but some, counted from 0, such as `find_duplicates(...).query`.
+
+        Raises:
+            TypeError: `queries` is not an integer tensor.
+            ValueError: `queries` has a number that no query has.
+        """
+        return Reported(average_all(self.per_query, queries, **self._counting))
 
     def mean_over_identities(self) -> dict[str, float]:
         """The reported numbers as macro averages: the mean of every identity's queries, then over identities.
@@ -182,10 +186,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def hardest(self, n: int, *, by: str = "map") -> Int[Tensor, " hardest"]:
         """Up to `n` queries, counted from 0, with the worst values of a number, the worst first.
 
-        The lowest values are the worst, but of ranks, such as "mean_rank", and of "anmrr" the highest.
-
-        Equal values are in falling order of the first right answer's rank, then in the order of the queries. Queries
-        without a value, that is without a right answer in the gallery, are left out.
+        The lowest values are the worst, but of ranks, such as "mean_rank", and of "anmrr" the highest. Equal values
+        are in falling order of the first right answer's rank, then in the order of the queries. Queries without a
+        value, that is without a right answer in the gallery, are left out.
 
         Args:
             n: how many.
@@ -237,8 +240,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             # A list that holds all candidates is as long as a longer one would be.
             _checks.positive_int("k", k)
             length = self.rank_lists.index.shape[1]
-            holds_all = bool((self.num_candidates <= length).all())
-            lists = self.rank_lists.first(min(k, length) if holds_all else k)
+            lists = self.rank_lists.first(min(k, length) if bool((self.num_candidates <= length).all()) else k)
             return lists if queries is None else lists.select(queries)
         problem = self._problem("nearest", f"metric.nearest({k})` or `metric.results(nearest={k})")
         (queries,) = _arrays.as_tensors(queries, device=problem.source.device)
@@ -270,9 +272,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers, conventions and counts, JSON-safe: undefined and infinite numbers are None, these `said` "never"."""
+        conventions = self.conventions
         return {
             "measures": {
-                name: {"value": json_safe(mean), "convention": self._conventions[name]}
+                name: {"value": json_safe(mean), "convention": conventions[name]}
                 | ({"said": NEVER} if math.isinf(mean) else {})
                 for name, mean in self._means.items()
             },
@@ -325,8 +328,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def _name(self, name: str | None) -> str:
         """A reported number that is a mean over queries, the first if none is named."""
         averaged = [*self.averaged]
-        if name is None:
-            return averaged[0]
+        name = averaged[0] if name is None else name
         _checks.one_of("name", name, averaged)
         return name
 

@@ -1,0 +1,218 @@
+"""Near duplicates: the pairs with a score at or above a threshold, by tiles.
+
+A query with a near copy in the gallery, or in the training set, is a leak. Within one set each pair is multiplied once.
+Groups are what pairs connect. Pairs of one set, and their groups:
+
+    pairs     0-3   1-4   3-5
+    groups    0 3 5 and 1 4
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks, _names, _progress
+from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.retrieval import scores as of_pairs
+from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
+from reid_torchmetrics.functional.world import ALONE, World
+
+Result = TypeVar("Result")
+
+_BYTES_PER_PAIR = 33  # masks, and the row, column and place of a pair that is found
+_MOST_PAIRS = 1 << 23  # a tile: more would leave fewer panels that lie below the diagonal
+_LIMITS = {"cosine": (-1.0, 1.0), "euclidean": (0.0, math.inf)}
+
+
+@dataclass(frozen=True, eq=False)
+class Duplicates:
+    """All pairs of near duplicates, by query, then by gallery item."""
+
+    query: Int[Tensor, " pairs"]
+    """int64; the query, counted from 0"""
+    gallery: Int[Tensor, " pairs"]
+    """int64; the gallery item, counted from 0, in results of a metric by `index` where it was given; within one set the
+    later item of the pair"""
+    score: Float[Tensor, " pairs"]
+    """higher is closer: minus the distance under "euclidean\""""
+    within: bool
+    """whether both items are of one set"""
+
+    @classmethod
+    def in_order(cls, query: Tensor, gallery: Tensor, score: Tensor, *, within: bool) -> Duplicates:
+        """Sort pairs by query, then by gallery item."""
+        order = gallery.argsort()
+        order = order[query[order].argsort(stable=True)]
+        return cls(query[order], gallery[order], score[order], within)
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.query)
+
+    def groups(self) -> list[tuple[Tensor, Tensor]]:
+        """Queries and gallery items of each group, ascending: what pairs connect, by way of others, too.
+
+        Groups are in the order of their first query. Within one set the first tensor has all members, the second none.
+        """
+        members, group, num_queries = self._groups
+        of_groups = members[group.argsort(stable=True)].split(group.bincount().tolist())
+        return [(each[each < num_queries], each[each >= num_queries] - num_queries) for each in of_groups]
+
+    def to_frame(self) -> Any:
+        """The pairs as a `pandas.DataFrame`: query, gallery, score and the number of the group.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        import pandas as pd  # noqa: PLC0415 - an optional package
+
+        members, group, _ = self._groups
+        columns = {name: getattr(self, name).cpu().numpy() for name in ("query", "gallery", "score")}
+        return pd.DataFrame(columns | {"group": group[torch.searchsorted(members, self.query)].cpu().numpy()})
+
+    @functools.cached_property
+    def _groups(self) -> tuple[Int[Tensor, " members"], Int[Tensor, " members"], int]:
+        """Members of all groups, ascending, the group of each, and what is added to gallery items that are no queries.
+
+        It is above all members of one set.
+        """
+        pairs = torch.stack([self.query, self.gallery])
+        num_queries = int(pairs.max()) + 1 if len(self) else 0
+        pairs[1] += 0 if self.within else num_queries
+        members, (first, second) = pairs.unique(return_inverse=True)
+        # The least member that each is known to be connected with; those of a pair learn from each other.
+        least = torch.arange(len(members), device=members.device)
+        while bool((least[first] != least[second]).any()):
+            common = torch.minimum(least[first], least[second])
+            for side in (first, second):
+                least = least.scatter_reduce(0, least[side], common, "amin")
+            least = least[least]
+        return members, least.unique(return_inverse=True)[1], num_queries
+
+
+class AllPairs(NamedTuple):
+    """The pairs of all queries and the items in this process's part of a gallery; within one set each pair once."""
+
+    scores: of_pairs.Scores
+    first: Int[Tensor, " queries"]
+    """the first column that counts, ascending; within one set pairs before it count from the other side"""
+    within: bool
+    own: Int[Tensor, " queries"] | None = None
+    """the column of each query itself, else -1; it does not count"""
+    world: World = ALONE
+
+    def look(self, work: Callable[[Tensor, slice, slice], Result], what: str) -> list[Result]:
+        """What `work` makes of the scores of each tile, of queries and columns; `what` names it where it is shown.
+
+        The scores are comparable, minus infinity where a pair does not count, and overwritten by the next tile. Tiles
+        in which no pair counts are not multiplied.
+
+        Raises:
+            DistributedMetricError: an error on some process.
+        """
+        scores, world = self.scores, self.world
+        most = scores.product_shape.rows
+        num_rows, width = of_pairs.cut_in_panels(scores, _BYTES_PER_PAIR, most_rows=most, most_scores=_MOST_PAIRS)
+        _, table = world.guarded_all_gather(lambda: (None, [num_rows]))
+        walk = world.guarded(lambda: of_pairs.Walk(scores, min(table)[0], width))
+        results: list[Result] = []
+        for rows in _progress.steps(walk.rows, what):
+            if scores.sent is not None:
+                scores.sent.fetch(rows, ahead=True)
+            share = functools.partial(self._look, walk, rows, work)
+            results += world.guarded(functools.partial(workers.run, share, scores.device, inside=scores.keeps_thread))
+        return results
+
+    def _look(self, walk: of_pairs.Walk, rows: slice, work: Callable[[Tensor, slice, slice], Result]) -> list[Result]:
+        first, results = self.first[rows, None], []
+        lowest, highest = first[[0, -1], 0].tolist()
+        for panel, num_seen in (each for each in walk.panels if each.columns.stop > lowest):
+            values, columns = walk.fill(rows, panel)[:, num_seen:], slice(panel.start + num_seen, panel.stop)
+            self.scores.to_comparable(values, rows)
+            if highest > columns.start or self.own is not None:
+                column = torch.arange(columns.start, columns.stop, device=first.device)
+                skipped = column < first if self.own is None else (column < first) | (column == self.own[rows, None])
+                values.masked_fill_(skipped, -torch.inf)
+            results.append(work(values, rows, columns))
+        return results
+
+
+@torch.no_grad()
+def find_duplicates(
+    query: Float[Tensor, "queries dim"] | _checks.Array,
+    gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
+    *,
+    threshold: float = 0.95,
+    similarity: _names.SimilarityName | of_pairs.CustomSimilarity = "cosine",
+    max_bytes: int | None = None,
+) -> Duplicates:
+    """All pairs of a query and a gallery item, or of two items of one set, that score at least a threshold.
+
+    Pairs are found tile by tile; besides the embeddings and the pairs, about `max_bytes` are held. Rounding may score
+    an exact copy just below 1.
+
+    Args:
+        query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32.
+        gallery: embeddings of the gallery, or of the training set; None finds the pairs within `query`, each once.
+        threshold: the least score of a pair; under "euclidean" the largest distance.
+        similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
+            items [g, D] that returns scores [q, g], higher is closer; within one set the earlier item is the query.
+        max_bytes: bound on the scores and the prepared gallery rows held at a time; None for 256 MiB, or more on a GPU.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or scores that are NaN.
+    """
+    least = least_score(threshold, similarity)
+    query = _checks.embeddings("query", query)
+    items = query if gallery is None else _checks.embeddings("gallery", gallery)
+    sides = workers.run(lambda: of_pairs.checked_rows(query, items), query.device)
+    max_bytes = of_pairs.bytes_within(max_bytes, query.device)
+    scores = of_pairs.score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
+    first = torch.arange(1, len(query) + 1, device=query.device) * (gallery is None)
+    pairs = AllPairs(scores, first, within=gallery is None)
+    return Duplicates.in_order(*find_pairs(pairs, least), within=pairs.within)
+
+
+def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -> float:
+    """The least score of a pair, minus the largest distance under "euclidean".
+
+    Raises:
+        TypeError: a threshold that is no number.
+        ValueError: a threshold that no score has, or an unknown similarity.
+    """
+    of_pairs.check_similarity(similarity)
+    _checks.number("threshold", threshold)
+    low, high = _LIMITS.get(str(similarity), (-math.inf, math.inf))
+    if not low <= threshold <= high:
+        raise ValueError(f"`threshold` must lie in [{low:g}, {high:g}] under {similarity!r}; got {threshold}.")
+    return -threshold if similarity == "euclidean" else threshold
+
+
+def find_pairs(pairs: AllPairs, least: float) -> list[Tensor]:
+    """All pairs with the `least` score or more, in any order: query, column, comparable score.
+
+    Raises:
+        DistributedMetricError: an error on some process.
+        ValueError: a score is NaN.
+    """
+    argument, least = pairs.scores.argument, max(least, torch.finfo(pairs.scores.dtype).min)
+
+    def near(values: Tensor, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
+        highest = values.amax()
+        _checks.no_nan(argument, highest)  # NaN is above all
+        values = values if highest >= least else values[:0]  # most tiles
+        row, column = cells_of_true(values >= least)
+        return row + rows.start, column + columns.start, values[row, column]
+
+    none = pairs.first[:0]
+    found = [(none, none, none.to(pairs.scores.dtype)), *pairs.look(near, "Duplicates")]
+    return pairs.world.guarded(lambda: [torch.cat(parts) for parts in zip(*found, strict=True)])

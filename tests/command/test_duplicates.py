@@ -1,0 +1,72 @@
+"""`duplicates` prints the pairs of `find_duplicates`, of every kind of input that has embeddings."""
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics.functional.retrieval import find_duplicates
+
+DICE = np.random.default_rng(0)
+QUERY, GALLERY = (DICE.standard_normal((size, 4)).astype(np.float32) for size in (9, 30))
+GALLERY[[3, 20]] = QUERY[[5, 5]] + np.float32(0.01)
+GALLERY[7] = QUERY[2]
+GALLERY[21] = GALLERY[20]
+
+
+def two_files(folder):
+    np.save(folder / "q.npy", QUERY)
+    np.savez(folder / "train.npz", feat=GALLERY, pids=np.arange(30))
+    return ["q.npy", "train.npz"]
+
+
+def shards(folder):
+    np.savez(folder / "q.npz", embs=QUERY, x=QUERY)
+    for number, part in enumerate(np.split(GALLERY, 3)):
+        np.savez(folder / f"g{number}.npz", embs=part, x=part)
+    return ["q.npz", "g0.npz", "g1.npz", "g2.npz", "--names", "embeddings=embs"]
+
+
+def arrays_of_both(folder):
+    np.savez(folder / "both.npz", query_feat=QUERY, gallery_feat=GALLERY)
+    return ["both.npz"]
+
+
+def roles(folder):
+    is_query = np.arange(39) % 4 == 1
+    is_query[37:] = False
+    rows = np.empty((39, 4), dtype=np.float32)
+    rows[is_query], rows[~is_query] = QUERY, GALLERY
+    np.savez(folder / "all.npz", feat=rows, is_query=is_query)
+    return ["all.npz"]
+
+
+def printed(found):
+    pairs = zip(found.query.tolist(), found.gallery.tolist(), found.score.tolist(), strict=True)
+    return ["query,gallery,score", *(f"{query},{item},{score:.9g}" for query, item, score in pairs)]
+
+
+@pytest.mark.parametrize("make", [two_files, shards, arrays_of_both, roles])
+def test_pairs_of_both_sides_are_printed(command, tmp_path, make):
+    said = command("duplicates", *make(tmp_path), "--threshold", "0.99")
+    assert (said.status, said.out.splitlines()) == (0, printed(find_duplicates(QUERY, GALLERY, threshold=0.99)))
+    assert said.out.splitlines()[1].startswith("2,7,")
+    assert said.err.splitlines()[-1] == "pairs: 4, groups: 2, queries with a near copy: 2 of 9"
+
+
+def test_pairs_within_one_set_are_printed_by_every_option(command, tmp_path):
+    two_files(tmp_path)
+    options = {"threshold": 1.5, "similarity": "euclidean", "max_bytes": 5000}
+    words = ["--threshold", "1.5", "--similarity", "euclidean", "--max-bytes", "5000"]
+    said = command("duplicates", "train.npz", *words)
+    found = find_duplicates(GALLERY, **options)
+    assert said.out.splitlines() == printed(found)
+    num_items = len({*found.query.tolist(), *found.gallery.tolist()})
+    assert said.err.splitlines()[-1] == (
+        f"pairs: {len(found)}, groups: {len(found.groups())}, items with a near copy: {num_items} of 30"
+    )
+
+
+def test_nothing_near_is_a_table_without_rows(command, tmp_path):
+    two_files(tmp_path)
+    said = command("duplicates", "q.npy", "--threshold", "1")
+    assert (said.out, said.status) == ("query,gallery,score\n", 0)
+    assert said.err.endswith("pairs: 0, groups: 0, items with a near copy: 0 of 9\n")

@@ -1,0 +1,146 @@
+"""Near duplicates among the samples of any number of processes are those of a plain loop over all pairs."""
+
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+
+from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.functional.retrieval import Duplicates, find_duplicates
+from reid_torchmetrics.functional.retrieval.evaluation import find_copied_samples
+from reid_torchmetrics.functional.retrieval.verification import least_score
+from reid_torchmetrics.functional.world import ALONE
+from tests.distributed import threads
+from tests.distributed.problems import Problem, problem
+from tests.distributed.test_laws import spread
+from tests.reference import duplicates as reference
+
+THRESHOLDS = {"cosine": 0.9, "euclidean": 1.01, "dot": 0.99}
+
+
+def as_lists(found: Duplicates) -> tuple:
+    return found.query.tolist(), found.gallery.tolist(), found.score.tolist(), found.within
+
+
+def threshold_of(given: Problem) -> float:
+    return THRESHOLDS.get(given.options["similarity"], -1.01)
+
+
+def found_in(world, given: Problem) -> tuple:
+    """What the metric of a process finds with the others."""
+    metric = given.together(world.process) if world.size > 1 else given.alone()
+    samples, options = metric._accepted_samples().samples, metric._ranks_by(of_cmc=False)
+    least = least_score(threshold_of(given), given.options["similarity"])
+    bounds = {"least": least, "max_bytes": metric.max_bytes}
+    return as_lists(find_copied_samples(samples, options, world, **bounds))
+
+
+def found_by_processes(process, size, problems):
+    """The same of metrics over gloo."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [as_lists(given.together(process).duplicates(threshold_of(given))) for given in problems]
+
+
+def expected(given: Problem) -> list[tuple[int, int]]:
+    """A loop over all pairs of the samples that some process saw, in the order of `index`."""
+    seen = torch.tensor(sorted(set(sum(given.seen, []))), dtype=torch.int64)
+    within, every = given.is_query is None, torch.ones(len(seen), dtype=torch.bool)
+    query, gallery = (seen[every if within else given.is_query[seen] == role] for role in (True, False))
+    least = threshold_of(given) * (-1 if given.options["similarity"] == "euclidean" else 1)
+    pairs = reference.pairs(given._scores(query, gallery), least, within=within)
+    numbers = range(len(gallery)) if within else given.index[gallery].tolist()
+    return sorted((row, numbers[item]) for row, item, _ in pairs)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_pairs_are_those_of_a_loop_over_all_pairs(size):
+    num_pairs = []
+    for seed in range(15):
+        given = problem(5000 * size + seed, size)
+        alone = found_in(ALONE, given)
+        assert [*zip(*alone[:2], strict=True)] == expected(given), seed
+        num_pairs.append(len(alone[0]))
+        if size > 1:
+            assert threads.run(size, lambda world, given=given: found_in(world, given)) == [alone] * size, seed
+    assert sum(num_pairs) > 50
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_metrics_on_processes_of_their_own_find_the_same(processes, size):
+    problems = [problem(7000 * size + seed, size) for seed in range(4)]
+    wanted = [found_in(ALONE, given) for given in problems]
+    assert processes.run(size, found_by_processes, problems) == [wanted] * size
+
+
+def test_without_index_numbers_are_positions_process_by_process():
+    for seed in range(8):
+        given = replace(problem(seed, 3), index=None)
+        assert threads.run(3, lambda world, given=given: found_in(world, given)) == [found_in(ALONE, given)] * 3
+
+
+def test_queries_that_are_sent_in_blocks_find_the_same():
+    rows = torch.randn(12, 37, generator=torch.Generator().manual_seed(0))
+    embeddings = rows[torch.randint(0, 12, (60,), generator=torch.Generator().manual_seed(1))]
+    for leave_one_out in (True, False):
+        given = spread(embeddings, [30, 29, 1], "cosine", leave_one_out=leave_one_out, max_bytes=(1 << 20, 3000))
+        found = threads.run(3, lambda world, given=given: found_in(world, given))
+        assert found == [found_in(ALONE, given)] * 3
+        assert len(found[0][0]) > 60
+
+
+def test_a_metric_finds_what_the_function_finds_and_leaves_it_out():
+    generator = torch.Generator().manual_seed(0)
+    query, gallery = (torch.randn(size, 5, generator=generator) for size in (12, 40))
+    gallery[[30, 4]] = query[[3, 8]] + 0.01
+    metric = ReIDMetrics()
+    metric.update(query, torch.arange(12) % 4, is_query=True)
+    metric.update(gallery, torch.arange(40) % 4, is_query=False)
+    found = metric.duplicates(0.99)
+    assert as_lists(found) == as_lists(find_duplicates(query, gallery, threshold=0.99))
+    kept = ReIDMetrics()
+    others = [row for row in range(12) if row not in {3, 8}]
+    kept.update(query[others], torch.arange(12)[others] % 4, is_query=True)
+    kept.update(gallery, torch.arange(40) % 4, is_query=False)
+    assert metric.results().without(found.query) == dict(kept.results())
+    metric = ReIDMetrics(protocol="cub200")
+    metric.update(gallery, torch.arange(40) % 4)
+    assert as_lists(metric.duplicates(0.9)) == as_lists(find_duplicates(gallery, threshold=0.9))
+
+
+def test_a_query_that_is_in_the_gallery_is_no_copy_of_itself():
+    metric = ReIDMeanAP()
+    points = torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0]])
+    metric.update(points[:2], torch.tensor([1, 2]))
+    metric.update(points[2:], torch.tensor([1]), is_query=False)
+    assert as_lists(metric.duplicates()) == ([0], [2], [1.0], False)
+
+
+def test_what_is_wrong_is_named():
+    metric = ReIDMeanAP()
+    metric.update(torch.eye(3), torch.tensor([1, 1, 2]))
+    with pytest.raises(ValueError, match=r"`threshold` must lie in \[-1, 1\] under 'cosine'; got 2."):
+        metric.duplicates(2)
+    metric.update(torch.full((1, 3), torch.nan), torch.tensor([1]))
+    with pytest.raises(ValueError, match="`embeddings` must be finite; got some that are not"):
+        metric.duplicates()
+
+
+def _asks_for_another_threshold(process, size):
+    metric = ReIDMeanAP()
+    metric.update(torch.eye(3), torch.tensor([1, 1, 2]))
+    messages = []
+    for threshold in (0.5 + process / 4, 2.0 * process):
+        with pytest.raises(DistributedMetricError) as raised:
+            metric.duplicates(threshold)
+        messages.append(str(raised.value))
+    return messages
+
+
+def test_processes_that_ask_for_other_thresholds_all_learn_of_it(processes):
+    said = [
+        "All processes must have the same `threshold`; got process 0: 0.5; process 1: 0.75.",
+        "process 1: ValueError: `threshold` must lie in [-1, 1] under 'cosine'; got 2.0.",
+    ]
+    assert processes.run(2, _asks_for_another_threshold) == [said] * 2
