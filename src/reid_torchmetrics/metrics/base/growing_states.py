@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import sys
 import weakref
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import takewhile
@@ -122,10 +121,6 @@ class GrowingStates(Metric):
         """Warn of a batch on process 0."""
         rank_zero_only(self._said().tell)(about, text)
 
-    @abstractmethod
-    def _sync_compute(self) -> None:
-        """Run the collectives of `compute`, so that an error on one process is raised on all."""
-
     @contextmanager
     def _deferring_errors(self) -> Iterator[None]:
         """Remember the error that refuses a batch."""
@@ -192,7 +187,7 @@ class GrowingStates(Metric):
         """Compute with the other processes a step that this one refused; they wait for its value."""
         with self.sync_context():
             if self._world.size > 1:
-                self._sync_compute()
+                type(self).compute(self)  # raises on all what was refused
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
         """As in the base class, but a batch that is refused changes nothing."""

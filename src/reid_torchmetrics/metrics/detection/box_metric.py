@@ -185,11 +185,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             what = "objects" if self._shape_types else "boxes"
             self._said().tell("invalid", batches.text_of_warning(batch.num_dropped, batch.num_invalid, what))
 
-    def _sync_compute(self) -> None:
-        """Match images with the other processes."""
-        for request in self._match_requests():
-            self._match(request)
-
     def _match_requests(self) -> list[evaluation.MatchRequest]:
         """The requests for the matches of `compute`, in order."""
         return [self._request()]

@@ -172,9 +172,6 @@ class PairVerification(base.GrowingStates):
         _checks.no_nan("first", scores)
         return _each_once(scores, same, *index) if index else (scores, same)
 
-    def _sync_compute(self) -> None:
-        self._pairs("compute")
-
     def extra_repr(self) -> str:
         """The metric, and options that were changed."""
         return base.show_arguments(self, {"metric": self.metric}, {"far": 0.001, "p_target": 0.05})
