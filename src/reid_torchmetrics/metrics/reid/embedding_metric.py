@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.functional.retrieval.verification import Duplicates, least_score
+from reid_torchmetrics.functional.retrieval.verification import Duplicates, find_pairs, least_score
 from reid_torchmetrics.functional.world import Settings, meet
 from reid_torchmetrics.metrics import base
 
@@ -255,8 +255,8 @@ class EmbeddingMetric(SampleStates):
         asked, options = {"threshold": repr(threshold)}, self._ranks_by(of_cmc=False)
         with self._synced():
             (least, samples), _ = meet(self._world, collect, lambda: self._settings("duplicates", asked))
-            bounds: dict[str, Any] = {"least": least, "max_bytes": self.max_bytes}
-            return evaluation.find_copied_samples(samples, options, self._world, **bounds)
+            pairs = evaluation.pair_samples(samples, options, self._world, max_bytes=self.max_bytes)
+            return find_pairs(pairs, least)
 
     def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
         device = self.embeddings[-1].device if self.embeddings else self.device

@@ -13,6 +13,6 @@ from .protocols import PROTOCOLS, find_protocol, take_protocol
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by, seeded
 from .rank_lists import RankLists
-from .ranking import NO_SAMPLE, CameraPairs, Ranking, find_camera_pairs, find_copied_samples, list_samples, rank_samples
+from .ranking import NO_SAMPLE, CameraPairs, Ranking, find_camera_pairs, list_samples, pair_samples, rank_samples
 from .ranking_options import RankingOptions, Setup, describe
 from .results import RetrievalResults, summarize

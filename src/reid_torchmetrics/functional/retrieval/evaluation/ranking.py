@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
-from reid_torchmetrics.functional.retrieval.verification import AllPairs, Duplicates, find_pairs
+from reid_torchmetrics.functional.retrieval.verification import AllPairs
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows, warn_once
 
 from .backwards import is_good, seems_backwards
@@ -132,47 +132,24 @@ def list_samples(
     return find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=world)
 
 
-def pair_samples(
-    samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None
-) -> tuple[AllPairs, Int[Tensor, " gallery"], Int[Tensor, " queries"]]:
-    """All pairs of the samples of all processes; they are within one set if each sample is a query and an item.
-
-    Returns:
-        The pairs with this process's part of the gallery; the places of its items; and the numbers of all queries.
+@torch.no_grad()
+def pair_samples(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None) -> AllPairs:
+    """All pairs of the samples of all processes; within one set if each sample is a query and an item.
 
     Raises:
         DistributedMetricError: as `rank_samples`.
         ValueError: embeddings that are not finite.
     """
+    are_both = samples.roles == sharding.QUERY | sharding.GALLERY
+    _, table = world.guarded_all_gather(lambda: (None, [int(are_both.all())]))
     problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
     scores, places, numbers = problem.source.scores_of(None, world), problem.places, problem.numbers_of_queries
     assert places is not None  # noqa: S101 - problems of samples in order have them
-    own = problem.labels.self_index
-    sizes = [len(places), 0 if own is None else int((own >= 0).sum())]
-    _, table = world.guarded_all_gather(lambda: (None, sizes))
-    within = {len(numbers)} == {*map(sum, zip(*table, strict=True))}
-    first = torch.searchsorted(places, numbers, right=True) if within else torch.zeros_like(numbers)
-    return AllPairs(scores, first, within, None if within else own, world), places, numbers
-
-
-@torch.no_grad()
-def find_copied_samples(
-    samples: Samples, options: RankingOptions, world: World, *, least: float, max_bytes: int | None
-) -> Duplicates:
-    """The near duplicates among the samples of all processes, with the `least_score` or more.
-
-    Raises:
-        DistributedMetricError: as `rank_samples`.
-        ValueError: scores that are NaN, and embeddings that are not finite.
-    """
-    pairs, places, numbers = pair_samples(samples, options, world, max_bytes=max_bytes)
-    query, column, score = find_pairs(pairs, least)
-    place, table = pairs.world.guarded_all_gather(lambda: (places[column], [len(column)]))
-    parts = (SentRows([each].copy, dtype=each.dtype) for each in (query, place, score))
-    sent = exchange_rows(pairs.world, [size for (size,) in table], *parts)
-    query, place, score = (each.to(column.device) for each in sent)
-    place = torch.searchsorted(numbers, place) if pairs.within else place
-    return Duplicates.in_order(query, place, score, within=pairs.within)
+    if min(table)[0]:
+        own = torch.searchsorted(places, numbers, right=True) - 1
+        return AllPairs(scores, torch.searchsorted(numbers, places), own, within=True, world=world)
+    own = torch.full_like(numbers, -1) if problem.labels.self_index is None else problem.labels.self_index
+    return AllPairs(scores, places, own, within=False, world=world)
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval import scores as of_pairs
 from reid_torchmetrics.functional.retrieval.ranking import cells_of_true
-from reid_torchmetrics.functional.world import ALONE, World
+from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
 Result = TypeVar("Result")
 
@@ -45,13 +45,6 @@ class Duplicates:
     """higher is closer: minus the distance under "euclidean\""""
     within: bool
     """whether both items are of one set"""
-
-    @classmethod
-    def in_order(cls, query: Tensor, gallery: Tensor, score: Tensor, *, within: bool) -> Duplicates:
-        """Sort pairs by query, then by gallery item."""
-        order = gallery.argsort()
-        order = order[query[order].argsort(stable=True)]
-        return cls(query[order], gallery[order], score[order], within)
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -102,13 +95,14 @@ class AllPairs(NamedTuple):
     """The pairs of all queries and the items in this process's part of a gallery; within one set each pair once."""
 
     scores: of_pairs.Scores
-    first: Int[Tensor, " queries"]
-    """the first column that counts, ascending; within one set pairs before it count from the other side"""
+    items: Int[Tensor, " gallery"]
+    """the number of each column's item, in the whole gallery"""
+    own: Int[Tensor, " queries"]
+    """the column of each query itself, else -1, which does not count; within one set the last column up to itself"""
     within: bool
-    own: Int[Tensor, " queries"] | None = None
-    """the column of each query itself, else -1; it does not count"""
     world: World = ALONE
 
+    @torch.no_grad()
     def look(self, work: Callable[[Tensor, slice, slice], Result], what: str) -> list[Result]:
         """What `work` makes of the scores of each tile, of queries and columns; `what` names it where it is shown.
 
@@ -132,15 +126,14 @@ class AllPairs(NamedTuple):
         return results
 
     def _look(self, walk: of_pairs.Walk, rows: slice, work: Callable[[Tensor, slice, slice], Result]) -> list[Result]:
-        first, results = self.first[rows, None], []
-        lowest, highest = first[[0, -1], 0].tolist()
-        for panel, num_seen in (each for each in walk.panels if each.columns.stop > lowest):
+        own, results = self.own[rows, None], []
+        first, last = int(own[0]) + 1 if self.within else 0, int(own.max())
+        for panel, num_seen in (each for each in walk.panels if each.columns.stop > first):
             values, columns = walk.fill(rows, panel)[:, num_seen:], slice(panel.start + num_seen, panel.stop)
             self.scores.to_comparable(values, rows)
-            if highest > columns.start or self.own is not None:
-                column = torch.arange(columns.start, columns.stop, device=first.device)
-                skipped = column < first if self.own is None else (column < first) | (column == self.own[rows, None])
-                values.masked_fill_(skipped, -torch.inf)
+            if last >= columns.start:
+                column = torch.arange(columns.start, columns.stop, device=own.device)
+                values.masked_fill_(column <= own if self.within else column == own, -torch.inf)
             results.append(work(values, rows, columns))
         return results
 
@@ -177,9 +170,9 @@ def find_duplicates(
     sides = workers.run(lambda: of_pairs.checked_rows(query, items), query.device)
     max_bytes = of_pairs.bytes_within(max_bytes, query.device)
     scores = of_pairs.score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
-    first = torch.arange(1, len(query) + 1, device=query.device) * (gallery is None)
-    pairs = AllPairs(scores, first, within=gallery is None)
-    return Duplicates.in_order(*find_pairs(pairs, least), within=pairs.within)
+    number = torch.arange(max(len(query), len(items)), device=query.device)
+    own = number[: len(query)] if gallery is None else torch.full_like(number[: len(query)], -1)
+    return find_pairs(AllPairs(scores, number[: len(items)], own, gallery is None), least)
 
 
 def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -> float:
@@ -197,22 +190,27 @@ def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -
     return -threshold if similarity == "euclidean" else threshold
 
 
-def find_pairs(pairs: AllPairs, least: float) -> list[Tensor]:
-    """All pairs with the `least` score or more, in any order: query, column, comparable score.
+def find_pairs(pairs: AllPairs, least: float) -> Duplicates:
+    """All pairs with the `least_score` or more.
 
     Raises:
         DistributedMetricError: an error on some process.
         ValueError: a score is NaN.
     """
-    argument, least = pairs.scores.argument, max(least, torch.finfo(pairs.scores.dtype).min)
+    scores, world, none = pairs.scores, pairs.world, pairs.own[:0]
+    least = max(least, torch.finfo(scores.dtype).min)
 
     def near(values: Tensor, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
         highest = values.amax()
-        _checks.no_nan(argument, highest)  # NaN is above all
-        values = values if highest >= least else values[:0]  # most tiles
-        row, column = cells_of_true(values >= least)
-        return row + rows.start, column + columns.start, values[row, column]
+        _checks.no_nan(scores.argument, highest)  # NaN is above all
+        row, column = cells_of_true((values if highest >= least else values[:0]) >= least)
+        return row + rows.start, pairs.items[columns][column], values[row, column]
 
-    none = pairs.first[:0]
-    found = [(none, none, none.to(pairs.scores.dtype)), *pairs.look(near, "Duplicates")]
-    return pairs.world.guarded(lambda: [torch.cat(parts) for parts in zip(*found, strict=True)])
+    found = [(none, none, none.to(scores.dtype)), *pairs.look(near, "Duplicates")]
+    _, table = world.guarded_all_gather(lambda: (None, [sum(len(query) for query, *_ in found)]))
+    sent = (SentRows(functools.partial(iter, parts), dtype=parts[0].dtype) for parts in zip(*found, strict=True))
+    received = exchange_rows(world, [size for (size,) in table], *sent)
+    query, item, score = (each.to(none.device) for each in received)
+    order = item.argsort()
+    order = order[query[order].argsort(stable=True)]
+    return Duplicates(query[order], item[order], score[order], pairs.within)
