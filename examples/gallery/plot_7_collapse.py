@@ -74,7 +74,7 @@ def triplet(embeddings, is_same):
 # ---------------------------------
 #
 # Both metrics are given the same embeddings, and keep them once. In a LightningModule
-# it is ``self.log_dict(self.quality)``.
+# it is ``self.log_dict(self.quality.compute())``.
 
 MEASURES = ("rankme", "uniformity", "dead_dimensions")
 

@@ -6,61 +6,59 @@ from unittest import mock
 
 import pytest
 import torch
+from torch import Tensor, linalg
 
-from reid_torchmetrics import EmbeddingQuality
+from reid_torchmetrics import DistributedMetricError, EmbeddingQuality
 from reid_torchmetrics.metrics.reid import embedding_quality
 from tests.distributed.failures import message_of, out_of_memory
 from tests.distributed.shards import SHARDINGS
-from tests.metrics.reid.test_embedding_quality import ALL, MEASURES, drawn, fed, values
+from tests.metrics.reid.test_embedding_quality import ALL, MEASURES, as_of, drawn, fed, values
 
 
 def shared(process: int, size: int, sharding: str) -> dict[str, float]:
-    embeddings, identities = drawn(7)
-    own = torch.tensor(SHARDINGS[sharding](len(embeddings), size)[process], dtype=torch.int64)
-    with mock.patch.object(embedding_quality, "_AT_A_TIME", 13):
-        return values(fed(ALL(), (embeddings, identities), order=own))
+    own = torch.tensor(SHARDINGS[sharding](60, size)[process], dtype=torch.int64)
+    return values(fed(ALL(), drawn(7), order=own))
 
 
 @pytest.mark.parametrize(
     ("size", "sharding"), [(1, "contiguous"), (2, "round_robin"), (2, "empty_first"), (3, "uneven"), (3, "empty_last")]
 )
 def test_the_numbers_are_those_of_one_process(processes, size, sharding):
-    expected = values(fed(ALL(), drawn(7)))
     for found in processes.run(size, shared, sharding):
-        assert found == pytest.approx(expected, abs=1e-9)
+        assert found == as_of(drawn(7))
 
 
 def without_samples(process: int, size: int) -> tuple[list[float], list[str]]:
-    metrics = ALL()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = [float(value) for value in metrics.compute().values()]
+        found = [float(value) for value in ALL().compute().values()]
     return found, [str(each.message) for each in caught]
 
 
 def test_no_process_has_samples(processes):
     first, second = processes.run(2, without_samples)
     assert all(map(math.isnan, (*first[0], *second[0])))
-    assert (first[1], second[1]) == (["No sample was given, so the result is NaN."], [])
+    told = f"{', '.join(f'`{name}`' for name in MEASURES)} cannot be told of 0 embeddings, 0 of them NaN or infinite"
+    assert (first[1], second[1]) == ([f"{told}, so the result is NaN."], [])
 
 
 def refusals(process: int, size: int) -> list[str]:
     """What the processes say where one was given something that it, or all together, cannot use."""
     said = []
-    metrics = ALL()
+    metric = ALL()
     if process:
         with pytest.raises(ValueError, match="`identities` must be given"):
-            metrics.update(torch.eye(3))
-    said.append(message_of(metrics.compute))
-    metrics = fed(ALL(), (torch.randn(20, 2 + process), torch.arange(20)))
-    said.append(message_of(metrics.compute))
-    metrics = fed(EmbeddingQuality(MEASURES[process:2]), (torch.randn(20, 2), torch.arange(20)))
-    said.append(message_of(metrics.compute))
-    metrics = fed(ALL(), drawn(7))
-    for name in ("_directed", "normalize"):
-        with out_of_memory(embedding_quality, name) if process else mock.MagicMock():
-            said.append(message_of(metrics["uniformity" if name == "_directed" else "rankme"].compute))
-    assert metrics["hubness"].compute().isfinite()
+            metric.update(torch.eye(3))
+    said.append(message_of(metric.compute))
+    metric = fed(ALL(), (torch.randn(20, 2 + process), torch.arange(20)))
+    said.append(message_of(metric.compute))
+    metric = fed(EmbeddingQuality(MEASURES[process:2]), (torch.randn(20, 2), torch.arange(20)))
+    said.append(message_of(metric.compute))
+    metric = fed(ALL(), drawn(7))
+    for place, name in ((embedding_quality, "_by_identity"), (linalg, "eigvalsh"), (Tensor, "exp_")):
+        with out_of_memory(place, name) if process else mock.MagicMock():
+            said.append(message_of(metric.compute))
+    assert metric.compute()["hubness"].isfinite()
     return said
 
 
@@ -72,8 +70,7 @@ def test_what_one_process_refuses_is_an_error_on_all(processes):
             "process 1: ValueError: `identities` must be given for the measure 'alignment'; got none.",
             "All processes must have the same embedding dimension; got process 0: 2; process 1: 3.",
             "All processes must have the same `measures`; got process 0: ('rankme', 'dead_dimensions'); process 1:",
-            "process 1: OutOfMemoryError: simulated",
-            "process 1: OutOfMemoryError: simulated",
+            *["process 1: OutOfMemoryError: simulated"] * 3,
         ),
         first,
         strict=True,
@@ -81,16 +78,16 @@ def test_what_one_process_refuses_is_an_error_on_all(processes):
         assert text in message
 
 
-def each_step(process: int, size: int) -> list[float]:
+def each_step(process: int, size: int) -> list[dict[str, float]]:
+    """A step of all processes, one that the last of them refuses, and all that is held."""
     embeddings, identities = drawn(7)
-    metrics = ALL(dist_sync_on_step=True).set_dtype(torch.float64)
-    found = metrics(embeddings[process::size], identities[process::size])
-    again = values(metrics)
-    assert again == pytest.approx({name: float(value) for name, value in found.items()}, abs=1e-9)
-    return list(again.values())
+    metric = ALL(dist_sync_on_step=True).set_dtype(torch.float64)
+    found = metric(embeddings[process::size], identities[process::size])
+    with pytest.raises((ValueError, DistributedMetricError), match=r"`identities` must have shape \[9\]; got \[8\]"):
+        metric(torch.eye(9), [*range(9 - process)])
+    return [{name: float(value) for name, value in found.items()}, values(metric)]
 
 
 def test_a_step_may_be_of_all_processes(processes):
-    expected = values(fed(ALL(), drawn(7)))
     for found in processes.run(2, each_step):
-        assert found == pytest.approx(list(expected.values()), abs=1e-9)
+        assert found == [as_of(drawn(7))] * 2

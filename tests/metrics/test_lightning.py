@@ -185,23 +185,29 @@ def test_a_metric_of_one_number_is_logged(tmp_path, metric, options, per_step):
 
 
 class Watched(Module):
-    """Logs how embeddings of training are spread by epoch, and those of validation beside mAP."""
+    """Logs how embeddings of an epoch of training are spread, and those of validation beside mAP."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
         super().__init__()
-        self.quality = EmbeddingQuality(("rankme", "alignment", "hubness"), prefix="train/")
+        self.quality, self.name = EmbeddingQuality(("rankme", "alignment", "hubness")), name
         self.both = MetricCollection([ReIDMeanAP(), EmbeddingQuality()], prefix="val/")
 
     def training_step(self, batch):
         self.quality.update(self.layer(batch[0]), batch[1])
-        self.log_dict(self.quality, on_step=False, on_epoch=True)
+        if self.name:
+            self.log(self.name, self.quality)
         return super().training_step(batch)
+
+    def on_train_epoch_end(self):
+        self.log_dict(self.quality.compute())
+        self.quality.reset()
 
     def validation_step(self, batch, batch_idx, dataloader_idx=0):
         self.both.update(batch[0], batch[1], is_query=dataloader_idx == 0)
 
     def on_validation_epoch_end(self):
-        self.log_dict(self.both)
+        self.log_dict(self.both.compute())
+        self.both.reset()
 
 
 def test_the_quality_of_embeddings_is_logged_while_one_trains_and_beside_map(tmp_path):
@@ -210,10 +216,12 @@ def test_the_quality_of_embeddings_is_logged_while_one_trains_and_beside_map(tmp
     embeddings, identities = (torch.cat(column) for column in list(zip(*loaders()[1], strict=True))[:2])
     expected = EmbeddingQuality(("rankme", "alignment", "hubness"))(embeddings, identities)
     for name, value in expected.items():
-        assert run.callback_metrics[f"train/{name}"] == pytest.approx(float(value), abs=1e-5)
+        assert run.callback_metrics[name] == pytest.approx(float(value), abs=1e-5)
     everything = torch.cat([batch[0] for loader in loaders() for batch in loader])
     assert run.callback_metrics["val/rankme"] == pytest.approx(float(EmbeddingQuality()(everything)["rankme"]))
     assert run.callback_metrics["val/ReIDMeanAP"] > 0
+    with pytest.raises(TypeError, match=r"got EmbeddingQuality: log `metric\.compute\(\)` by `self\.log_dict`"):
+        trainer(tmp_path).fit(Watched("quality"), loaders()[1], loaders())
 
 
 class BoxHead(Module):

@@ -117,7 +117,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], None], str]] = {
     "mixed roles": (ReIDMeanAP, mixed_roles, "some without"),
     "forgotten reset": (ReIDMeanAP, forgotten_reset, "forgotten"),
     "lists": (lambda: ReIDMeanAP(ground_truth=LISTS), unlisted, "lists items"),
-    "not finite": (EmbeddingQuality, not_finite, "16 of 16 embeddings are NaN"),
+    "not finite": (EmbeddingQuality, not_finite, "16 embeddings, 16 of them NaN"),
     "all mated": (ReIDOpenSet, all_mated, "false alarm"),
     "shares": (DetectionMAP, shares, "shares of the image"),
     "labels": (DetectionMAP, other_labels, "have the label"),

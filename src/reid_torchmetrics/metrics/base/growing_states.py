@@ -193,7 +193,7 @@ class GrowingStates(Metric):
         """As in the base class, but a batch that is refused changes nothing."""
         # As in a transaction: states and flags are put back. The base class loses what it holds.
         before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
-        self._states_before_forward = {name: [*batches] for name, batches in self._copy_state_dict().items()}
+        self._states_before_forward = {name: [*batches] for name, batches in self._held().items()}
         # Members of a collection share lists, and each of them appends the batch: to a list of its own.
         vars(self).update({name: [*batches] for name, batches in self._states_before_forward.items()})
         try:
