@@ -1,17 +1,19 @@
-"""`duplicates`: near duplicates of embeddings in files, by `find_duplicates`, as a table of pairs (CSV)."""
+"""`duplicates`: near duplicates of embeddings in files, by a metric, as a table of pairs (CSV)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
+import numpy as np
 
-from reid_torchmetrics import _arrays
-from reid_torchmetrics.functional.retrieval import find_duplicates
+from reid_torchmetrics.functional.world import DistributedMetricError
+from reid_torchmetrics.metrics.reid import ReIDMeanAP
 
 from . import say
 from .evaluate import name_bad_rows, read_sides
 from .options import parsed
+from .processes import joined
+from .sides import batches
 
 
 def run(words: Sequence[str]) -> int:
@@ -21,18 +23,21 @@ def run(words: Sequence[str]) -> int:
     files = [file for side in sides.values() for file in side.files]
     if files[0].kind != "embeddings":
         raise ValueError(f"{files[0].path}: `query` must be embeddings; got {files[0].kind}.")
-    of_sides = ([*_arrays.as_tensors(*(file.embeddings[:] for file in side.files))] for side in sides.values())
-    given = [torch.cat(blocks) if len(blocks) > 1 else blocks[0] for blocks in of_sides]  # of one file stays mapped
-    if len(given) == 1 and "roles" in (columns := sides["query"].columns):
-        given = [given[0][torch.from_numpy(columns["roles"] == is_query)] for is_query in (True, False)]
-    try:
-        found = find_duplicates(*given, **options)
-    except ValueError:
-        name_bad_rows(files)
-        raise
-    pairs = zip(found.query.tolist(), found.gallery.tolist(), found.score.tolist(), strict=True)
-    print("query,gallery,score", *(f"{query},{item},{score:.9g}" for query, item, score in pairs), sep="\n")  # noqa: T201
-    groups, what = found.groups(), "items" if found.within else "queries"
-    num_copied = sum(len(members) for members, _ in groups)
-    say(f"pairs: {len(found)}, groups: {len(groups)}, {what} with a near copy: {num_copied} of {len(given[0])}")
+    threshold = options.pop("threshold", 0.95)
+    with joined() as share:
+        metric = ReIDMeanAP(**options)
+        for embeddings, is_query, _ in batches(sides, share):
+            metric.update(embeddings, np.zeros(len(embeddings), dtype=np.int64), is_query=is_query)
+        try:
+            found = metric.duplicates(threshold)
+        except (ValueError, DistributedMetricError):
+            name_bad_rows(files)
+            raise
+    if share.process == 0:
+        pairs = zip(found.query.tolist(), found.gallery.tolist(), found.score.tolist(), strict=True)
+        rows = (f"{query},{item},{score:.9g}" for query, item, score in pairs)
+        print("query,gallery,score", *rows, sep="\n")  # noqa: T201
+    what, query = "items" if found.within else "queries", sides["query"]
+    copied = f"{len(found.copied)} of {int(np.sum(query.columns.get('roles', np.ones(len(query)))))}"
+    say(f"pairs: {len(found)}, groups: {len(found.groups())}, {what} with a near copy: {copied}")
     return 0

@@ -22,7 +22,7 @@ from . import say
 from .options import named_values, parsed
 from .outputs import Outputs
 from .processes import Share, joined
-from .sides import Columns, Side
+from .sides import Columns, Side, batches
 from .streams import check_streamed, streamed
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
@@ -237,18 +237,12 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespac
     truth = None if arguments.ground_truth is None else data.read_ground_truth(arguments.ground_truth, by_name=False)
     if set(_BY_ONE_CALL) & options.keys() or sides["query"].files[0].kind != "embeddings":
         return _by_one_call(sides, options, truth, share)
-    metric, has_gallery = ReIDMetrics(ground_truth=truth, **options), len(sides) == 2
-    for role, side in sides.items():
-        if truth is not None:  # its lists number the rows of each role in their order
-            is_query = side.columns.get("roles", np.zeros(len(side), dtype=bool))
-            side.columns["index"] = np.where(is_query, is_query.cumsum(), (~is_query).cumsum()) - 1
-        # Queries are sent to all processes, so that one of them may have all.
-        is_alone = role == "query" and has_gallery
-        part = slice(0, len(side) if share.process == 0 else 0) if is_alone else share.of(len(side))
-        for file, inside, rows in side.rows_within(part):
-            labels = {name: values[rows] for name, values in side.columns.items()}
-            roles = labels.pop("roles", None)
-            metric.update(file.embeddings[inside], is_query=role == "query" if has_gallery else roles, **labels)
+    for side in sides.values() if truth is not None else ():  # its lists number the rows of each role in their order
+        is_query = side.columns.get("roles", np.zeros(len(side), dtype=bool))
+        side.columns["index"] = np.where(is_query, is_query.cumsum(), (~is_query).cumsum()) - 1
+    metric = ReIDMetrics(ground_truth=truth, **options)
+    for embeddings, is_query, labels in batches(sides, share):
+        metric.update(embeddings, is_query=is_query, **labels)
     if arguments.report is None:
         return metric.results()
     return metric.results(nearest=10, camera_pairs=all("cameras" in side.columns for side in sides.values()))

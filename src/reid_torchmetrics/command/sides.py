@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
@@ -11,6 +11,8 @@ import numpy as np
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _progress, data
+
+from .processes import Share
 
 Columns: TypeAlias = dict[str, _arrays.Array]
 
@@ -48,3 +50,14 @@ class Side:
             places, size = np.flatnonzero(chosen[rows]), max(1, _BLOCK_BYTES // embeddings[:1].nbytes)
             for block in np.split(places, range(size, len(places), size)):
                 yield rows.start + block, embeddings[block]
+
+
+def batches(sides: Mapping[str, Side], share: Share) -> Iterator[tuple[_arrays.Array, Any, Columns]]:
+    """The embeddings of this process file by file, whether they are queries, and their labels."""
+    for role, side in sides.items():
+        # Queries are sent to all processes, so that one of them may have all.
+        is_alone = role == "query" and len(sides) == 2
+        part = slice(0, len(side) if share.process == 0 else 0) if is_alone else share.of(len(side))
+        for file, inside, rows in side.rows_within(part):
+            roles = side.columns["roles"][rows] if "roles" in side.columns else None
+            yield file.embeddings[inside], role == "query" if len(sides) == 2 else roles, side.labels(rows)

@@ -17,9 +17,9 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import as_tensors, at_work
+from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries, parse_report
+from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
 
 _DRAWS_AT_A_TIME = 1 << 20  # random numbers that are drawn at a time
 ROUNDING = 1e-12  # numbers that are as close as that, relative to their size, are equal
@@ -67,21 +67,6 @@ def mean_by(
     num_valid = group[valid].bincount(minlength=num_groups)
     mean = sums_of_groups(values[valid], group[valid], num_groups) / num_valid  # 0 / 0 is NaN
     return Breakdown(distinct, mean, num_valid, group.bincount(minlength=num_groups))
-
-
-def average_all(
-    per_query: Mapping[str, Tensor], left_out: Any = None, *, weight: Tensor | None, **counting: Any
-) -> dict[str, float]:
-    """The average of each reported number, `left_out` some queries; `counting` are options of the averages."""
-    values, *_ = per_query.values()
-    kept = torch.ones_like(values, dtype=torch.bool)
-    if left_out is not None:
-        (queries,) = as_tensors(left_out, device=kept.device)
-        _checks.in_range("queries", _checks.integer_labels("queries", queries), 0, len(kept))
-        kept[queries.long().to(kept.device)] = False
-    counting["weight"] = None if weight is None else weight[kept]
-    averages = {name: parse_report(name)[0].average for name in per_query}
-    return {name: float(average(per_query[name][kept], **counting)) for name, average in averages.items()}
 
 
 def sums_of_groups(

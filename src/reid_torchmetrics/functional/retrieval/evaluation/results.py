@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from .identification import Identification
 from .problem import RetrievalProblem
 from .protocol import Protocol
-from .query_statistics import Breakdown, Interval, average_all, bootstrap_interval, mean_by
+from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe
@@ -38,9 +38,8 @@ _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positive
 class RetrievalResults(NamedNumbers, SavedResults):
     """One value per query of every number, in the order of the queries; NaN where a query has no positive.
 
-    `results["map"]` is a mean, as in `means`. A file of `save` holds all but `problem`: results of `evaluate` without
-    `rank_lists` or `camera_pairs` are saved with the first ten candidates of each query, and the first number between
-    pairs of cameras, which are computed.
+    `results["map"]` is a mean, as in `means`. A file of `save` holds all but `problem`; the first ten candidates of
+    each query and the first number between pairs of cameras are computed for it where results of `evaluate` lack them.
     """
 
     _ROWS = "query"
@@ -91,7 +90,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     @cached_property
     def _means(self) -> dict[str, float]:
-        return average_all(self.per_query, **self._counting)
+        averages = ((name, measures.parse_report(name)[0].average) for name in self.per_query)
+        return {name: float(average(self.per_query[name], **self._counting)) for name, average in averages}
 
     @property
     def averaged(self) -> dict[str, Float[Tensor, " queries"]]:
@@ -112,13 +112,18 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return int(self.query_index[query]) if self.query_names is None else self.query_names[query]
 
     def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers) -> dict[str, float]:
-        """The reported numbers of all queries but some, counted from 0, such as `find_duplicates(...).query`.
+        """The reported numbers of all queries but some, counted from 0, such as `find_duplicates(...).queries`.
 
         Raises:
             TypeError: `queries` is not an integer tensor.
             ValueError: `queries` has a number that no query has.
         """
-        return Reported(average_all(self.per_query, queries, **self._counting))
+        queries = _checks.integer_labels("queries", queries).long().to(self.query_index.device)
+        _checks.in_range("queries", queries, 0, len(self.query_index))
+        kept = torch.ones_like(self.query_index, dtype=torch.bool).index_fill_(0, queries, value=False)
+        values = {name: each[kept] for name, each in self.per_query.items()}
+        weight = None if self.weight is None else self.weight[kept]
+        return replace(self, per_query=values, weight=weight, rank_lists=None, item_names=None).means
 
     def mean_over_identities(self) -> dict[str, float]:
         """The reported numbers as macro averages: the mean of every identity's queries, then over identities.
@@ -228,13 +233,11 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def nearest(self, k: int, queries: Integer[Tensor, " chosen"] | _checks.Integers | None = None) -> RankLists:
         """The first k candidates of each query, or of chosen ones, counted from 0, and the first right answer of each.
 
-        Results of `evaluate` search when asked; results of a metric hold lists of the length that was asked for,
-        `metric.results(nearest=10)`.
+        Results of a metric hold lists of the length they were asked for, `metric.results(nearest=10)`; others search.
 
         Raises:
             TypeError: `k` is not an int, or `queries` not an integer tensor.
-            ValueError: `k` is below 1 or more than what is held, `queries` has a number that no query has, or results
-                that hold no lists.
+            ValueError: `k` is below 1 or more than is held, no query has a number of `queries`, or no lists are held.
         """
         if self.rank_lists is not None:
             # A list that holds all candidates is as long as a longer one would be.
@@ -272,10 +275,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers, conventions and counts, JSON-safe: undefined and infinite numbers are None, these `said` "never"."""
-        conventions = self.conventions
         return {
             "measures": {
-                name: {"value": json_safe(mean), "convention": conventions[name]}
+                name: {"value": json_safe(mean), "convention": describe(name, self.protocol, self.setup)}
                 | ({"said": NEVER} if math.isinf(mean) else {})
                 for name, mean in self._means.items()
             },

@@ -27,6 +27,7 @@ from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_
 
 Result = TypeVar("Result")
 
+_QUERY = 1 << 62  # what makes the number of a query differ from all of gallery items
 _BYTES_PER_PAIR = 33  # masks, and the row, column and place of a pair that is found
 _MOST_PAIRS = 1 << 23  # a tile: more would leave fewer panels that lie below the diagonal
 _LIMITS = {"cosine": (-1.0, 1.0), "euclidean": (0.0, math.inf)}
@@ -46,6 +47,11 @@ class Duplicates:
     within: bool
     """whether both items are of one set"""
 
+    @property
+    def copied(self) -> Int[Tensor, " copied"]:
+        """The queries with a near copy, ascending; within one set both items of each pair."""
+        return torch.cat([self.query, self.gallery[: len(self) * self.within]]).unique()
+
     def __len__(self) -> int:
         """Number of pairs."""
         return len(self.query)
@@ -55,9 +61,9 @@ class Duplicates:
 
         Groups are in the order of their first query. Within one set the first tensor has all members, the second none.
         """
-        members, group, num_queries = self._groups
+        members, group = self._groups
         of_groups = members[group.argsort(stable=True)].split(group.bincount().tolist())
-        return [(each[each < num_queries], each[each >= num_queries] - num_queries) for each in of_groups]
+        return [(each[each < 0] + _QUERY, each[each >= 0]) for each in of_groups]
 
     def to_frame(self) -> Any:
         """The pairs as a `pandas.DataFrame`: query, gallery, score and the number of the group.
@@ -67,19 +73,14 @@ class Duplicates:
         """
         import pandas as pd  # noqa: PLC0415 - an optional package
 
-        members, group, _ = self._groups
+        members, group = self._groups
         columns = {name: getattr(self, name).cpu().numpy() for name in ("query", "gallery", "score")}
-        return pd.DataFrame(columns | {"group": group[torch.searchsorted(members, self.query)].cpu().numpy()})
+        return pd.DataFrame(columns | {"group": group[torch.searchsorted(members, self.query - _QUERY)].cpu().numpy()})
 
     @functools.cached_property
-    def _groups(self) -> tuple[Int[Tensor, " members"], Int[Tensor, " members"], int]:
-        """Members of all groups, ascending, the group of each, and what is added to gallery items that are no queries.
-
-        It is above all members of one set.
-        """
-        pairs = torch.stack([self.query, self.gallery])
-        num_queries = int(pairs.max()) + 1 if len(self) else 0
-        pairs[1] += 0 if self.within else num_queries
+    def _groups(self) -> tuple[Int[Tensor, " members"], Int[Tensor, " members"]]:
+        """Members of all groups, ascending, and the group of each; queries and items of one set are below 0."""
+        pairs = torch.stack([self.query - _QUERY, self.gallery - _QUERY * self.within])
         members, (first, second) = pairs.unique(return_inverse=True)
         # The least member that each is known to be connected with; those of a pair learn from each other.
         least = torch.arange(len(members), device=members.device)
@@ -88,7 +89,7 @@ class Duplicates:
             for side in (first, second):
                 least = least.scatter_reduce(0, least[side], common, "amin")
             least = least[least]
-        return members, least.unique(return_inverse=True)[1], num_queries
+        return members, least.unique(return_inverse=True)[1]
 
 
 class AllPairs(NamedTuple):
@@ -98,7 +99,7 @@ class AllPairs(NamedTuple):
     items: Int[Tensor, " gallery"]
     """the number of each column's item, in the whole gallery"""
     own: Int[Tensor, " queries"]
-    """the column of each query itself, else -1, which does not count; within one set the last column up to itself"""
+    """the column of each query itself, else -1; within one set that of itself, or of the last item before it"""
     within: bool
     world: World = ALONE
 
