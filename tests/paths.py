@@ -59,7 +59,7 @@ PATHS = {
     "resampled_draws": "functional.retrieval.evaluation.query_statistics._DRAWS_AT_A_TIME",
     "max_chances": "functional.retrieval.measures.cmc._MAX_CHANCES",
     "max_terms": "functional.retrieval.measures.terms._MAX_TERMS",
-    "few_thresholds": "functional.retrieval.ranking.counting._FEW_THRESHOLDS",
+    "bins_of_row": "functional.retrieval.ranking.counting._BINS",
     "few_values": "functional.retrieval.ranking.counting._FEW_VALUES",
     "many_thresholds": "functional.retrieval.ranking.counting._MANY_THRESHOLDS",
     "is_numpy": "functional.retrieval.ranking.counting._is_numpy",

@@ -40,9 +40,10 @@ FRAMEWORKS = {
     "from ignite.": "ignite",
     "import LightningCLI": "jsonargparse",
     "from ray ": "ray",
+    "from trackers ": "trackers",
     "from transformers ": "transformers",
 }
-"""packages that blocks of `how_to/frameworks.md` need, by a text of the block; it is skipped without"""
+"""packages that blocks of how-tos need, by a text of the block; it is skipped without"""
 JOINT = "<!-- blocks build on each other -->"
 CONTINUED = "<!-- each block continues the first one -->"
 

@@ -72,7 +72,8 @@ class Device:
             finally:
                 if not self.is_trial:
                     torch.cuda.set_sync_debug_mode("default")
-        where = (f"{Path(each.filename).name}:{each.lineno}" for each in said if "synchroniz" in str(each.message))
+        waits = (each for each in said if "called a synchronizing CUDA operation" in str(each.message))
+        where = (f"{Path(each.filename).name}:{each.lineno}" for each in waits)
         return Counter(where)
 
     def num_kernels(self, work: Callable[[], object]) -> int:

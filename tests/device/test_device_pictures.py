@@ -1,6 +1,7 @@
-"""Pictures and pages of results that lie on a device: those of the results of the CPU, byte for byte."""
+"""Pictures and pages of results that lie on a device: those of the results of the CPU."""
 
 import io
+import re
 from functools import cache
 
 import numpy as np
@@ -139,6 +140,11 @@ def test_boxes_are_drawn_as_on_the_cpu(device):
     assert np.array_equal(drawn_boxes(device), drawn_boxes("cpu"))
 
 
+def rounded(page: str) -> str:
+    """With 12 digits: a GPU adds up in another order."""
+    return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.12g}", page)
+
+
 @pytest.mark.parametrize("is_detection", [False, True])
 def test_a_page_is_that_of_the_cpu(device, tmp_path, is_detection):
     pages = []
@@ -146,7 +152,7 @@ def test_a_page_is_that_of_the_cpu(device, tmp_path, is_detection):
         options = {} if is_detection else {"pictures": gray, "comparison": compared(where)}
         results = boxes(where).results() if is_detection else retrieval(where)
         path = write_report(results, tmp_path / where, title="one title", **options)
-        pages.append(path.read_bytes())
+        pages.append(rounded(path.read_text(encoding="utf-8")))
     assert pages[0] == pages[1]
 
 

@@ -16,6 +16,7 @@ _READS = {  # kernels that read a size or a value on the host
     *("nonzero", "masked_select", "_local_scalar_dense", "equal"),
     *("_unique", "_unique2", "unique_dim", "unique_consecutive"),
 }
+_IS_WAIT = "called a synchronizing CUDA operation"  # a first use of the mode has a warning of its own
 _SOURCE = str(Path(reid_torchmetrics.__file__).parent)
 _waits: collections.Counter[str] = collections.Counter()
 _kernels: collections.Counter[str] = collections.Counter()
@@ -49,7 +50,7 @@ def waits_of(device: str, work: Callable[[], object]) -> collections.Counter[str
             work()
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    places = [f"{each.filename}:{each.lineno}" for each in said if "synchroniz" in str(each.message)]
+    places = [f"{each.filename}:{each.lineno}" for each in said if _IS_WAIT in str(each.message)]
     return collections.Counter(places)
 
 

@@ -16,11 +16,7 @@ from tests.paths import path, taking
 from tests.profiles import examples
 from tests.strategies import ALL_TIES, Problem, problems
 
-WAYS = {
-    "comparison": {"few_thresholds": 10**6},
-    "bins": {"few_thresholds": 0},
-    "bins of a few scores at a time": {"few_thresholds": 0, "looked_up_scores": 7},
-}
+WAYS = {"bins": {}, "one set of bins": {"bins_of_row": 0}, "bins of a few scores at a time": {"looked_up_scores": 7}}
 
 
 def looked_up(problem: Problem, way: str, **options):
@@ -36,6 +32,16 @@ def test_a_row_is_counted_by_hand(way):
         found = count_by_lookup(scores, torch.tensor([0, 1]), thresholds, or_tied=(True, False))
     # Of the second row one score is what was taken out, which is no negative although a threshold is as low.
     assert found.tolist() == [[[2, 4], [3, 4]], [[1, 3], [1, 4]]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_long_rows_are_counted_as_one_by_one(way):
+    scores = torch.randint(9, (5, 700)).float()
+    thresholds = torch.tensor([[7.0, 4.0, 4.0, 1.0]]).expand(5, -1)
+    with taking(**WAYS[way]):
+        found = count_by_lookup(scores, torch.zeros(5, dtype=torch.int64), thresholds, or_tied=(True, False))
+    above = [compare(scores[:, :, None], thresholds[:, None]).sum(1).tolist() for compare in (torch.ge, torch.gt)]
+    assert found.tolist() == above
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -38,8 +38,8 @@ _SAMPLE_STEP = 61  # from one column to the next of the sample that estimates th
 _BYTES_PER_BIN = 4
 _ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
 _MANY_THRESHOLDS = 64  # from here on NumPy looks up the thresholds of a query in less time than torch
-_FEW_THRESHOLDS = 6  # with no more, a pass over the scores for each costs less than looking the scores up
 _SCORES = 1 << 22  # looked up at a time: their bins, of 4 bytes each, stay in the cache of a large GPU
+_BINS = 4096  # of a query, and no more than a fourth of its scores
 _MOST_BINS = torch.iinfo(torch.int32).max
 
 
@@ -170,32 +170,30 @@ def count_by_lookup(
     Thresholds fall within a row. Items that were taken out score minus infinity.
     """
     counts = torch.empty((len(or_tied), *thresholds.shape), dtype=torch.int64, device=scores.device)
-    count = _count_by_comparison if thresholds.shape[1] <= _FEW_THRESHOLDS else _count_in_bins
     for number, tied in enumerate(or_tied):
-        count(scores, thresholds, counts[number], or_tied=tied)
+        _count_in_bins(scores, thresholds, counts[number], or_tied=tied)
     # A threshold of minus infinity is level with the items that were taken out.
     return torch.minimum(counts, (scores.shape[1] - num_removed)[:, None])
 
 
-def _count_by_comparison(scores: Tensor, thresholds: Tensor, out: Tensor, *, or_tied: bool) -> None:
-    compare = torch.ge if or_tied else torch.gt
-    for column, threshold in enumerate(thresholds.unbind(1)):
-        torch.sum(compare(scores, threshold[:, None]), dim=1, out=out[:, column])
-
-
 def _count_in_bins(scores: Tensor, thresholds: Tensor, out: Tensor, *, or_tied: bool) -> None:
-    num_bins = thresholds.shape[1] + 1
-    rising = thresholds.flip(1)
-    step = max(1, min(_SCORES // scores.shape[1], _MOST_BINS // num_bins))
-    first_bin = torch.arange(0, min(step, len(scores)) * num_bins, num_bins, dtype=torch.int32, device=scores.device)
+    width, num_bins, rising = scores.shape[1], thresholds.shape[1] + 1, thresholds.flip(1)
+    # Threads that add to one bin wait for each other, so columns that are beside each other have bins of their own.
+    num_copies = max(1, min(_BINS, width // 4) // num_bins)
+    bins_of_row = num_copies * num_bins
+    step = max(1, min(_SCORES // width, _MOST_BINS // bins_of_row))
+    of_column = torch.arange(width, dtype=torch.int32, device=scores.device).remainder_(num_copies).mul_(num_bins)
+    of_row = torch.arange(min(step, len(scores)), dtype=torch.int32, device=scores.device)[:, None] * bins_of_row
     one = torch.ones(1, dtype=torch.int32, device=scores.device)
     parts = zip(scores.split(step), rising.split(step), out.split(step), strict=True)
     for part, edges, counts in parts:
         # The bin of a score, [queries, columns], is the number of thresholds below it; each query has bins of its own.
-        bins = torch.searchsorted(edges, part, right=or_tied, out_int32=True).add_(first_bin[: len(part), None])
+        bins = torch.searchsorted(edges, part, right=or_tied, out_int32=True)
+        bins.add_(of_column).add_(of_row[: len(part)])
         # `bincount` would wait for the least and the largest bin.
-        sizes = torch.zeros(len(part) * num_bins, dtype=torch.int32, device=scores.device)
-        sizes = sizes.index_add_(0, bins.view(-1), one.expand(bins.numel())).view(len(part), num_bins)
+        sizes = torch.zeros(len(part) * bins_of_row, dtype=torch.int32, device=scores.device)
+        sizes.index_add_(0, bins.view(-1), one.expand(bins.numel()))
+        sizes = sizes.view(len(part), num_copies, num_bins).sum(1)
         # Of the best threshold only the last bin is above, and so on.
         torch.cumsum(sizes[:, 1:].flip(1), dim=1, out=counts)
 

@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 _LARGEST_STEP = 8  # from one wanted query to the next: queries between cost less than another pass over the gallery
 _BYTES_PER_LISTED = 128  # score, place and flags of a listed item, a few times over while lists are merged
 _PLACE = (1 << 30) - 1
-_SCORES_AT_A_TIME = 1 << 18  # compared with a positive: they, and what comparing needs, stay in the cache
+_SCORES_AT_A_TIME = 1 << 18  # compared with a positive: they, and what comparing needs, stay in the CPU's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,7 +355,7 @@ class _Listing:
         open_rows = (num_before == k).nonzero()[:, 0] if k < width else num_before[:0]
         places, first = self._part.places, negatives.first_place
         places = torch.arange(first, first + width, device=place.device) if places is None else places[first:][:width]
-        step = max(1, _SCORES_AT_A_TIME // width)
+        step = max(1, _SCORES_AT_A_TIME // width if place.device.type == "cpu" else len(num_before))
         # All rows, as slices without a copy, if they are less than twice as many.
         are_most = 2 * len(open_rows) > len(num_before)
         for some in segments.ranges(len(num_before), step) if are_most else open_rows.split(step):
