@@ -123,6 +123,8 @@ def test_it_is_a_metric_like_all_others():
     for each in (given, more):  # of the batch alone, which is kept
         assert {name: float(value) for name, value in metric(*each).items()} == as_of(each)
     assert values(metric) == as_of(both(given, more))
+    of_users = {"distributed_available_fn": lambda: True, "dist_sync_fn": lambda held, group: torch.cat([held, held])}
+    assert values(fed(ALL(**of_users), given)) == as_of(both(given, given))
     together = fed(MetricCollection([ReIDMeanAP(), ALL()], prefix="val/"), given).compute()
     assert {*together} == {f"val/{name}" for name in ("ReIDMeanAP", *MEASURES)}
     tracker = MetricTracker(ALL(), maximize=True)

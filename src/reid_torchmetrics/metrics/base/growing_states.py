@@ -155,6 +155,11 @@ class GrowingStates(Metric):
     def _forward_cache(self, value: Any) -> None:
         self.__dict__["_forward_cache"] = value
 
+    def _append(self, batch: Mapping[str, Tensor]) -> None:
+        """Store what a batch adds to each state."""
+        for name, values in batch.items():
+            getattr(self, name).append(values)
+
     def _held(self) -> dict[str, list[Tensor]]:
         """The states, also while `forward` has put them aside."""
         return self._states_before_forward or self._copy_state_dict()

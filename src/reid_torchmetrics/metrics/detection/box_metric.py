@@ -147,8 +147,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         # Nothing can fail from here on, so a batch is stored as a whole or not at all.
         self.num_dropped += batch.num_dropped
         self.num_invalid += batch.num_invalid
-        for name, values in batch.states.items():
-            getattr(self, name).append(values)
+        self._append(batch.states)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the images of another metric with the same box format.

@@ -122,16 +122,14 @@ class EmbeddingQuality(base.GrowingStates):
             if {"uniformity", "hubness"} & {*self.measures}:
                 batch["embeddings"] = base.shared_copy(checked)
                 record_update(batch["embeddings"], batch["moments"], is_array=checked is not embeddings)
-        for name, values in batch.items():
-            getattr(self, name).append(values)
+        self._append(batch)
 
     def _held(self) -> dict[str, list[Tensor]]:
-        """The states; sums are added up first, in place, those of identities where they have doubled."""
+        """The states, after sums were added up in place: of samples always, of identities after they doubled."""
         with self._deferring_errors():
             states = super()._held()
             moments, sums = states["moments"], states["identity_sums"]
-            if len({*map(len, moments)}) == 1:
-                moments[:] = [sum(moments[1:], moments[0])]
+            moments[:] = [sum(moments[1:], first) for first in moments[:1]]
             if len(sums) > 1 and sum(map(len, sums)) >= 2 * len(sums[0]):
                 sums[:] = [_by_identity(torch.cat(sums))]
             return states
@@ -148,17 +146,17 @@ class EmbeddingQuality(base.GrowingStates):
             self._raise_deferred_error()
             states = self._copy_state_dict()
             check_not_written(states["embeddings"])
-            dimensions, *rows = ([len(each) for each in batches] for batches in states.values())
-            _checks.alike("embeddings", "dimension", [each - _FIRST for each in dimensions])
-            return states, [max(dimensions, default=_FIRST) - _FIRST, *map(sum, rows)]
+            dimensions = [each.shape[1] - _FIRST for each in states["moments"]]
+            _checks.alike("embeddings", "dimension", dimensions)
+            return states, [max(dimensions, default=0), *(sum(map(len, each)) for each in [*states.values()][1:])]
 
         asked = world.Settings(type(self).__name__, "compute", {"measures": repr(self.measures)}, {})
         states, table = world.meet(self._world, look, lambda: asked)
         dimensions, num_sums, sizes = map(list, zip(*table, strict=True))
         if len({*dimensions} - {0}) > 1:  # 0 of a process without samples
             raise world.differing("embedding dimension", dimensions)
-        zeros = self._whole("moments").new_zeros([_FIRST + max(dimensions)] * 2)
-        moments = world.all_reduce_values(self._world, lambda: sum(states["moments"], zeros).flatten()).view_as(zeros)
+        moments = self._whole("moments").view(-1, *[_FIRST + max(dimensions)] * 2).sum(0)
+        moments = world.all_reduce_values(self._world, moments.flatten).view_as(moments)
         numbers = torch.arange(sum(sizes), device=moments.device).split(sizes)[self._world.process]
         roles = torch.full_like(numbers, QUERY | GALLERY, dtype=torch.int8)
         samples = Samples(states["embeddings"], roles, {"identities": numbers, "index": numbers})
@@ -171,6 +169,10 @@ class EmbeddingQuality(base.GrowingStates):
             why = f"cannot be told of {number} embeddings, {num_bad} of them NaN or infinite"
             world.warn_once(self._world, "undefined", f"{undefined} {why}, so the result is NaN.")
         return {name: value.to(self.device, self.dtype) for name, value in values.items()}
+
+    def extra_repr(self) -> str:
+        """The names of the numbers."""
+        return base.show_arguments(self, {"measures": self.measures}, {})
 
     def _log_instead(self) -> str | None:
         return "metric.compute()` by `self.log_dict"

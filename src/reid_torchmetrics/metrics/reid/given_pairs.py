@@ -124,8 +124,7 @@ class PairVerification(base.GrowingStates):
                 batch["index"] = index.to(torch.int64, copy=True)
             first, second = (at_work(side).detach().double() for side in (first, second))
             batch["scores"] = functional.cosine_similarity(first, second, eps=_LEAST_NORM)
-        for name, values in batch.items():
-            getattr(self, name).append(values)
+        self._append(batch)
 
     def compute(self) -> Tensor:
         """The number that is reported, of the pairs of all processes.
