@@ -69,7 +69,7 @@ def right(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]], p
     DetectionMetrics(("map", "f1_50"), classes={3: "dog"}, box_format="cxcywh", iou_type="rotated", rule="voc07")
     DetectionMetrics().update(images, images)
     LvisMAP("xywh", "segm", fixed=True, frequencies={1: "r"}, metric="map_rare")
-    VocMAP(rule="voc07", metric="map")
+    VocMAP(iou_type="rotated", rule="voc07", metric="map")
     YoloMAP(matching="yolov4", rule="yolo", confidence=0.1)
     return numbers
 
@@ -90,6 +90,7 @@ def wrong(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]]) -
     DetectionMetrics(metric="map")  # type: ignore[call-arg]
     LvisMAP(iou_type="keypoints")  # type: ignore[arg-type]
     VocMAP(rule="coco")  # type: ignore[arg-type]
+    VocMAP(iou_type="segm")  # type: ignore[arg-type]
     YoloMAP(matching="yolo")  # type: ignore[arg-type]
     ReIDMetrics().update(embeddings, labels, is_querry=True)  # type: ignore[call-arg]
     ReIDMetrics().update(embeddings, labels, labels, True)  # type: ignore[call-arg]

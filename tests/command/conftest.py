@@ -1,10 +1,16 @@
-"""Files of a small problem, and the command called in this process."""
+"""Files of a small problem, and the command called in this process, or in two."""
 
+import contextlib
+import io
+import os
 import warnings
+from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import numpy as np
 import pytest
+from torch import distributed
 
 from reid_torchmetrics.command import main
 
@@ -34,6 +40,27 @@ def command(capsys, monkeypatch, tmp_path):
         return Said(status, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def two_processes(processes, tmp_path):
+    """The command on two processes, as torchrun starts them: what each left."""
+    return lambda *words: processes.run(2, called, tmp_path, [*map(str, words)])
+
+
+def called(process, size, folder, words):
+    """What the command leaves on a process of a group that is there already."""
+    out, err, show, before = io.StringIO(), io.StringIO(), warnings.showwarning, Path.cwd()
+    os.chdir(folder)
+    group = mock.patch.multiple(distributed, init_process_group=mock.DEFAULT, destroy_process_group=mock.DEFAULT)
+    torchrun = mock.patch.dict(os.environ, WORLD_SIZE=str(size))
+    try:
+        with torchrun, group, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = main(words)
+    finally:
+        os.chdir(before)
+        warnings.showwarning = show
+    return Said(status, out.getvalue(), err.getvalue())
 
 
 class Problem(NamedTuple):

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -199,13 +197,11 @@ def test_one_file_of_both_sides_is_split_also_in_one_call_and_by_lists(command, 
     assert values_of(command("evaluate", *make(tmp_path, with_columns()), *truth)) == alone
 
 
-def test_processes_split_a_file_of_both_sides_as_one_does(tmp_path):
+def test_processes_split_a_file_of_both_sides_as_one_does(two_processes, tmp_path):
     labels = with_columns("cameras")
-    words = ["-m", "reid_torchmetrics", "evaluate", *shards_with_roles(tmp_path, labels), "--json", "-"]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run([*launch, *words], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=600)
-    values = {name: each["value"] for name, each in json.loads(done.stdout)["measures"].items()}
-    assert values == expected(labels)
+    first, second = two_processes("evaluate", *shards_with_roles(tmp_path, labels), "--json", "-")
+    assert values_of(first) == expected(labels)
+    assert (second.status, second.out) == (0, "")
 
 
 @pytest.mark.parametrize("make", [two_files, arrays_of_both, one_table, two_tables])

@@ -1,7 +1,5 @@
 """`--stream` has the output of `evaluate` to the last digit, opens one file at a time, and refuses all else."""
 
-import subprocess
-import sys
 from zipfile import ZipFile
 
 import numpy as np
@@ -180,19 +178,13 @@ def test_a_file_with_bad_rows_is_named(command, tmp_path):
     assert command("evaluate", *broken(tmp_path), "--stream").err.endswith(f"reid-torchmetrics: {BAD_ROWS}")
 
 
-def two_processes(folder, *words):
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    words = ["-m", "reid_torchmetrics", "evaluate", *words, "--stream"]
-    return subprocess.run([*launch, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
-
-
-def test_two_processes_print_once_what_one_prints(command, tmp_path):
-    words = [*shards(tmp_path), "--similarity", "euclidean", "--json", "-"]
-    assert two_processes(tmp_path, *words).stdout == command("evaluate", *words).out != ""
+def test_two_processes_print_once_what_one_prints(command, two_processes, tmp_path):
+    words = ["evaluate", *shards(tmp_path), "--similarity", "euclidean", "--json", "-"]
+    assert [said.out for said in two_processes(*words, "--stream")] == [command(*words).out, ""]
 
 
 @pytest.mark.slow
-def test_an_error_of_one_process_ends_both(tmp_path):
-    done = two_processes(tmp_path, *broken(tmp_path))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert f"reid-torchmetrics: {BAD_ROWS}" in done.stderr
+def test_an_error_of_one_process_ends_both(two_processes, tmp_path):
+    both = two_processes("evaluate", *broken(tmp_path), "--stream")
+    assert [(said.status, said.out) for said in both] == [(1, ""), (1, "")]
+    assert all(f"reid-torchmetrics: {BAD_ROWS}" in said.err for said in both)

@@ -3,14 +3,15 @@
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, VocMAP
 from tests import executed_shapes
 from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.detection_samples import fed, images
-from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of
+from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of, turned
 
 NUM_IMAGES = 7
+SLANTED = [0, 0, 4, 0, 5, 3, 1, 3]
 
 
 def given() -> tuple[list[dict], list[dict]]:
@@ -30,6 +31,22 @@ def asks(process: int, size: int, sharding: str) -> object:
 def test_all_processes_get_the_boxes_of_all(processes, sharding):
     expected = numbers_of(fed(DetectionMAP(), *given()).boxes_of(chosen()))
     assert processes.run(2, asks, sharding) == [expected] * 2
+
+
+def asks_for_corners(process: int, size: int) -> list[object]:
+    """All processes; the first has no image."""
+    preds, target = turned()
+    metric = VocMAP(iou_type="rotated")
+    if process:
+        metric.update(preds[process - 1 : process], target[process - 1 : process])
+    results = metric.results(boxes=True)
+    sides = [*metric.boxes_of(["a", "b"]), *results.boxes_of(["a", "b"])]
+    return [[each["rotated_boxes"].tolist() for each in side] for side in sides] + [results.detections().boxes.tolist()]
+
+
+def test_all_processes_get_the_corners_of_all(processes):
+    sides = [[[], [SLANTED]], [[[8, 7, 10, 7, 10, 11, 8, 11]], [SLANTED]]]
+    assert processes.run(3, asks_for_corners) == [[*sides, *sides, [SLANTED]]] * 3
 
 
 def asks_for_others(process: int, size: int) -> str:

@@ -95,6 +95,7 @@ def test_a_collection_of_detection_has_results_and_boxes_besides():
 
 IN_EVERY_REPR = "protocol='market1501', similarity='cosine', ties='pessimistic'"
 BOXES = "box_format='xyxy', max_detection_thresholds=[1, 10, 100], average='macro', rule='coco', metric=None"
+OF_VOC = "iou_type=('bbox',), rule='voc', whole_pixels=True"
 AT_HALF, BOTH = "box_format='xyxy', iou_thresholds=[0.5]", "matching='ultralytics', rule='ultralytics'"
 CHOSEN = [
     (ReIDCMC(5, compute_on_cpu=True), f"ReIDCMC(top_k=5, {IN_EVERY_REPR}, compute_on_cpu=True)"),
@@ -110,10 +111,7 @@ CHOSEN = [
         DetectionMAP(rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9),
         f"DetectionMAP({BOXES}, rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9)",
     ),
-    (
-        VocMAP(max_bytes=9),
-        f"VocMAP({AT_HALF}, rule='voc', whole_pixels=True, class_metrics=False, metric=None, max_bytes=9)",
-    ),
+    (VocMAP(max_bytes=9), f"VocMAP({AT_HALF}, {OF_VOC}, class_metrics=False, metric=None, max_bytes=9)"),
     (
         LvisMAP(iou_thresholds=(0.5,), frequencies={1: "r"}),
         f"LvisMAP({AT_HALF.replace(' iou', LVIS)}, fixed=False, max_detections=None, class_metrics=False, metric=None)",

@@ -66,5 +66,12 @@ def voc(
     return taken
 
 
+def dota(
+    detections: Sequence[Detection], truths: Sequence[GroundTruth], thresholds: Sequence[float]
+) -> list[list[int | None]]:
+    """As above: right is the first that is above the threshold; an overlap at it may be rounded up."""
+    return voc(detections, truths, [threshold + 2e-12 for threshold in thresholds])
+
+
 Matching = Callable[[Sequence[Detection], Sequence[GroundTruth], Sequence[float]], list[list[int | None]]]
-MATCHINGS: Mapping[str, Matching] = {"voc": voc, "scaled_yolov4": scaled_yolov4, "yolov4": yolov4}
+MATCHINGS: Mapping[str, Matching] = {"voc": voc, "dota": dota, "scaled_yolov4": scaled_yolov4, "yolov4": yolov4}

@@ -48,3 +48,22 @@ def rotated_iou(box: Sequence[float], other: Sequence[float], *, is_crowd: bool 
     common = area(polygon) if polygon else 0.0
     union = box[2] * box[3] if is_crowd else box[2] * box[3] + other[2] * other[3] - common
     return common / union if common > 0 else 0.0
+
+
+def polygon_iou(polygon: Polygon, other: Polygon) -> float:
+    """Of polygons with any angles: the sum over triangles of the origin and an edge, each with its sign."""
+
+    def triangles(corners: Polygon) -> list[tuple[int, Polygon]]:
+        corners = corners if area(corners) >= 0 else corners[::-1]
+        edges = zip(corners, corners[1:] + corners[:1], strict=True)
+        signed = [[(0.0, 0.0), start, end] for start, end in edges]
+        return [(1, each) if area(each) >= 0 else (-1, each[::-1]) for each in signed]
+
+    def common(triangle: Polygon, edges: Polygon) -> float:
+        for start, end in zip(edges, edges[1:] + edges[:1], strict=True):
+            triangle = clipped(triangle, start, end) if triangle else []
+        return area(triangle) if triangle else 0.0
+
+    pairs = [(first, second) for first in triangles(polygon) for second in triangles(other)]
+    total = sum(sign * other_sign * common(each, edges) for (sign, each), (other_sign, edges) in pairs if area(edges))
+    return total / (abs(area(polygon)) + abs(area(other)) - total) if total > 0 else 0.0

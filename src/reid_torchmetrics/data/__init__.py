@@ -6,16 +6,18 @@ from .list_files import read_ground_truth, read_retrieved
 from .pair_files import read_pairs
 from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
 from .samplers import UnpaddedDistributedSampler
-from .voc_files import VOC_CLASSES, read_voc
+from .voc_files import DOTA_CLASSES, VOC_CLASSES, read_dota, read_voc
 from .yolo_files import read_yolo
 
 __all__ = [
+    "DOTA_CLASSES",
     "NAME_PATTERNS",
     "VOC_CLASSES",
     "SampleFile",
     "UnpaddedDistributedSampler",
     "labels_from_names",
     "number_identities",
+    "read_dota",
     "read_ground_truth",
     "read_labels",
     "read_pairs",

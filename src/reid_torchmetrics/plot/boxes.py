@@ -23,6 +23,7 @@ _LEAST_HEIGHT = 64
 _GAP = 12
 _NO_IMAGES, _SIZE_OF_REMARK = "no images", 14
 _WIDEST = 2  # of an image, as width over the height that it may have
+_FAR = -1e5, 1e5  # pixels, that edges may lie outside
 _LEAST_SIDE = 3  # pixels, so that every box is seen
 
 
@@ -52,6 +53,7 @@ def draw_boxes(
         picture: as for `draw_rank_lists`; boxes are in its pixels.
         detections: `boxes` [detections, 4], `scores` and `labels` of the image, as for `DetectionMAP.update`.
         ground_truths: `boxes` [ground truths, 4] and `labels` of the image, and `iscrowd` or `difficult`, if any are.
+            With `rotated_boxes` on both sides these are drawn and matched in place of `boxes`.
         class_names: of the classes by label; without a name the label is shown.
         min_score: the least score of a detection that is accepted, for all or by label, such as
             `results.best_confidences()`; the others are not drawn, and their ground truths are missed.
@@ -189,7 +191,8 @@ def _draw_judged(
     # NaN has no place, but is counted.
     placed = [(each, _in_pixels(each.corners, scale, size)) for each in boxes if not any(map(math.isnan, each.corners))]
     for judged, box in placed:
-        _outline(drawn, box, judged.outcome, max(2, round(size[1] / 110)))
+        corners = np.clip(judged.outline, *_FAR) * scale if judged.outline else ()
+        _outline(drawn, box, judged.outcome, max(2, round(size[1] / 110)), corners)
     _write_beside(drawn, placed, names, small)
     # The picture with its boxes, between the title and the legend.
     legend = _legend(boxes, small, size[0])
@@ -235,7 +238,11 @@ def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, f
     return Box(*starts, *lengths)
 
 
-def _outline(canvas: Canvas, box: Box, outcome: str, thickness: int) -> None:
+def _outline(canvas: Canvas, box: Box, outcome: str, thickness: int, corners: Any = ()) -> None:
+    """Draw the edges of a box, between its corners if they are given."""
+    if len(corners):
+        canvas.outline(corners, _COLORS[outcome], thickness, 3 * thickness if outcome == "missed" else math.inf)
+        return
     thickness, color = min(thickness, min(box.width, box.height) // 2), _COLORS[outcome]
     if outcome == "missed":
         canvas.dashed_frame(box, color, thickness, dash=3 * thickness)

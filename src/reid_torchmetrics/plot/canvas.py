@@ -6,8 +6,11 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from reid_torchmetrics._extras import require
 
@@ -157,6 +160,15 @@ class Canvas:
         for start in range(top, bottom + 1, 2 * dash):
             for edge in (left, right - thickness + 1):
                 self._draw.rectangle((edge, start, edge + thickness - 1, min(start + dash - 1, bottom)), fill=color)
+
+    def outline(self, corners: Any, color: Color, thickness: int, dash: float = math.inf) -> None:
+        """Draw the edges of a polygon on white, in dashes of about a length, each beginning and ending with one."""
+        closed = [*map(tuple, corners), *map(tuple, corners[:2])]
+        self._draw.line(closed, WHITE, thickness + 3, joint="curve")
+        for start, end in pairwise(closed[:-1]):
+            ends = np.linspace(start, end, 2 * math.ceil(math.dist(start, end) / (2 * dash)) or 2)
+            for first, last in zip(ends[::2], ends[1::2], strict=True):
+                self._draw.line([*first, *last], color, thickness)
 
     def paste(self, image: Image, box: Box) -> None:
         """Put a picture into the middle of a rectangle, as large as it fits."""

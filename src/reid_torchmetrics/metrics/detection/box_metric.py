@@ -116,8 +116,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         Images without boxes have tensors without entries, of any dtype. Where masks are evaluated, both sides have
         `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`; with
         "keypoints" both have `keypoints` [boxes, keypoints, 3], x, y and visibility; with "rotated" `rotated_boxes`
-        [boxes, 5], center, width, height and angle in radians. Boxes are not needed then unless they are evaluated,
-        too. Overlaps of the shapes are computed at once, and the shapes are dropped.
+        [boxes, 5], center, width, height and angle in radians, or [boxes, 8], x and y of four corners in turn. Boxes
+        are not needed then unless they are evaluated, too. Overlaps of the shapes are computed at once, and the shapes
+        are dropped.
 
         Args:
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
@@ -279,8 +280,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     def boxes_of(self, image: evaluation.Asked) -> evaluation.DictsOfSides:
         """The detections and the ground truths of some images of any process, to be drawn.
 
-        The same on all processes; all must ask, for the same images. Boxes are in the metric's `box_format`, and the
-        dicts are input of `draw_box_grid`.
+        The same on all processes; all must ask, for the same images. Boxes are in the metric's `box_format`, rotated
+        ones are corners, `rotated_boxes` [objects, 8], and the dicts are input of `draw_box_grid`.
 
         Args:
             image: int [N], the `image_id` of each, or its number where there are none, such as

@@ -42,8 +42,8 @@ class CocoFiles(ABC):
         which Python and so pycocotools read.
 
         With `keep_shapes` rows have `segmentation`, compressed run lengths, `keypoints`, or `rotated_box`, center,
-        width, height and angle in radians. So the first file is what the servers of COCO and LVIS take. Of masks alone
-        results have no `bbox`, as COCO's API would take their areas from it.
+        width, height and angle in radians, or corners. So the first file is what the servers of COCO and LVIS take. Of
+        masks alone results have no `bbox`, as COCO's API would take their areas from it.
 
         Raises:
             ValueError: the metric was given masks or other shapes, which it does not keep.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -97,15 +96,19 @@ class EvaluatorMetric(BoxMetric):
 class VocMAP(EvaluatorMetric):
     """Mean average precision of detected boxes by Pascal VOC's own matching; see `functional.detection.evaluate_boxes`.
 
+    With `iou_type="rotated"` and `rule="voc07"` its numbers are those of DOTA's Task 1: `rotated_boxes` may be four
+    corners, and an overlap must be above the threshold, not at it.
+
     It takes the dicts of `DetectionMAP`, in which `target` may also have `difficult` [ground truths], bool or int:
     objects that need not be found; a detection of one is ignored. Crowds are left out.
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_thresholds: least overlaps of a match; `map` is the mean over them.
+        iou_type: "bbox", boxes; "rotated", rotated boxes.
         rule: "voc", the area under all points, since 2010; "voc07", the mean of eleven.
         whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations; False
-            for boxes that end between pixels.
+            for boxes that end between pixels; None for True, and for False of rotated boxes.
         class_metrics: also give the values of each class.
         class_names: names of the classes by label, for the keys, tables and pictures of `results`.
         metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
@@ -139,18 +142,20 @@ class VocMAP(EvaluatorMetric):
         box_format: _names.BoxFormat = "xyxy",
         iou_thresholds: Iterable[float] = (0.5,),
         *,
+        iou_type: _names.VocIouType = "bbox",
         rule: _names.VocRule = "voc",
-        whole_pixels: bool = True,
+        whole_pixels: bool | None = None,
         class_metrics: bool = False,
         metric: str | None = None,
         **options: Unpack[BoxOptions],
     ) -> None:
-        super().__init__(box_format, iou_thresholds, rule=rule, metric=metric, class_metrics=class_metrics, **options)
-        _checks.boolean("whole_pixels", whole_pixels)
-        self.whole_pixels = bool(whole_pixels)
+        _checks.one_of("iou_type", iou_type, _names.VocIouType)
+        more: dict[str, Any] = {"iou_type": iou_type, "rule": rule, "metric": metric, **options}
+        super().__init__(box_format, iou_thresholds, class_metrics=class_metrics, **more)
+        self.whole_pixels = EVALUATORS["voc"].of_voc(self.iou_type, whole_pixels).whole_pixels
 
     def _evaluator(self) -> Evaluator:
-        return replace(super()._evaluator(), whole_pixels=self.whole_pixels)
+        return super()._evaluator().of_voc(self.iou_type, self.whole_pixels)
 
 
 class YoloMAP(EvaluatorMetric):

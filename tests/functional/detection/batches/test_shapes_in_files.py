@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.functional.detection.inputs.rotated_boxes import rotated_corners
 from tests.functional.detection.detection_samples import fed, is_same
 
 HEIGHT, WIDTH = 30, 50
@@ -66,6 +68,32 @@ def test_what_is_written_is_read_and_evaluates_alike(tmp_path, iou_type):
     contents = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
     written(tmp_path, again)
     assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == contents
+
+
+def test_corners_are_written_and_read_and_evaluate_as_rotated_boxes_do(tmp_path):
+    sides = images("rotated")
+    cornered = [
+        [each | {"rotated_boxes": rotated_corners(each["rotated_boxes"]).flatten(1)} for each in s] for s in sides
+    ]
+    metric = fed(DetectionMAP(iou_type="rotated", keep_shapes=True), *cornered)
+    read = DetectionMAP.coco_to_tm(*written(tmp_path, metric), iou_type="rotated")
+    assert [each["rotated_boxes"].tolist() for each in read[0]] == [
+        each["rotated_boxes"].tolist() for each in cornered[0]
+    ]
+    again = fed(DetectionMAP("xywh", iou_type="rotated"), *read).results()
+    assert is_same(again.summary(), metric.results().summary())
+    assert again.means == pytest.approx(fed(DetectionMAP(iou_type="rotated"), *sides).results().means, abs=1e-9)
+
+
+@pytest.mark.parametrize(("added", "came"), [([0.0] * 5, "5 and 8"), ([0.0] * 7, "7 and 8")])
+def test_rows_of_an_image_have_numbers_or_corners(tmp_path, added, came):
+    found, true = tmp_path / "found.json", tmp_path / "true.json"
+    row = {"image_id": 7, "category_id": 1, "score": 0.5, "bbox": [0, 0, 1, 1]}
+    found.write_text(json.dumps([row | {"rotated_box": each} for each in ([0.0] * 8, added)]), encoding="utf-8")
+    true.write_text(json.dumps({"images": [{"id": 7}], "annotations": [], "categories": []}), encoding="utf-8")
+    rule = f"`rotated_box` must have 5 numbers, or 8, in every row of an image; got {came} for image 7."
+    with pytest.raises(ValueError, match=f"^{re.escape(rule)}$"):
+        DetectionMAP.coco_to_tm(str(found), str(true), iou_type="rotated")
 
 
 @pytest.mark.parametrize("iou_type", ["segm", "keypoints"])

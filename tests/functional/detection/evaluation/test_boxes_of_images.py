@@ -71,6 +71,39 @@ def test_boxes_of_voc_say_which_ground_truths_are_difficult():
     assert {*true[0]} == {"boxes", "labels", "iscrowd", "image_id"}
 
 
+def turned() -> tuple[list[dict], list[dict]]:
+    """Two images: one of corners and numbers, and one without detections."""
+    corners, none = torch.tensor([[0.0, 0, 4, 0, 5, 3, 1, 3]]), torch.zeros(0)
+    first = {"rotated_boxes": corners, "labels": torch.tensor([1])}
+    second = {"rotated_boxes": torch.tensor([[9.0, 9, 2, 4, 0]]), "labels": torch.tensor([2])}
+    found = first | {"scores": torch.tensor([0.5])}
+    nothing = {"rotated_boxes": none, "labels": none.long(), "scores": none}
+    return [found, nothing], [first | {"image_id": "b"}, second | {"image_id": "a"}]
+
+
+@pytest.mark.parametrize(("make", "box_format"), [(VocMAP, "xywh"), (DetectionMAP, "cxcywh")])
+def test_boxes_that_are_turned_are_given_by_their_corners_in_any_format(make, box_format, tmp_path):
+    metric = fed(make(box_format, iou_type="rotated"), *turned())
+    results = metric.results(boxes=True)
+    results.save(tmp_path / "results.npz")
+    again = type(results).load(tmp_path / "results.npz")
+    for held in (metric, results, again, pickle.loads(pickle.dumps(results))):
+        found, true = held.boxes_of(["b", "a"])
+        corners = [[each["rotated_boxes"].tolist() for each in side] for side in (found, true)]
+        assert corners == [
+            [[[0, 0, 4, 0, 5, 3, 1, 3]], []],
+            [[[0, 0, 4, 0, 5, 3, 1, 3]], [[8, 7, 10, 7, 10, 11, 8, 11]]],
+        ]
+        assert fed(make(iou_type="rotated"), found, true).compute()["map"] == metric.compute()["map"]
+    assert again.detections().boxes.tolist() == [[0, 0, 4, 0, 5, 3, 1, 3]]
+
+
+def test_results_without_images_that_are_turned_are_saved(tmp_path):
+    results = VocMAP(iou_type="rotated").results(boxes=True)
+    results.save(tmp_path / "results.npz")
+    assert type(results).load(tmp_path / "results.npz").boxes_of([]) == ([], [])
+
+
 def test_no_images_have_no_boxes():
     assert DetectionMAP().boxes_of(torch.zeros(0, dtype=torch.int64)) == ([], [])
 

@@ -10,7 +10,7 @@ import warnings
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, VocMAP
 from reid_torchmetrics.functional.detection.evaluation import make_results
 from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import exchange_tensors, span
 from reid_torchmetrics.functional.world import DistributedMetricError
@@ -19,7 +19,7 @@ from tests.distributed.detection_shards import at
 from tests.distributed.shards import SHARDINGS
 from tests.functional.detection.batches.test_image_names import NAMES, of, tensors
 from tests.functional.detection.detection_samples import fed, images, is_same, named
-from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of
+from tests.functional.detection.evaluation.test_boxes_of_images import numbers_of, turned
 from tests.functional.retrieval.sharding.test_same_samples import accelerate
 
 GIVEN = images(31, len(NAMES), num_levels=3, with_ids=True)
@@ -157,6 +157,15 @@ def test_boxes_are_asked_for_by_name_wherever_they_are(chosen):
         asked = [found[names.index(each["image_id"])] for each in expected[1]]
         sides = [each.detections for each in asked], [each.ground_truths for each in asked]
         assert numbers_of(sides) == numbers_of(expected)
+
+
+def test_corners_are_asked_for_wherever_they_are():
+    metrics = [VocMAP(iou_type="rotated") for _ in range(3)]
+    for number, (metric, item) in enumerate(zip(metrics[1:], turned()[1], strict=True)):
+        metric.update([item | {"scores": torch.tensor([0.5 + number / 4])}], [item])
+    for found, names in together(metrics, lambda metric: metric._sharded().boxes_of()):
+        of_image = {names[place]: each.detections["rotated_boxes"].tolist() for place, each in found.items()}
+        assert of_image == {"a": [[8, 7, 10, 7, 10, 11, 8, 11]], "b": [[0, 0, 4, 0, 5, 3, 1, 3]]}
 
 
 def said_of(target, order: list[list[int]]) -> list[str]:

@@ -93,13 +93,15 @@ def test_rotated_boxes_that_are_not_turned_have_the_values_of_boxes(swapped):
     assert is_same(metric.compute(), expected)
 
 
-def test_a_box_that_is_turned_is_held_by_a_larger_one():
+def test_a_box_that_is_turned_is_held_by_a_larger_one_and_given_by_its_corners():
     side = math.sqrt(2)
     items = {"rotated_boxes": torch.tensor([[5.0, 5.0, side, side, math.pi / 4]]).double(), "labels": torch.tensor([1])}
     metric = DetectionMAP(iou_type="rotated")
     metric.update([items | {"scores": torch.tensor([0.5])}], [items])
     assert metric.compute()["map"] == 1
-    assert metric.boxes_of(torch.tensor([0]))[0][0]["boxes"][0].tolist() == pytest.approx([4, 4, 6, 6])
+    assert metric.detection_boxes[0][0].tolist() == pytest.approx([4, 4, 6, 6])
+    corners = metric.boxes_of(torch.tensor([0]))[0][0]["rotated_boxes"][0]
+    assert corners.tolist() == pytest.approx([5, 4, 6, 5, 5, 6, 4, 5])
 
 
 def test_the_order_of_images_and_merging_change_no_number():

@@ -1,6 +1,7 @@
 """Rotated boxes against polygons that are clipped, by a loop and by shapely."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from reid_torchmetrics.functional.detection import pairwise_iou, rotated_iou
 from reid_torchmetrics.functional.detection.inputs import rotated_boxes
 from reid_torchmetrics.functional.detection.inputs.rotated_boxes import rotated_corners
 from tests.profiles import examples
+from tests.reference.rotated import polygon_iou
 from tests.reference.rotated import rotated_iou as reference_iou
 
 COORDINATES = st.one_of(st.integers(0, 12).map(float), st.floats(0, 12))
@@ -60,6 +62,55 @@ def test_overlaps_are_those_of_shapely(problem):
             assert abs(common / (polygon.area + other.area - common) - overlaps[row, column]) <= 1e-9
 
 
+POLYGONS = st.tuples(
+    st.tuples(COORDINATES, COORDINATES),
+    st.lists(st.floats(0.5, 8), min_size=4, max_size=4),
+    st.lists(st.floats(-0.5, 0.5), min_size=4, max_size=4),
+    st.booleans(),
+)
+
+
+def polygon(drawn) -> list[tuple[float, float]]:
+    """Four corners around a point inside, in either direction, with any angles."""
+    (x, y), lengths, turns, is_turned = drawn
+    angles = [(place + turn) * math.pi / 2 for place, turn in enumerate(turns)]
+    corners = [(x + r * math.cos(a), y + r * math.sin(a)) for r, a in zip(lengths, angles, strict=True)]
+    return corners[::-1] if is_turned else corners
+
+
+@examples(100)
+@given(st.lists(POLYGONS, min_size=1, max_size=3), st.lists(POLYGONS, min_size=1, max_size=3))
+def test_polygons_overlap_as_the_triangles_of_their_edges(found, true):
+    sides = [polygon(each) for each in found], [polygon(each) for each in (*true, found[0])]
+    tensors = [torch.tensor(side, dtype=torch.float64).view(-1, 8) for side in sides]
+    expected = torch.tensor([polygon_iou(*pair) for pair in product(*sides)], dtype=torch.float64)
+    torch.testing.assert_close(rotated_iou(*tensors).flatten(), expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(rotated_iou(*tensors[::-1]).T.flatten(), expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("corners", "area", "common"),
+    [
+        ([0, 0, 4, 0, 4, 4, 0, 4], 16, 16),
+        ([0, 4, 4, 4, 4, 0, 0, 0], 16, 16),  # in the other direction
+        ([0, 0, 4, 0, 1, 1, 0, 4], 4, 4),  # with a corner inside
+        ([4, 0, 1, 1, 0, 4, 0, 0], 4, 4),  # from another corner on
+        ([2, 2, 6, 2, 6, 6, 2, 6], 16, 4),
+        ([4, 0, 8, 0, 8, 4, 4, 4], 16, 0),  # side by side
+        ([9, 9, 9, 9, 9, 9, 9, 9], 0, 0),
+        ([0, 0, 4, 4, 4, 0, 0, 4], 0, 0),  # edges cross: both triangles cancel
+    ],
+)
+def test_four_corners_overlap_as_by_hand(corners, area, common):
+    square = torch.tensor([[0, 0, 4, 0, 4, 4, 0, 4]], dtype=torch.float64)
+    given, is_crowd = torch.tensor([corners], dtype=torch.float64), torch.tensor([True])
+    for moved in (0, FAR):
+        overlap = float(rotated_iou(square + moved, given + moved))
+        assert overlap == pytest.approx(common / (16 + area - common), abs=1e-12)
+    assert float(rotated_boxes.RotatedType().areas(given)) == area
+    assert float(rotated_iou(square, given, is_crowd=is_crowd)) == pytest.approx(common / 16)
+
+
 def test_boxes_that_are_not_turned_overlap_as_boxes():
     generator = torch.Generator().manual_seed(2)
     boxes = torch.rand(30, 4, generator=generator, dtype=torch.float64)
@@ -93,7 +144,8 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
 @pytest.mark.parametrize(
     ("boxes", "error", "message"),
     [
-        (torch.zeros(2, 4), ValueError, r"`boxes` must have shape \[N, 5\]; got \[2, 4\]."),
+        (torch.zeros(2, 4), ValueError, r"`boxes` must have shape \[N, 5 or 8\]; got \[2, 4\]."),
+        (torch.full((1, 8), torch.inf), ValueError, "`boxes` must be finite; got inf."),
         (torch.zeros(2, 5).long(), TypeError, "`boxes` must have a floating point dtype of 16 to 64 bits; got torch.i"),
         (torch.tensor([[0, 0, -1.0, 2, 0]]), ValueError, "`boxes` must have widths and heights of at least 0; got -1."),
         (torch.tensor([[0, 0, torch.nan, 2, 0]]), ValueError, "`boxes` must be finite; got nan."),

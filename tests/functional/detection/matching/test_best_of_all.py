@@ -80,7 +80,7 @@ def test_who_claims_a_ground_truth_decides_who_is_right(claim, expected):
     assert is_right.tolist() == expected
 
 
-@pytest.mark.parametrize(("claim", "expected"), [("voc", 1), ("scaled_yolov4", 0), ("yolov4", 1)])
+@pytest.mark.parametrize(("claim", "expected"), [("voc", 1), ("dota", 0), ("scaled_yolov4", 0), ("yolov4", 1)])
 def test_an_overlap_that_is_the_threshold_is_enough_but_for_scaled_yolov4(claim, expected):
     found = FOUND.at(torch.tensor([1]))
     assert int(match_best_of_all(found, TRUE, iou_thresholds=(0.6,), claim=claim).true_positive.sum()) == expected
@@ -88,6 +88,6 @@ def test_an_overlap_that_is_the_threshold_is_enough_but_for_scaled_yolov4(claim,
 
 @pytest.mark.usefixtures("unannotated")
 def test_an_unknown_claim_is_refused():
-    message = r"^`claim` must be one of 'voc', 'scaled_yolov4', 'yolov4'; got 'yolo'\.$"
+    message = r"^`claim` must be one of 'voc', 'dota', 'scaled_yolov4', 'yolov4'; got 'yolo'\.$"
     with pytest.raises(ValueError, match=message):
         match_best_of_all(FOUND, TRUE, iou_thresholds=(0.5,), claim="yolo")

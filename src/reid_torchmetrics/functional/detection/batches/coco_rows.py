@@ -37,7 +37,7 @@ def image_dict(**columns: Sequence[Any]) -> dict[str, Any]:
     tensors = {}
     for key, values in columns.items():
         tensor = torch.tensor(values, dtype=_DTYPES.get(key, torch.float64), device="cpu")
-        tensors[key] = tensor.view(-1, _WIDTHS[key]) if key in _WIDTHS else tensor  # without objects, too
+        tensors[key] = tensor.view(-1, _WIDTHS[key]) if key in _WIDTHS and not values else tensor
     return tensors
 
 
@@ -308,6 +308,9 @@ def _columns(
         more["boxes"] = [row["bbox"] for row in rows]
     if "rotated" in iou_type:
         more["rotated_boxes"] = [_given(row, "rotated_box") for row in rows]
+        if (lengths := {*map(len, more["rotated_boxes"])}) not in (set(), {5}, {8}):
+            came = f"{' and '.join(map(str, sorted(lengths)))} for image {image['id']!r}"
+            raise ValueError(f"`rotated_box` must have 5 numbers, or 8, in every row of an image; got {came}.")
     columns = image_dict(labels=[row.get("category_id", 0) for row in rows], **more)
     if "segm" in iou_type:
         columns["masks"] = [run_lengths(row, image) for row in rows]

@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.fingerprints import mixed
 from reid_torchmetrics.functional.world import World, warn_once
 
 from .image_ids import NAME_LENGTHS, joined_ids, kind_of_ids
-from .shape_batches import OverlapTable, table_states
+from .shape_batches import CORNER_STATES, OverlapTable, table_states
 from .unsound import are_sound
 
 # Columns of a fingerprint.
@@ -145,7 +145,8 @@ _OF_IMAGES = ("image_ids", *_COUNTS.values())
 
 def empty_states(iou_types: Sequence[str], extras: Sequence[str]) -> dict[str, Tensor]:
     """All states without rows: of boxes, of other shapes, and of `EXTRAS`."""
-    return STATES | table_states(iou_types) | {name: _ALL_STATES[name] for key in extras for name in EXTRAS[key]}
+    states = STATES | table_states(iou_types) | {name: _ALL_STATES[name] for key in extras for name in EXTRAS[key]}
+    return states | CORNER_STATES if "rotated" in iou_types else states
 
 
 def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:

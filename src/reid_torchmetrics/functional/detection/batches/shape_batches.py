@@ -14,6 +14,7 @@ from torch import Tensor
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
 from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, box_areas, pack_names, to_xywh
+from reid_torchmetrics.functional.detection.inputs import rotated_corners as corners_of
 
 from .unsound import Dicts
 
@@ -32,6 +33,8 @@ KEPT_STATES = {
 }
 """the states of a metric that keeps shapes, without rows: of each image their rows for files, as text"""
 _NO_ROWS = torch.empty(0, dtype=torch.float64, device="cpu")
+CORNER_STATES = dict.fromkeys(("detection_corners", "ground_truth_corners"), _NO_ROWS.view(0, 8))
+"""the states of a metric of rotated boxes, without rows: they are drawn by their corners"""
 
 
 class OverlapTable(NamedTuple):
@@ -142,6 +145,8 @@ class ShapeBatch:
             added[f"{name}_detection_areas"] = _areas(kind, detections, device)
             added[f"{name}_ground_truth_areas"] = torch.cat([*ranged])
             added["ground_truth_areas"] = areas
+        for state, side in zip(CORNER_STATES, self.shapes.get("rotated", ()), strict=False):
+            added[state] = torch.cat([corners_of(each).flatten(1).to(given.device) for each in side])
         return added | dict(zip(KEPT_STATES, pack_names(self._texts()), strict=True)) if keeps else added
 
 

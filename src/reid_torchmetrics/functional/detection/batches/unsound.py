@@ -26,7 +26,7 @@ IsSound = Callable[[Tensor], Tensor]
 """whether values [objects, ...] can be evaluated"""
 
 # Keys with a value for each object, besides the keys of the shapes.
-_OF_EACH = ("boxes", "scores", "labels", "iscrowd", "area", "num_keypoints")
+_OF_EACH = ("boxes", "scores", "labels", "iscrowd", "area", "difficult", "num_keypoints")
 
 
 def sides_of(boxes: Tensor, box_format: str) -> Tensor:

@@ -103,19 +103,18 @@ def evaluate_boxes(
     return make_results(replace(matches, ids=ids), rule, confidence)
 
 
-def _chosen(evaluator: str, whole_pixels: bool | None, is_difficult: Any, of_limits: Mapping[str, Any]) -> Evaluator:
+def _chosen(
+    evaluator: str, whole_pixels: bool | None, is_difficult: Any, of_limits: Mapping[str, Any], iou_type: str = "bbox"
+) -> Evaluator:
     """The evaluator with its option; raise if it does not know an option that is given."""
     row = EVALUATORS[evaluator]
-    unknown = {} if row.has_limits else dict(of_limits)
+    known = ("bbox", "rotated") if row.knows_difficult else ("bbox",)
+    unknown = {} if row.has_limits else {**of_limits, "iou_type": None if iou_type in known else iou_type}
     unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels, "is_difficult": is_difficult}
     for name, value in unknown.items():
         if value is not None:
             raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
-    if whole_pixels is None:
-        return row
-    # VOC counts pixels, so a box of one pixel has an area of 1.
-    _checks.boolean("whole_pixels", whole_pixels)
-    return replace(row, whole_pixels=bool(whole_pixels))
+    return row.of_voc(iou_type, whole_pixels) if row.knows_difficult else row
 
 
 @torch.no_grad()
@@ -154,7 +153,7 @@ def evaluate_images(
             `neg_category_ids` and `not_exhaustive_category_ids`, see `LvisMAP`.
         evaluator: "coco", "lvis", "lvis_fixed", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
         box_format: "xyxy", "xywh" or "cxcywh".
-        iou_type: "bbox", "segm", "keypoints" or "rotated".
+        iou_type: "bbox", "segm", "keypoints" or "rotated"; of VOC, as DOTA has it, "bbox" or "rotated".
         iou_thresholds: least overlaps of a match; None for the default of the evaluator.
         rec_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
         max_detection_thresholds: COCO's limits of detections per image and class, ascending; None for the default of
@@ -190,9 +189,7 @@ def evaluate_images(
         _checks.boolean("boxes", boxes)
         of_grid: dict[str, Any] = {"rec_thresholds": rec_thresholds, "area_ranges": area_ranges}
         of_grid |= {"max_detection_thresholds": max_detection_thresholds, "class_groups": class_groups}
-        # All evaluators know boxes.
-        others = {"iou_type": None if iou_type == "bbox" else iou_type, "thresholds": thresholds}
-        chosen = _chosen(evaluator, whole_pixels, None, of_grid | others)
+        chosen = _chosen(evaluator, whole_pixels, None, of_grid | {"thresholds": thresholds}, iou_type)
         grid = chosen.grid(iou_thresholds, iou_type=iou_type, thresholds=thresholds, **of_grid)
         request = MatchRequest(grid, chosen, max_bytes, iou_type)
         request = request.of_results(across_classes=across_classes, localization=localization)

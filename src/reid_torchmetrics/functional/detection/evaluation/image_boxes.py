@@ -23,6 +23,7 @@ DictsOfSides: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 _OF_DETECTIONS = ("boxes", "scores", "labels")
 _OF_GROUND_TRUTHS = ("boxes", "labels", "crowds", "difficult")
 _TRUE_KEYS = ("boxes", "labels", "iscrowd", "difficult")  # of the dicts
+_NUMBERS, _AS_CORNERS = 4, "rotated_boxes"  # of a box, and in place of `boxes` the key of more numbers
 
 
 class ImageBoxes(NamedTuple):
@@ -59,7 +60,7 @@ class ImageBoxes(NamedTuple):
         sides = [[each[side] for each in boxes.values()] for side in range(2)]
         counts = [torch.tensor([len(each["labels"]) for each in side], device="cpu") for side in sides]
         named = zip(sides, (_OF_DETECTIONS, _TRUE_KEYS), strict=True)
-        known = ((side, key) for side, keys in named for key in keys if side and key in side[0])
+        known = ((side, key) for side, keys in named for key in (_AS_CORNERS, *keys) if side and key in side[0])
         ids = torch.tensor([*boxes], dtype=torch.int64, device="cpu")
         return [ids, *counts, *(torch.cat([each[key] for each in side]) for side, key in known)]
 
@@ -67,6 +68,7 @@ class ImageBoxes(NamedTuple):
 def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Any]]:
     """The rows of each image; the last keys may have no columns, as `difficult` in metrics without such a flag."""
     # Columns of all images, cut at the same places, become one dict for each image.
+    keys = (_AS_CORNERS, *keys[1:]) if columns and columns[0].shape[1] > _NUMBERS else keys
     parts = zip(*(column.split(counts.tolist()) for column in columns), strict=True)
     return [dict(zip(keys, each, strict=False)) for each in parts]
 
@@ -132,7 +134,8 @@ class MatchedDetections(inputs.ImageRows):
     """whether it counts neither as right nor as wrong: it took a crowd, or a ground truth outside the first area range,
     or took none and its own box is outside; bool [thresholds, detections]"""
     boxes: Tensor | None = None
-    """in the metric's `box_format`, [detections, 4]; None unless the results hold boxes"""
+    """in the metric's `box_format`, [detections, 4], or corners of rotated boxes, [detections, 8]; None unless the
+    results hold boxes"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """names of all images by number; None where they have none"""
 
@@ -157,7 +160,8 @@ def list_matches(results: Any) -> MatchedDetections:
     boxes_at = None
     if results.boxes is not None:
         # Boxes of an image begin behind those of all images before it.
-        listed = [results.boxes[image].detections["boxes"].to(order.device) for image in results.images.tolist()]
+        columns = ([*results.boxes[image].detections.values()] for image in results.images.tolist())
+        listed = [boxes.to(order.device) for boxes, *_ in columns]
         begins = segments.starts(torch.tensor([len(each) for each in listed], dtype=torch.int64, device=order.device))
         boxes_at = torch.cat(listed)[begins[number] + index] if listed else torch.empty((0, 4), device=order.device)
     return MatchedDetections(

@@ -166,8 +166,7 @@ class MatchRequest:
             sides = detections.of_one_class(), ground_truths.of_one_class()
         options: dict[str, Any] = {"keep_ground_truths": self.with_origins or self.localization}
         options |= {"max_bytes": self.max_bytes} | ({} if classes is None else {"classes": classes})
-        if self.evaluator.knows_difficult:
-            options |= {"is_difficult": is_difficult, "whole_pixels": self.evaluator.whole_pixels}
+        options |= self.evaluator.options_of_voc(is_difficult)
         if self.evaluator.is_federated:
             options["lists"] = lists
         matches = self.evaluator.match(*sides, self.grid, **options)

@@ -15,8 +15,8 @@ from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.functional.result_files import check_same
 
 _OF_IMAGES = Int[Tensor, " boxed"], Real[Tensor, " boxed"], Real[Tensor, " boxed"]  # the counts of no images are floats
-_OF_DETECTIONS = Real[Tensor, "detected 4"], Real[Tensor, " detected"], Int[Tensor, " detected"]
-_OF_GROUND_TRUTHS = Real[Tensor, "true 4"], Int[Tensor, " true"], Bool[Tensor, " true"], Bool[Tensor, " true"]
+_OF_DETECTIONS = Real[Tensor, "detected numbers"], Real[Tensor, " detected"], Int[Tensor, " detected"]
+_OF_GROUND_TRUTHS = Real[Tensor, "true numbers"], Int[Tensor, " true"], Bool[Tensor, " true"], Bool[Tensor, " true"]
 _BOXES = GenericAlias(tuple, (*_OF_IMAGES, *_OF_DETECTIONS, *_OF_GROUND_TRUTHS))
 SAVED_AS: Mapping[str, Any] = MappingProxyType({"evaluator": tuple[str, Mapping[str, Any]], "boxes": _BOXES | None})
 """annotations of fields that are saved in another form"""
@@ -28,6 +28,7 @@ def sizes_of_axes(grid: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator
     """The least and the largest size of each axis: as in the grid, and no more matched detections than detections."""
     axes = {"areas": "area_ranges", "thresholds": "iou_thresholds", "limits": "max_detection_thresholds"}
     yield from ((axis, len(grid[name]), len(grid[name])) for axis, name in axes.items())
+    yield "numbers", 4, 8  # of a box, or of the corners of a rotated one
     yield "matched", 0, sizes["detections"]
 
 

@@ -150,7 +150,8 @@ class DetectionResults(NamedNumbers, SavedResults):
 
     def _to_fields(self) -> dict[str, Any]:
         # The functions of an evaluator are those of its row; the boxes of thousands of images are a few tensors.
-        name = {row.title: name for name, row in evaluators.EVALUATORS.items()}[self.evaluator.title]
+        # DOTA's is VOC's with another title.
+        name = {row.title: name for name, row in evaluators.EVALUATORS.items()}.get(self.evaluator.title, "voc")
         options = {name: each for name, each in vars(self.evaluator).items() if not callable(each)}
         boxes = None if self.boxes is None else ImageBoxes.columns(self.boxes)
         return super()._to_fields() | {"evaluator": (name, options), "boxes": boxes}

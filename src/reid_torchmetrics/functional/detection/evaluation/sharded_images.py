@@ -152,7 +152,9 @@ class ShardedImages:
             return {"image": "all" if image is None else repr(listed_ids(image))}
 
         # All processes learn of all ids, as in `match`; then each sends the boxes that were asked for.
-        as_given = replace(self, box_format="xywh")  # which is not converted
+        # Rotated boxes as corners; "xywh" is not converted.
+        given = {name: self.states.get(name.replace("_boxes", "_corners"), each) for name, each in self.states.items()}
+        as_given = replace(self, box_format="xywh", states=given)
         asked, images, of_processes, _ = as_given._meet("boxes_of", describe, ask)  # noqa: SLF001 - of the same class
         numbering = _number(self.world, images, of_processes)
         names, numbered = numbering.names, numbering.number(images, self.world.process, warned=self.world)

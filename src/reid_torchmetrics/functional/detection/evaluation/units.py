@@ -278,9 +278,9 @@ def _outside(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxe
 
 
 def _turned(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxes: Tensor) -> Tensor:
-    """Number of angles beyond 2 pi, and of angles other than 0, of each side, [2, 2]."""
-    sides = detections, ground_truths
-    angles = [torch.cat([boxes.new_zeros(0), *(each[:, 4].to(boxes.device) for each in side)]) for side in sides]
+    """Number of angles beyond 2 pi, and of angles other than 0, of each side, [2, 2]; four corners have none."""
+    turned = ([each[:, 4] for each in side if each.shape[1] == 5] for side in (detections, ground_truths))
+    angles = [torch.cat([boxes.new_zeros(0), *(each.to(boxes.device) for each in side)]) for side in turned]
     return torch.stack([torch.stack([(each.abs() > 2 * math.pi).sum(), (each != 0).sum()]) for each in angles])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -63,6 +63,8 @@ class Evaluator:
     """whether images have lists of absent and of partly annotated classes"""
     whole_pixels: bool = False
     """whether a box has width + 1 times height + 1 pixels, both edges inside; in results as the evaluation had it"""
+    claim: _names.ClaimRule = "voc"
+    """what claims a ground truth that may be difficult, one of `CLAIMS`; in results as the evaluation had it"""
     has_breakdown: bool = True
     """whether errors have kinds: a detection takes the best unmatched ground truth, images are annotated in full, and
     the area is of `AP_RULES`"""
@@ -82,6 +84,26 @@ class Evaluator:
     def extras(self) -> tuple[str, ...]:
         """What `target` may have besides the keys that all evaluators know."""
         return ("difficult",) * self.knows_difficult + ("lists",) * self.is_federated
+
+    def of_voc(self, iou_type: Sequence[str], whole_pixels: bool | None) -> Evaluator:
+        """VOC's evaluator with its option, or for rotated boxes DOTA's; None for the default.
+
+        Raises:
+            TypeError: `whole_pixels` is no bool.
+            ValueError: it is True for rotated boxes.
+        """
+        is_dota = "rotated" in iou_type
+        whole_pixels = not is_dota if whole_pixels is None else whole_pixels
+        _checks.boolean("whole_pixels", whole_pixels)
+        row = replace(self, whole_pixels=bool(whole_pixels))
+        if is_dota and whole_pixels:
+            raise ValueError(f"`whole_pixels` must be False with iou_type 'rotated'; got {whole_pixels}.")
+        return replace(row, title="DOTA", claim="dota") if is_dota else row
+
+    def options_of_voc(self, is_difficult: Any) -> dict[str, Any]:
+        """Options of `match` that no other evaluator knows."""
+        options = {"is_difficult": is_difficult, "whole_pixels": self.whole_pixels, "claim": self.claim}
+        return options if self.knows_difficult else {}
 
     def checked(self, rule: _names.DetectionRule | None, confidence: float | None) -> tuple[Any, float | None]:
         """A rule of average precision and a confidence, the defaults for None.
@@ -160,7 +182,7 @@ EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
     "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
     "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),
-    "voc": _voc("Pascal VOC", partial(_best_of_all, claim="voc"), _without_limits, VOC_RULES, "voc", (0.5,)),
+    "voc": _voc("Pascal VOC", _best_of_all, _without_limits, VOC_RULES, "voc", (0.5,)),
     "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
     "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(_best_of_all, claim="scaled_yolov4")),
     "yolov4": _yolov4("YOLOv4", partial(_best_of_all, claim="yolov4")),

@@ -1,4 +1,4 @@
-"""Rotated boxes: areas, corners, and exact intersection over union, in float64."""
+"""Rotated boxes, by their numbers or by four corners: areas, and exact intersection over union, in float64."""
 
 from __future__ import annotations
 
@@ -16,29 +16,35 @@ from .boxes import box_areas, check_finite, check_sizes, iou_of_areas
 from .keypoints import keypoint_boxes
 from .shapes import ObjectColumns, ShapeType
 
-_Boxes5 = Float[Tensor, "boxes 5"]
-_Others5 = Float[Tensor, "others 5"] | _checks.Array
-_NUMBERS = 5
+_Boxes = Float[Tensor, "boxes _"]
+_Others = Float[Tensor, "others _"] | _checks.Array
+_Corners = Float[Tensor, "boxes 4 2"]
+_NUMBERS, _OF_CORNERS = 5, 8
 _PAIRS_AT_A_TIME = {"cpu": 1 << 12}  # stay in the cache
 _MOST_PAIRS = 1 << 18
 
 
 def rotated_iou(
-    boxes: _Boxes5 | _checks.Array, others: _Others5, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
+    boxes: _Boxes | _checks.Array, others: _Others, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
 ) -> Float[Tensor, "boxes others"]:
     """Intersection over union of every rotated box with every other, float64.
 
     It is exact up to rounding. The YOLO family's probIoU compares normal distributions instead: it is 1 for a square
     and the same square turned by 45 degrees, with an overlap of 0.707, and 0.119 for two squares side by side.
 
+    Four corners stay the polygon that they are, as in DOTA's `polyiou`, and do not become a rectangle. They may come in
+    either direction, with an angle beyond 180 degrees, too. Where edges cross, parts of the other direction count as
+    negative.
+
     Args:
-        boxes: center x, center y, width, height, and the angle of rotation from the x axis to the y axis, in radians.
-        others: the same.
+        boxes: center x, center y, width, height, and the angle of rotation from the x axis to the y axis, in radians;
+            or x and y of four corners in turn.
+        others: either of both, too.
         is_crowd: others that are regions with many objects: the intersection is divided by the area of the box alone.
 
     Raises:
         TypeError: boxes of the wrong dtype.
-        ValueError: boxes that are not [N, 5] or not finite, or a negative size.
+        ValueError: boxes that are neither [N, 5] nor [N, 8] or not finite, or a negative size.
     """
     kind = RotatedType()
     first, second = kind.read("boxes", boxes, is_true=False), kind.read("others", others, is_true=True)
@@ -51,55 +57,77 @@ def rotated_iou(
 def pairwise_rotated_iou(boxes: Tensor, others: Tensor, is_crowd: Tensor | None = None) -> Tensor:
     """See `rotated_iou`; float64."""
     common = boxes.new_zeros((len(boxes), len(others)))
-    # Boxes further apart than the sum of half their diagonals are disjoint.
-    reach = [each[:, 2:4].square().sum(1).sqrt() / 2 for each in (boxes, others)]
-    offsets = boxes[:, None, :2] - others[:, :2]
-    pairs = (offsets.square().sum(2).sqrt() <= reach[0][:, None] + reach[1]).nonzero()
+    # Where bounding boxes are apart, nothing is in common.
+    (low, high), (other_low, other_high) = (rotated_corners(each).aminmax(dim=1) for each in (boxes, others))
+    pairs = ((low[:, None] <= other_high) & (other_low <= high[:, None])).all(2).nonzero()
+    (centers, corners), (other_centers, other_corners) = _around_centers(boxes), _around_centers(others)
     for block in segments.ranges(len(pairs), _PAIRS_AT_A_TIME.get(boxes.device.type, _MOST_PAIRS)):
         row, other = pairs[block].unbind(1)
-        common[row, other] = _intersection_areas(boxes.index_select(0, row), others.index_select(0, other))
-    areas, other_areas = box_areas(boxes)[:, None], box_areas(others)
-    return iou_of_areas(common.minimum(areas).minimum(other_areas), areas, other_areas, is_crowd)
+        # Centers first, or corners far from the origin lose digits.
+        offsets = other_centers.index_select(0, other) - centers.index_select(0, row)
+        moved = other_corners.index_select(0, other) + offsets[:, None]
+        common[row, other] = _common_areas(corners.index_select(0, row), moved)
+    areas, other_areas = _turning_areas(boxes)[:, None], _turning_areas(others)
+    common *= areas.sign() * other_areas.sign()
+    # By rounding, and where edges cross, the union can be less than the intersection.
+    return iou_of_areas(common, areas.abs(), other_areas.abs(), is_crowd).clamp(0, 1)
 
 
-def _intersection_areas(boxes: _Boxes5, others: _Boxes5) -> Float[Tensor, " boxes"]:
-    """Areas of the intersections of pairs: walk the edges of the other box in the frame of the box, clamped to it.
+def _common_areas(polygons: _Corners, others: _Corners) -> Float[Tensor, " boxes"]:
+    """Areas of the intersections of pairs, negative if they turn in different directions.
 
-    Clamping moves a point outside to the nearest point inside. It keeps the winding number of every point inside, so
-    the clamped path encloses the intersection. The path is straight between the points where an edge crosses a side.
+    A polygon is all that is below its edges to the right, less all that is below those to the left, or the other way
+    round. So the sum over pairs of edges of what is below both is what both polygons have in common.
     """
-    half = boxes[:, None, 2:4] / 2
-    # Corners of the other box in the frame of the box; centers first, or corners far from the origin lose digits.
-    corners = rotated_corners(torch.cat([others[:, :2] - boxes[:, :2], others[:, 2:]], 1))
-    cosine, sine = boxes[:, 4].cos()[:, None], boxes[:, 4].sin()[:, None]
-    x, y = corners.unbind(2)
-    corners = torch.stack([cosine * x + sine * y, cosine * y - sine * x], 2)
-    # Where each edge crosses the four sides, as a share of its length, between its ends 0 and 1.
-    edges = corners.roll(-1, 1) - corners
-    sides = torch.stack([-half, half], 3)
-    crossings = ((sides - corners[..., None]) / edges[..., None]).nan_to_num(0, 0, 0).clamp(0, 1).flatten(2)
-    ends = torch.zeros_like(crossings[:, :, :1])
-    places = torch.cat([ends, crossings.sort(2).values, ends + 1], 2)[..., None]
-    # The clamped path, and its area by the shoelace formula.
-    path = corners[:, :, None] + places * edges[:, :, None]
-    x, y = path.minimum(half[:, None]).maximum(-half[:, None]).unbind(3)
-    twice = (x[..., :-1] * y[..., 1:] - x[..., 1:] * y[..., :-1]).sum((1, 2))
-    return (twice / 2).clamp(min=0)
+    near = polygons[:, :1]  # or polygons far from the origin lose digits
+    columns = zip(_edges(polygons - near), _edges(others - near), strict=True)
+    x, y, slope, low, high, sign = ((each[:, :, None], other[:, None]) for each, other in columns)
+    left, right = torch.maximum(*low), torch.minimum(*high)
+    # Heights of both edges at both ends of what is below both, and there of the other above the first.
+    first, second = ([b + s * (at - a) for a, b, s in zip(x, y, slope, strict=True)] for at in (left, right))
+    above = first[1] - first[0], second[1] - second[0]
+    least, most = torch.minimum(*above).clamp(max=0), torch.maximum(*above)
+    below = torch.where(most > 0, least * (least / (least - most)), least + most)
+    areas = sign[0] * sign[1] * (right - left).clamp(min=0) * (first[0] + second[0] + below) / 2
+    return areas.nan_to_num(0, 0, 0).sum((1, 2))  # of edges apart that are almost upright
 
 
-def rotated_corners(boxes: _Boxes5) -> Float[Tensor, "boxes 4 2"]:
-    """The four corners, in order of rotation from the x axis to the y axis."""
+def _edges(polygons: _Corners) -> tuple[Float[Tensor, "boxes 4"], ...]:
+    """Where edges start, their slopes, their least and largest x, and the sign of their direction along it."""
+    (x, y), (end, end_y) = polygons.unbind(2), polygons.roll(-1, 1).unbind(2)
+    slope = ((end_y - y) / (end - x)).nan_to_num(0, 0, 0)  # below an upright edge is nothing
+    return x, y, slope, x.minimum(end), x.maximum(end), (end - x).sign()
+
+
+def _turning_areas(boxes: _Boxes) -> Float[Tensor, " boxes"]:
+    """Areas, negative of corners that turn from the y axis to the x axis, and 0 of boxes of negative size."""
+    if boxes.shape[1] == _NUMBERS:
+        return boxes[:, 2:4].clamp(min=0).prod(1)
+    # From the first corner, or polygons far from the origin lose digits.
+    x, y = (rotated_corners(boxes) - boxes[:, None, :2]).unbind(2)
+    return (x * y.roll(-1, 1) - x.roll(-1, 1) * y).sum(1) / 2
+
+
+def rotated_corners(boxes: _Boxes) -> _Corners:
+    """The four corners, in order of rotation from the x axis to the y axis, or as they were given."""
+    centers, corners = _around_centers(boxes)
+    return centers[:, None] + corners
+
+
+def _around_centers(boxes: _Boxes) -> tuple[Float[Tensor, "boxes 2"], _Corners]:
+    """Centers, and corners as seen from there; the origin for boxes that were given as corners."""
+    if boxes.shape[1] == _OF_CORNERS:
+        return torch.zeros_like(boxes[:, :2]), boxes.view(-1, 4, 2)
     signs = torch.tensor([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]], dtype=boxes.dtype, device=boxes.device)
-    along, across = (signs * boxes[:, None, 2:4]).unbind(2)
+    along, across = (signs * boxes[:, None, 2:4].clamp(min=0)).unbind(2)  # a negative size is none
     cosine, sine = boxes[:, 4].cos()[:, None], boxes[:, 4].sin()[:, None]
-    x, y = boxes[:, 0, None], boxes[:, 1, None]
-    return torch.stack([x + along * cosine - across * sine, y + along * sine + across * cosine], 2)
+    return boxes[:, :2], torch.stack([along * cosine - across * sine, along * sine + across * cosine], 2)
 
 
 @final
 @dataclass(frozen=True)
 class RotatedType(ShapeType):
-    """Rotated boxes: tensors [boxes, 5] of center, width, height and angle in radians."""
+    """Rotated boxes: tensors [boxes, 5] of center, width, height and angle in radians, or [boxes, 8] of corners."""
 
     key: ClassVar[str] = "rotated_boxes"
 
@@ -107,17 +135,21 @@ class RotatedType(ShapeType):
         """See `ShapeType`."""
         if isinstance(value, Tensor) and not value.numel():  # of any shape
             return torch.empty((0, _NUMBERS), dtype=torch.float64, device=value.device)
-        boxes = _checks.floating_matrix(name, value, _NUMBERS)
+        boxes = _checks.floating_matrix(name, value, f"{_NUMBERS} or {_OF_CORNERS}")
+        if boxes.shape[1] not in (_NUMBERS, _OF_CORNERS):
+            raise ValueError(f"`{name}` must have shape [N, {_NUMBERS} or {_OF_CORNERS}]; got {[*boxes.shape]}.")
         if not any_values:
             check_finite(name, boxes)
-            check_sizes(name, boxes[:, 2:4])
+            if boxes.shape[1] == _NUMBERS:
+                check_sizes(name, boxes[:, 2:4])
         return boxes.double()
 
     def are_sound(self, value: Tensor) -> Tensor:
         """See `ShapeType`: whether all numbers are finite, and sizes at least 0."""
         if value.ndim != 2:
             return super().are_sound(value)
-        return value.isfinite().all(1) & (value[:, 2:4] >= 0).all(1)
+        is_sound = value.isfinite().all(1)
+        return is_sound if value.shape[1] == _OF_CORNERS else is_sound & (value[:, 2:4] >= 0).all(1)
 
     def boxes(self, shapes: Tensor) -> Tensor:
         """See `ShapeType`."""
@@ -125,10 +157,10 @@ class RotatedType(ShapeType):
 
     def areas(self, shapes: Tensor) -> Tensor:
         """See `ShapeType`."""
-        return box_areas(shapes)
+        return box_areas(shapes) if shapes.shape[1] == _NUMBERS else _turning_areas(shapes).abs()
 
     def rows(self, shapes: Tensor) -> list[dict[str, Any]]:
-        """See `ShapeType`: the five numbers, a key that is no one else's."""
+        """See `ShapeType`: the five or eight numbers, a key that is no one else's."""
         return [{"rotated_box": each} for each in shapes.tolist()]
 
     def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:

@@ -22,6 +22,8 @@ from reid_torchmetrics.functional.detection import inputs
 from .matches import Matches
 from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, best_pairs, overlapping_pairs, select
 
+_ROUNDING = 1e-12  # of overlaps of polygons: half of a square is at 0.5, not above it
+
 
 class Claim(NamedTuple):
     """The overlaps that claim a ground truth: all detections after the first claim are false positives."""
@@ -34,14 +36,19 @@ class Claim(NamedTuple):
     """whether overlaps suffice for a true positive, from overlaps and thresholds"""
 
 
+def _exceeds(overlaps: Tensor, thresholds: Tensor) -> Tensor:
+    return overlaps > thresholds + _ROUNDING
+
+
 CLAIMS: dict[str, Claim] = {
     "voc": Claim(lambda thresholds: thresholds, torch.ge, torch.ge),
+    "dota": Claim(lambda thresholds: thresholds, _exceeds, _exceeds),
     "scaled_yolov4": Claim(lambda thresholds: thresholds[:1].expand_as(thresholds), torch.gt, torch.gt),
     "yolov4": Claim(torch.zeros_like, torch.gt, torch.ge),
 }
-"""The detections that claim a ground truth. "voc": they reach the threshold. "scaled_yolov4": they are above the first
-threshold; a true positive is above, not at, its threshold. "yolov4": they overlap it, even too little for a true
-positive."""
+"""The detections that claim a ground truth. "voc": they reach the threshold. "dota": they are above it.
+"scaled_yolov4": they are above the first threshold; a true positive is above, not at, its threshold. "yolov4": they
+overlap it, even too little for a true positive."""
 
 
 @torch.no_grad()
@@ -63,7 +70,8 @@ def match_best_of_all(
     truth is difficult is ignored at a threshold that it reaches, and a difficult ground truth does not count. Crowds
     are left out. There is one area range, which holds all boxes, and no limit of detections.
 
-    Source: `VOCevaldet` of the development kit of Pascal VOC; WongKinYiu/ScaledYOLOv4, `test.py`; Bochkovskiy et al.,
+    Source: `VOCevaldet` of the development kit of Pascal VOC; CAPTAIN-WHU/DOTA_devkit, `dota_evaluation_task1.py`,
+    which takes overlaps above 0.5, not at it; WongKinYiu/ScaledYOLOv4, `test.py`; Bochkovskiy et al.,
     "YOLOv4: Optimal Speed and Accuracy of Object Detection", 2020, as usually retold: the best overlap is a true
     positive, unless a detection with a higher confidence has the same best.
 
