@@ -54,6 +54,9 @@ def refusals(process: int, size: int) -> list[str]:
     said.append(message_of(metric.compute))
     metric = fed(EmbeddingQuality(MEASURES[process:2]), (torch.randn(20, 2), torch.arange(20)))
     said.append(message_of(metric.compute))
+    metric = fed(EmbeddingQuality(), (torch.eye(2), torch.arange(2)))
+    metric.merge_state(fed(EmbeddingQuality(), (torch.eye(2 + process), torch.arange(2 + process))))
+    said.append(message_of(metric.compute))
     metric = fed(ALL(), drawn(7))
     for place, name in ((embedding_quality, "_by_identity"), (linalg, "eigvalsh"), (Tensor, "exp_")):
         with out_of_memory(place, name) if process else mock.MagicMock():
@@ -70,6 +73,7 @@ def test_what_one_process_refuses_is_an_error_on_all(processes):
             "process 1: ValueError: `identities` must be given for the measure 'alignment'; got none.",
             "All processes must have the same embedding dimension; got process 0: 2; process 1: 3.",
             "All processes must have the same `measures`; got process 0: ('rankme', 'dead_dimensions'); process 1:",
+            "process 1: ValueError: `embeddings` must all have the same dimension; got 2, 3.",
             *["process 1: OutOfMemoryError: simulated"] * 3,
         ),
         first,
