@@ -280,7 +280,6 @@ ONE_IMPORTER = {
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
-    "metrics.reid.ranking": "rankings that metrics share; over 400 lines with the metric",
     "plot.judged_boxes": "judges boxes, and draws nothing",
     "report.detection_page": "one page",
     "report.retrieval_page": "one page",

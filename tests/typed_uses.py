@@ -15,6 +15,7 @@ from reid_torchmetrics import (
     DetectionMAP,
     DetectionMetrics,
     EmbeddingMetric,
+    EmbeddingQuality,
     GalleryDraw,
     KReciprocal,
     LvisMAP,
@@ -56,6 +57,7 @@ def right(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]], p
     ReIDMeasure("mrr", empty_target_action="neg")
     ReIDMINP(dist_sync_on_step=True)
     WorstRank(2.0, ties="optimistic")
+    EmbeddingQuality(("rankme", "uniformity"), sync_on_compute=False).update(embeddings, labels)
     metrics = ReIDMetrics()
     metrics.update(embeddings, labels, labels, is_query=True, index=labels)
     metrics.update(embeddings, labels, is_query=labels > 0)

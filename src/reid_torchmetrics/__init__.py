@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .metrics.detection import VocMAP as VocMAP
     from .metrics.detection import YoloMAP as YoloMAP
     from .metrics.reid import EmbeddingMetric as EmbeddingMetric
+    from .metrics.reid import EmbeddingQuality as EmbeddingQuality
     from .metrics.reid import PairVerification as PairVerification
     from .metrics.reid import ReIDCMC as ReIDCMC
     from .metrics.reid import ReIDCMCCurve as ReIDCMCCurve
@@ -52,8 +53,8 @@ _NAMES = {
     "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_scores",
     "functional.world": "DistributedMetricError",
     "metrics.detection": "DetectionMAP DetectionMetrics LvisMAP VocMAP YoloMAP",
-    "metrics.reid": "EmbeddingMetric PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure ReIDMetrics"
-    " ReIDMINP ReIDOpenSet",
+    "metrics.reid": "EmbeddingMetric EmbeddingQuality PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure"
+    " ReIDMetrics ReIDMINP ReIDOpenSet",
     "report": "write_report",
 }
 _PLACES = {name: f".{module}" for module, names in _NAMES.items() for name in names.split()}

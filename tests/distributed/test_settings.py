@@ -6,6 +6,7 @@ import torch
 from reid_torchmetrics import (
     DistributedMetricError,
     EmbeddingMetric,
+    EmbeddingQuality,
     PairVerification,
     ReIDMetrics,
     ReIDMINP,
@@ -13,7 +14,11 @@ from reid_torchmetrics import (
 )
 from tests.metrics.test_shared_results import NEEDED, OPTIONS, boxes_and_keypoints
 
-TABLE = {**OPTIONS, PairVerification: {"metric": ["auc"], "far": [0.2], "p_target": [0.3]}}
+TABLE = {
+    **OPTIONS,
+    PairVerification: {"metric": ["auc"], "far": [0.2], "p_target": [0.3]},
+    EmbeddingQuality: {"measures": [("norm_mean",)]},
+}
 ELSEWHERE = {(ReIDMetrics, "ranks"): "reports"}
 """options that are named by what they decide"""
 PAIRS = {
@@ -27,6 +32,8 @@ def given_to(kind) -> dict:
     """A batch for a class, with all labels."""
     if kind is PairVerification:
         return {"first": torch.eye(4), "second": torch.eye(4), "same": torch.tensor([True, False, True, False])}
+    if kind is EmbeddingQuality:
+        return {"embeddings": torch.eye(4)}
     if not issubclass(kind, (EmbeddingMetric, ReIDMetrics)):
         return boxes_and_keypoints()[0]
     number = torch.arange(12)

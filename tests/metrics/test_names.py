@@ -8,6 +8,7 @@ from reid_torchmetrics import (
     DetectionMAP,
     DetectionMetrics,
     EmbeddingMetric,
+    EmbeddingQuality,
     KReciprocal,
     LvisMAP,
     ReIDCMC,
@@ -64,6 +65,7 @@ NAMES = [
     (ReIDCMCCurve, OF_EMBEDDINGS | {"max_rank"}),
     (lambda: ReIDMeasure("rank_5"), OF_EMBEDDINGS | {"metric"}),
     (Own, OF_EMBEDDINGS),
+    (EmbeddingQuality, {"measures", "moments", "identity_sums", "embeddings"}),
     (DetectionMAP, OF_BOXES),
     (VocMAP, OF_EVALUATORS | {"whole_pixels", "ground_truth_difficult"}),
     (LvisMAP, OF_EVALUATORS | {"fixed", "max_detections", "frequencies", "frequencies_of", *LISTED}),
@@ -99,6 +101,7 @@ CHOSEN = [
     (ReIDCMC(5, compute_on_cpu=True), f"ReIDCMC(top_k=5, {IN_EVERY_REPR}, compute_on_cpu=True)"),
     (ReIDMINP(max_bytes=9, sync_on_compute=False), f"ReIDMINP({IN_EVERY_REPR}, max_bytes=9, sync_on_compute=False)"),
     (Own(rerank=KReciprocal(k1=4)), f"Own({IN_EVERY_REPR}, rerank={KReciprocal(k1=4)!r})"),
+    (EmbeddingQuality(["rankme"]), "EmbeddingQuality(measures=('rankme',))"),
     (DetectionMAP(), f"DetectionMAP({BOXES})"),
     (
         DetectionMAP(iou_thresholds=[0.5], class_metrics=True),

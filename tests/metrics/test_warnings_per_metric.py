@@ -13,6 +13,7 @@ from torchmetrics import MetricCollection
 from reid_torchmetrics import (
     DetectionMAP,
     DetectionMetrics,
+    EmbeddingQuality,
     LvisMAP,
     ReIDCMC,
     ReIDMeanAP,
@@ -55,6 +56,10 @@ def forgotten_reset(metric: Any) -> None:
 
 def unlisted(metric: Any) -> None:
     metric.update(X, None, index=torch.arange(16))
+
+
+def not_finite(metric: Any) -> None:
+    metric.update(X / 0)
 
 
 def all_mated(metric: Any) -> None:
@@ -112,6 +117,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[Any], None], str]] = {
     "mixed roles": (ReIDMeanAP, mixed_roles, "some without"),
     "forgotten reset": (ReIDMeanAP, forgotten_reset, "forgotten"),
     "lists": (lambda: ReIDMeanAP(ground_truth=LISTS), unlisted, "lists items"),
+    "not finite": (EmbeddingQuality, not_finite, "16 embeddings, 16 of them NaN"),
     "all mated": (ReIDOpenSet, all_mated, "false alarm"),
     "shares": (DetectionMAP, shares, "shares of the image"),
     "labels": (DetectionMAP, other_labels, "have the label"),
@@ -181,6 +187,7 @@ def test_process_0_hears_it_so_for_all(name, processes):
         (ReIDMetrics, "other embeddings"),
         (lambda: MetricCollection([ReIDMeanAP(), ReIDMINP(), ReIDCMC()]), "undefined"),
         (lambda: MetricCollection([ReIDMeanAP(), ReIDMINP(), ReIDCMC()]), "other embeddings"),
+        (EmbeddingQuality, "not finite"),
         (DetectionMetrics, "shares"),
         (DetectionMetrics, "labels"),
         (DetectionMetrics, "many"),

@@ -85,3 +85,18 @@ def test_ten_draws_lie_around_the_expectation():
     assert 100 * names["vehicles"].means["rank_1"] == pytest.approx(float(names["tens"].mean()), abs=0.7)
     assert 1 < float(names["tens"].std()) < 2
     assert abs(float(names["by_hand"].mean()) - names["exact"]) < 3
+
+
+def test_rank_is_lost_in_three_epochs_and_map_falls_after_eight_where_nothing_pushes_apart():
+    names = run("plot_7_collapse")
+    collapse, healthy, best = names["collapse"], names["healthy"], names["best"]
+    assert best == pytest.approx(8, abs=3)
+    assert collapse["map"][best] > 4 * collapse["map"][0]
+    assert collapse["map"][-1] < 0.9 * collapse["map"][best]
+    assert collapse["rankme"][3] < 0.34 * collapse["rankme"][0]
+    assert collapse["rankme"][best] < 0.27 * collapse["rankme"][0]
+    assert max(collapse["dead_dimensions"]) == 0
+    assert healthy["rankme"][-1] == pytest.approx(0.8 * healthy["rankme"][0], rel=0.05)
+    assert healthy["map"][-1] == pytest.approx(0.83, abs=0.02)
+    assert collapse["uniformity"][-1] > -0.1
+    assert healthy["uniformity"][-1] < healthy["uniformity"][0]

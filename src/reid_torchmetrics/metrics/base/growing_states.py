@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import sys
 import weakref
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import takewhile
@@ -122,10 +121,6 @@ class GrowingStates(Metric):
         """Warn of a batch on process 0."""
         rank_zero_only(self._said().tell)(about, text)
 
-    @abstractmethod
-    def _sync_compute(self) -> None:
-        """Run the collectives of `compute`, so that an error on one process is raised on all."""
-
     @contextmanager
     def _deferring_errors(self) -> Iterator[None]:
         """Remember the error that refuses a batch."""
@@ -160,6 +155,11 @@ class GrowingStates(Metric):
     def _forward_cache(self, value: Any) -> None:
         self.__dict__["_forward_cache"] = value
 
+    def _append(self, batch: Mapping[str, Tensor]) -> None:
+        """Store what a batch adds to each state."""
+        for name, values in batch.items():
+            getattr(self, name).append(values)
+
     def _held(self) -> dict[str, list[Tensor]]:
         """The states, also while `forward` has put them aside."""
         return self._states_before_forward or self._copy_state_dict()
@@ -192,13 +192,13 @@ class GrowingStates(Metric):
         """Compute with the other processes a step that this one refused; they wait for its value."""
         with self.sync_context():
             if self._world.size > 1:
-                self._sync_compute()
+                type(self).compute(self)  # raises on all what was refused
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
         """As in the base class, but a batch that is refused changes nothing."""
         # As in a transaction: states and flags are put back. The base class loses what it holds.
         before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
-        self._states_before_forward = {name: [*batches] for name, batches in self._copy_state_dict().items()}
+        self._states_before_forward = {name: [*batches] for name, batches in self._held().items()}
         # Members of a collection share lists, and each of them appends the batch: to a list of its own.
         vars(self).update({name: [*batches] for name, batches in self._states_before_forward.items()})
         try:

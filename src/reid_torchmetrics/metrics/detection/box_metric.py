@@ -148,8 +148,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         # Nothing can fail from here on, so a batch is stored as a whole or not at all.
         self.num_dropped += batch.num_dropped
         self.num_invalid += batch.num_invalid
-        for name, values in batch.states.items():
-            getattr(self, name).append(values)
+        self._append(batch.states)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add the images of another metric with the same box format.
@@ -185,11 +184,6 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         if batch.num_dropped or batch.num_invalid:
             what = "objects" if self._shape_types else "boxes"
             self._said().tell("invalid", batches.text_of_warning(batch.num_dropped, batch.num_invalid, what))
-
-    def _sync_compute(self) -> None:
-        """Match images with the other processes."""
-        for request in self._match_requests():
-            self._match(request)
 
     def _match_requests(self) -> list[evaluation.MatchRequest]:
         """The requests for the matches of `compute`, in order."""

@@ -298,10 +298,6 @@ class EmbeddingMetric(SampleStates):
         options = self._ranks_by(of_cmc=of_cmc, exchanged=exchanged)
         return self._rank_once(options, lambda: self._settings(method, asked or {}), self.max_bytes)
 
-    def _sync_compute(self) -> None:
-        """Rank the samples with the other processes."""
-        self._ranking("compute", of_cmc=self._of_cmc)
-
     def _settings(self, method: str, asked: Mapping[str, str]) -> Settings:
         """The class, the method that was called with some arguments, and the options that decide the value."""
         public = {key: value for key, value in vars(self).items() if not key.startswith("_") and key not in _NEUTRAL}

@@ -124,8 +124,7 @@ class PairVerification(base.GrowingStates):
                 batch["index"] = index.to(torch.int64, copy=True)
             first, second = (at_work(side).detach().double() for side in (first, second))
             batch["scores"] = functional.cosine_similarity(first, second, eps=_LEAST_NORM)
-        for name, values in batch.items():
-            getattr(self, name).append(values)
+        self._append(batch)
 
     def compute(self) -> Tensor:
         """The number that is reported, of the pairs of all processes.
@@ -171,9 +170,6 @@ class PairVerification(base.GrowingStates):
         scores, same, *index = exchange_rows(self._world, sizes, *sent[: 3 if sum(numbered) else 2])
         _checks.no_nan("first", scores)
         return _each_once(scores, same, *index) if index else (scores, same)
-
-    def _sync_compute(self) -> None:
-        self._pairs("compute")
 
     def extra_repr(self) -> str:
         """The metric, and options that were changed."""

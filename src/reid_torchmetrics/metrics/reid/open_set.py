@@ -90,9 +90,6 @@ class ReIDOpenSet(EmbeddingMetric):
             return None
         return evaluation.Identification.from_rank_lists(self._rank_lists(1, None))
 
-    def _sync_compute(self) -> None:
-        self._identify()
-
     def _log_instead(self) -> str | None:
         return None if isinstance(self.fpir, (int, float)) else "ReIDOpenSet(fpir=0.01)"
 

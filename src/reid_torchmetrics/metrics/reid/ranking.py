@@ -127,8 +127,7 @@ class SampleStates(GrowingStates):
             if note_roles(self._roles_given, is_query, grouped="groups" in given):
                 self._warn("mixed roles", _MIXED_ROLES)
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
-        for name, values in batch.items():
-            getattr(self, name).append(values)
+        self._append(batch)
 
     def reset(self) -> None:
         """Forget all samples."""

@@ -247,10 +247,6 @@ class _RecallSum(_MeanOfMeasure):
             total += 100 * sum(at_work(self._value(ranking)).double() for ranking in rankings)
         return total.to(self.device, self.dtype)
 
-    def _sync_compute(self) -> None:
-        for exchanged in (False, True):
-            self._ranking("compute", of_cmc=True, exchanged=exchanged)
-
 
 class ReIDMetrics(MetricCollection):
     """The numbers that papers report, as a `MetricCollection`: `map`, `minp`, `rank_1`, ... or a protocol's reports.

@@ -1,0 +1,224 @@
+"""How embeddings are spread: effective rank, norms, alignment, uniformity, hubness.
+
+What most numbers need adds up over samples. Where a sample x of norm n is the row (1, is bad, n, x) of a matrix A, the
+moments, A^T A in float64, hold the Gram matrix of the samples and all other sums:
+
+               1        bad       n         x
+    1          number   num bad   sum n     sum x
+    n                             sum n^2
+    x                                       sum x x^T
+
+Alignment needs the sums of (1, |u|^2, u) of the unit vectors u of each identity: half the squared distances over the
+ordered pairs of m samples add up to m (m - 1) + sum |u|^2 - |sum u|^2. Uniformity and hubness need the embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, linalg
+from typing_extensions import Unpack
+
+from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics.functional import world
+from reid_torchmetrics.functional.retrieval import evaluation
+from reid_torchmetrics.functional.retrieval.relevance import check_needed
+from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
+from reid_torchmetrics.metrics import base
+
+from .ranking import check_not_written, record_update
+
+_FIRST = 3  # column of the first coordinate
+_BY_COSINE = evaluation.RankingOptions(evaluation.Protocol("", "", leave_one_out=True), "cosine", "stable")
+_FEW: Sequence[_names.QualityMeasure] = ("rankme", "dead_dimensions", "norm_mean", "norm_std")
+
+
+class EmbeddingQuality(base.GrowingStates):
+    """How embeddings are spread, as a dict of numbers that show a collapse, most of them without labels.
+
+    All are 0-d tensors, ready for `self.log_dict(metric.compute())`; NaN, with one warning, where they are not defined,
+    as without samples. What they need is added up in float64: a matrix [D + 3, D + 3], and for "alignment" a row of
+    each identity, for any number of samples. Only "uniformity" and "hubness" keep the embeddings, by reference, as
+    other metrics do. Every sample counts, also one that a distributed sampler repeats; `UnpaddedDistributedSampler`
+    repeats none.
+
+    - "rankme": effective rank, from 1 to D: the exponential of the entropy of the singular values of the matrix of all
+      embeddings, as shares of their sum, plus 1e-7 (Garrido et al., "RankMe", ICML 2023). They are taken from the Gram
+      matrix, which changes an effective rank by less than 1e-4 of itself where the embeddings have less than full rank.
+    - "dead_dimensions": the share of dimensions with one value in all samples: a variance of at most 1e-12 of the mean
+      square.
+    - "norm_mean", "norm_std": mean and standard deviation of the norms.
+    - "alignment": the mean squared distance of unit vectors of one identity, over all of their pairs; identities below
+      0 are junk, and no pairs.
+    - "uniformity": the logarithm of the mean of exp(-2 |u - v|^2) over all pairs of unit vectors, of cosines in the
+      dtype of the embeddings, at least float32. Both by Wang and Isola, "Understanding Contrastive Representation
+      Learning through Alignment and Uniformity", ICML 2020.
+    - "hubness": the skewness of how often each sample is among the 10 nearest of the others, by cosine (Radovanovic et
+      al., "Hubs in Space", JMLR 2010).
+
+    A zero vector is at right angles to all others.
+
+    Args:
+        measures: names of the numbers.
+        kwargs: see `torchmetrics.Metric`.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: an unknown number, or none.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import EmbeddingQuality
+        >>> metric = EmbeddingQuality(("rankme", "dead_dimensions", "alignment"))
+        >>> embeddings = torch.tensor([[0.6, 0.8, 0.0, 0.0], [0.8, -0.6, 0.0, 0.0]])
+        >>> metric.update(embeddings, torch.tensor([7, 7]))
+        >>> metric.compute()  # two equal singular values, two dimensions without a value, one pair at a right angle
+        {'rankme': tensor(2.0000), 'dead_dimensions': tensor(0.5000), 'alignment': tensor(2.)}
+    """
+
+    plot_lower_bound = plot_upper_bound = None  # type: ignore[assignment]
+
+    @base.spelled_out(base.MetricOptions)
+    def __init__(self, measures: Sequence[_names.QualityMeasure] = _FEW, **kwargs: Unpack[base.MetricOptions]) -> None:
+        super().__init__(**kwargs)
+        _checks.instance("measures", measures, (tuple, list))
+        _checks.nonempty("measures", measures)
+        for name in measures:
+            _checks.one_of("measures", name, _names.QualityMeasure)
+        self.measures = tuple(measures)
+        none = torch.empty((0, 0), dtype=torch.float64, device="cpu")
+        self._add_growing_states({"moments": none, "identity_sums": none, "embeddings": none.float()})
+
+    @base.naming_arguments
+    def update(self, embeddings: Tensor | _checks.Array, identities: Tensor | _checks.Integers | None = None) -> None:
+        """Check a batch and add it up; for "uniformity" and "hubness" its embeddings are kept, by reference.
+
+        Args:
+            embeddings: float [N, D], as the network gives them.
+            identities: int [N]; for "alignment", else they are not read.
+
+        Raises:
+            TypeError: an argument of the wrong type or dtype.
+            ValueError: shapes, devices or dimensions that do not fit, or no identities for "alignment"; nothing of the
+                batch is stored then.
+        """
+        with self._deferring_errors():
+            checked = _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None))
+            rows = at_work(checked).detach().double()
+            norms = linalg.vector_norm(rows, dim=1, keepdim=True)
+            samples = torch.cat([torch.ones_like(norms), ~norms.isfinite(), norms, rows], 1)
+            batch = {"moments": samples.T @ samples}
+            for earlier in self._held()["moments"]:
+                _checks.same_dimension("embeddings", rows.shape[1], "earlier embeddings", len(earlier) - _FIRST)
+            if "alignment" in self.measures:
+                check_needed({"identities": "for the measure 'alignment'"}, {"identities": identities})
+                bits = at_work(_checks.whole_labels("identities", identities, len(rows), checked.device)).long()
+                # |u|^2 is 1, or 0 of a zero vector.
+                columns = [bits.view(norms.dtype)[:, None], norms >= 0, norms > 0, rows / norms.clamp(min=1e-150)]
+                batch["identity_sums"] = _by_identity(torch.cat(columns, 1)[bits >= 0])
+            if {"uniformity", "hubness"} & {*self.measures}:
+                batch["embeddings"] = base.shared_copy(checked)
+                record_update(batch["embeddings"], batch["moments"], is_array=checked is not embeddings)
+        self._append(batch)
+
+    def _held(self) -> dict[str, list[Tensor]]:
+        """The states, after sums were added up in place: of samples always, of identities after they doubled."""
+        with self._deferring_errors():
+            states = super()._held()
+            moments, sums = states["moments"], states["identity_sums"]
+            moments[:] = [sum(moments[1:], first) for first in moments[:1]]
+            if len(sums) > 1 and sum(map(len, sums)) >= 2 * len(sums[0]):
+                sums[:] = [_by_identity(torch.cat(sums))]
+            return states
+
+    def compute(self) -> dict[str, Tensor]:
+        """The numbers by name, of the samples of all processes; NaN, with one warning, where they are not defined.
+
+        Raises:
+            DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
+                the same measures, or embeddings of one dimension.
+        """
+
+        def look() -> tuple[dict[str, list[Tensor]], list[int]]:
+            self._raise_deferred_error()
+            states = self._copy_state_dict()
+            check_not_written(states["embeddings"])
+            dimensions = [each.shape[1] - _FIRST for each in states["moments"]]
+            _checks.alike("embeddings", "dimension", dimensions)
+            return states, [max(dimensions, default=0), *(sum(map(len, each)) for each in [*states.values()][1:])]
+
+        asked = world.Settings(type(self).__name__, "compute", {"measures": repr(self.measures)}, {})
+        states, table = world.meet(self._world, look, lambda: asked)
+        dimensions, num_sums, sizes = map(list, zip(*table, strict=True))
+        if len({*dimensions} - {0}) > 1:  # 0 of a process without samples
+            raise world.differing("embedding dimension", dimensions)
+        moments = self._whole("moments").view(-1, *[_FIRST + max(dimensions)] * 2).sum(0)
+        moments = world.all_reduce_values(self._world, moments.flatten).view_as(moments)
+        numbers = torch.arange(sum(sizes), device=moments.device).split(sizes)[self._world.process]
+        roles = torch.full_like(numbers, QUERY | GALLERY, dtype=torch.int8)
+        samples = Samples(states["embeddings"], roles, {"identities": numbers, "index": numbers})
+        values = dict.fromkeys(self.measures, moments.new_tensor(torch.nan))
+        number, num_bad = moments[0, :2].long().tolist()
+        if number > num_bad == 0:
+            values = {name: getattr(self, f"_{name}")(moments, num_sums, samples) for name in values}
+        undefined = ", ".join(f"`{name}`" for name, value in values.items() if value.isnan())
+        if undefined and self._states_before_forward is None:  # a batch may well be small
+            why = f"cannot be told of {number} embeddings, {num_bad} of them NaN or infinite"
+            world.warn_once(self._world, "undefined", f"{undefined} {why}, so the result is NaN.")
+        return {name: value.to(self.device, self.dtype) for name, value in values.items()}
+
+    def extra_repr(self) -> str:
+        """The names of the numbers."""
+        return base.show_arguments(self, {"measures": self.measures}, {})
+
+    def _log_instead(self) -> str | None:
+        return "metric.compute()` by `self.log_dict"
+
+    def _rankme(self, moments: Tensor, *_: Any) -> Tensor:
+        """The exponential of the entropy of the singular values of the matrix [N, D]: it has min(N, D) of them."""
+        values = linalg.eigvalsh(moments[_FIRST:, _FIRST:])[-int(moments[0, 0]) :].clamp(min=0).sqrt()
+        return torch.exp(torch.special.entr(values / values.sum() + 1e-7).sum())
+
+    def _dead_dimensions(self, moments: Tensor, *_: Any) -> Tensor:
+        """The share of dimensions with a variance of next to none of their mean square."""
+        squares = moments[0, 0] * moments.diagonal()[_FIRST:]
+        # Of the mean square, float32 rounds to about the root of 1e-12, and float64 to much less.
+        return (squares - moments[0, _FIRST:].square() <= 1e-12 * squares).double().mean()
+
+    def _norm_mean(self, moments: Tensor, *_: Any) -> Tensor:
+        return moments[0, 2] / moments[0, 0]
+
+    def _norm_std(self, moments: Tensor, *_: Any) -> Tensor:
+        return (moments[2, 2] / moments[0, 0] - self._norm_mean(moments).square()).clamp(min=0).sqrt()
+
+    def _alignment(self, moments: Tensor, sizes: Sequence[int], _: Samples) -> Tensor:
+        """The mean of |u - v|^2 over all pairs of one identity, by the sums of the identities of all processes."""
+        sent = world.SentRows(vars(self)["identity_sums"].copy, [len(moments)], torch.float64)
+        sums = _by_identity(*world.exchange_rows(self._world, sizes, sent))
+        num_pairs = sums[:, 1] * (sums[:, 1] - 1)
+        return 2 * ((num_pairs + sums[:, 2] - sums[:, 3:].square().sum(1)) * (num_pairs > 0)).sum() / num_pairs.sum()
+
+    def _uniformity(self, moments: Tensor, _: Any, samples: Samples) -> Tensor:
+        """The logarithm of the mean of exp(-2 |u - v|^2) = exp(4 u v - 4) over all pairs of samples."""
+        pairs = evaluation.pair_samples(samples, _BY_COSINE, self._world, max_bytes=None)
+        sums = pairs.look(lambda values, *_: values.sub_(1).mul_(4).exp_().sum(dtype=torch.float64), "Uniformity")
+        total = world.all_reduce_values(self._world, lambda: sum(sums, moments.new_zeros(1)))[0]
+        return (2 * total / (moments[0, 0] * (moments[0, 0] - 1))).log()
+
+    def _hubness(self, moments: Tensor, _: Any, samples: Samples) -> Tensor:
+        """The skewness of how often each sample is among the 10 nearest of the others, by cosine."""
+        lists = evaluation.list_samples(samples, _BY_COSINE, self._world, k=10, queries=None, max_bytes=None)
+        occurrence = lists.index[lists.index >= 0].bincount(minlength=int(moments[0, 0])).double()
+        deviation = occurrence - occurrence.mean()
+        return deviation.pow(3).mean() / deviation.square().mean().pow(1.5)
+
+
+def _by_identity(rows: Tensor) -> Tensor:
+    """A row for each identity, the bits of the first column, with the sums of its rows."""
+    distinct, place = rows[:, 0].view(torch.int64).unique(return_inverse=True)
+    sums = rows.new_zeros((len(distinct), rows.shape[1])).index_add_(0, place, rows)
+    sums[:, 0] = distinct.view(rows.dtype)
+    return sums

@@ -1,0 +1,250 @@
+"""The quality of embeddings: the papers' definitions, sums that do not grow, and what is refused."""
+
+import functools
+import pickle
+import warnings
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torchmetrics import MetricCollection, MetricTracker
+
+from reid_torchmetrics import EmbeddingQuality, ReIDMeanAP
+from tests.reference.embedding_quality import quality, rankme
+
+MEASURES = ("rankme", "dead_dimensions", "norm_mean", "norm_std", "alignment", "uniformity", "hubness")
+ALL = functools.partial(EmbeddingQuality, MEASURES)
+
+
+@functools.cache
+def drawn(seed: int, number: int = 60, dimension: int = 9) -> tuple[Tensor, Tensor]:
+    """Embeddings around their identities, with a dead dimension and junk."""
+    generator = torch.Generator().manual_seed(seed)
+    identities = torch.randint(-1, 6, (number,), generator=generator)
+    centers = torch.randn(7, dimension, dtype=torch.float64, generator=generator)
+    embeddings = centers[identities] + torch.randn(number, dimension, dtype=torch.float64, generator=generator)
+    embeddings[:, 2] = 1 / 3
+    return embeddings, identities
+
+
+def both(*given: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    return tuple(map(torch.cat, zip(*given, strict=True)))
+
+
+def fed(metric, given: tuple[Tensor, Tensor], size: int = 8, order: Tensor | None = None):
+    parts = (torch.arange(len(given[0])) if order is None else order).to(given[0].device)
+    for part in parts.split(size):
+        metric.update(given[0][part], given[1][part])
+    return metric
+
+
+def values(metric) -> dict[str, float]:
+    return {name: float(value) for name, value in metric.set_dtype(torch.float64).compute().items()}
+
+
+def as_of(given: tuple[Tensor, Tensor]):
+    return pytest.approx(values(fed(ALL(), given)), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_numbers_are_those_of_the_papers(seed):
+    embeddings, identities = drawn(seed, number=(60, 11, 25)[seed % 3], dimension=(9, 30)[seed % 2])
+    expected = quality(embeddings.numpy(), identities.tolist())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="`hubness` cannot be told")
+        assert values(fed(ALL(), (embeddings, identities))) == pytest.approx(expected, abs=1e-9, nan_ok=True)
+        for dtype, tolerance in ((torch.float32, 2e-6), (torch.float16, 2e-6)):
+            rounded = embeddings.to(dtype)
+            expected = quality(rounded.double().numpy(), identities.tolist())
+            found = values(fed(ALL(), (rounded, identities)))
+            assert found == pytest.approx(expected, abs=tolerance, nan_ok=True)
+    of_its_authors = torch.pdist(torch.nn.functional.normalize(rounded.double()), p=2).pow(2).mul(-2).exp().mean().log()
+    assert found["uniformity"] == pytest.approx(float(of_its_authors), abs=2e-6)
+
+
+def test_numbers_that_can_be_told_by_hand():
+    corners = torch.tensor([[3.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 0.0]]).double()
+    found = values(fed(EmbeddingQuality(MEASURES[:-1]), (corners, torch.tensor([4, 4, 2**62 + 1, 2**62])), size=2))
+    # Singular values 3, sqrt(2), 0; distances^2 2, 2, 4, and 2 to the zero vector; one pair of one identity.
+    shares = torch.tensor([3, 2**0.5, 0], dtype=torch.float64) / (3 + 2**0.5) + 1e-7
+    assert found["rankme"] == pytest.approx(float((-shares * shares.log()).sum().exp()), rel=1e-6)
+    assert found["dead_dimensions"] == pytest.approx(1 / 3)
+    assert (found["norm_mean"], found["norm_std"]) == (pytest.approx(5 / 4), pytest.approx((19 / 16) ** 0.5))
+    assert found["alignment"] == pytest.approx(2)
+    assert found["uniformity"] == pytest.approx(np.log((5 * np.exp(-4) + np.exp(-8)) / 6))
+
+
+@pytest.mark.parametrize("number", [700, 100])
+@pytest.mark.parametrize(("rank", "tolerance"), [(300, 1e-7), (20, 2e-5), (1, 2e-5)])
+def test_the_rank_by_the_gram_matrix_is_that_by_the_singular_values(number, rank, tolerance):
+    generator = torch.Generator().manual_seed(rank)
+    wide = torch.randn(number, rank, generator=generator) @ torch.randn(rank, 300, generator=generator)
+    (found,) = values(fed(EmbeddingQuality(("rankme",)), (wide, torch.arange(number)), size=64)).values()
+    assert found == pytest.approx(rankme(wide.double().numpy()), rel=tolerance)
+
+
+@pytest.mark.parametrize("size", [1, 7, 60])
+def test_batches_and_their_order_change_nothing(size):
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(size))
+    assert values(fed(ALL(), drawn(1), size, order)) == as_of(drawn(1))
+
+
+def test_what_is_added_up_grows_with_identities_alone():
+    metric = EmbeddingQuality(("rankme", "norm_mean", "alignment"))
+    metric.update(torch.empty(0, 5), [])
+    for number in range(200):
+        (metric.update if number % 3 else metric)(torch.randn(16, 5), torch.arange(16) + number % 2)
+    assert len(metric.moments) <= 2
+    assert sum(map(len, metric.identity_sums)) <= 2 * 17 + 16
+    assert not metric.embeddings
+    assert sum(float(each[0, 0]) for each in metric.moments) == 3200
+
+
+def test_embeddings_are_kept_once_beside_those_of_another_metric():
+    metric, mean_ap, embeddings = EmbeddingQuality(("uniformity",)), ReIDMeanAP(), torch.randn(6, 3)
+    for each in (metric, mean_ap):
+        each.update(embeddings, torch.arange(6))
+    assert metric.embeddings[0].data_ptr() == mean_ap.embeddings[0].data_ptr() == embeddings.data_ptr()
+    embeddings.mul_(2)
+    with pytest.raises(ValueError, match="`embeddings` must stay as they are"):
+        metric.compute()
+
+
+def test_it_is_a_metric_like_all_others():
+    given, more = drawn(2), drawn(3)
+    metric = fed(ALL().set_dtype(torch.float64), given)
+    assert list(metric.compute()) == [*MEASURES]
+    for copied in (deepcopy(metric), pickle.loads(pickle.dumps(metric)), metric.clone()):
+        assert values(fed(copied, more)) == as_of(both(given, more))
+    assert values(metric) == as_of(given)
+    metric.reset()
+    for each in (given, more):  # of the batch alone, which is kept
+        assert {name: float(value) for name, value in metric(*each).items()} == as_of(each)
+    assert values(metric) == as_of(both(given, more))
+    of_users = {"distributed_available_fn": lambda: True, "dist_sync_fn": lambda held, group: torch.cat([held, held])}
+    assert values(fed(ALL(**of_users), given)) == as_of(both(given, given))
+    together = fed(MetricCollection([ReIDMeanAP(), ALL()], prefix="val/"), given).compute()
+    assert {*together} == {f"val/{name}" for name in ("ReIDMeanAP", *MEASURES)}
+    tracker = MetricTracker(ALL(), maximize=True)
+    tracker.increment()
+    assert fed(tracker, given).compute() == pytest.approx(values(fed(ALL(), given)), abs=1e-6)
+
+
+def test_merging_and_a_checkpoint_keep_the_sums():
+    given, more = drawn(2), drawn(3)
+    metric, other = fed(ALL(), given), fed(ALL(), more)
+    metric.merge_state(other)
+    assert values(metric) == as_of(both(given, more))
+    assert values(other) == as_of(more)
+    metric.persistent(mode=True)
+    restored = ALL()
+    restored.persistent(mode=True)
+    restored.load_state_dict(metric.state_dict())
+    assert values(restored) == as_of(both(given, more))
+    narrow = fed(EmbeddingQuality(), (torch.eye(2), torch.arange(2)))
+    narrow.merge_state(fed(EmbeddingQuality(), (torch.eye(3), torch.arange(3))))
+    with pytest.raises(ValueError, match=r"`embeddings` must all have the same dimension; got 2, 3"):
+        narrow.compute()
+
+
+def test_casts_leave_sums_in_float64():
+    metric = fed(ALL(), drawn(4)).half().set_dtype(torch.float16)
+    assert [states[0].dtype for states in (metric.moments, metric.identity_sums)] == [torch.float64] * 2
+    assert {value.dtype for value in metric.compute().values()} == {torch.float16}
+
+
+def test_arrays_lists_and_embeddings_with_gradients_are_taken():
+    embeddings, identities = drawn(4)
+    for given in (
+        (embeddings.numpy(), identities.numpy()),
+        (2 * embeddings.clone().requires_grad_() / 2, [*identities]),
+    ):
+        metric = ALL()
+        metric.update(*given)
+        assert not any(states[0].requires_grad for states in (metric.moments, metric.identity_sums, metric.embeddings))
+        assert values(metric) == as_of(drawn(4))
+
+
+def warned(metric) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        metric.compute()
+    return [str(each.message) for each in caught]
+
+
+UNDEFINED = {
+    "nothing": (torch.empty(0, 3), [], MEASURES, "0 embeddings, 0"),
+    "one": (torch.ones(1, 3), [1], ("alignment", "uniformity", "hubness"), "1 embeddings, 0"),
+    "zeros": (torch.zeros(20, 3), [1] * 20, ("rankme",), "20 embeddings, 0"),
+    "no pairs": (drawn(5)[0], [*range(-1, 40), *[-1] * 19], ("alignment",), "60 embeddings, 0"),
+    "infinite": (
+        torch.tensor([[torch.inf, 0.0], [1.0, torch.nan], [1.0, 1.0]]),
+        [1, 1, 1],
+        MEASURES,
+        "3 embeddings, 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNDEFINED)
+def test_what_is_not_defined_is_nan_and_said_once(case):
+    embeddings, identities, names, counts = UNDEFINED[case]
+    why = f"cannot be told of {counts} of them NaN or infinite, so the result is NaN."
+    metric = ALL()
+    for _ in range(2):
+        metric.update(embeddings, identities)
+        assert warned(metric) == [f"{', '.join(f'`{name}`' for name in names)} {why}"]
+        found = metric.compute()
+        assert {name for name in MEASURES if found[name].isnan()} == {*names}
+        metric._computed = None
+        assert warned(metric) == []
+        metric.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a small batch is no reason to warn
+        assert {name for name, value in metric(embeddings, identities).items() if value.isnan()} == {*names}
+
+
+def test_a_collapse_to_one_point_and_to_one_line():
+    found = values(fed(ALL(), (torch.ones(30, 4), torch.arange(30) % 3)))
+    assert found["rankme"] == pytest.approx(1, abs=1e-5)
+    assert (found["dead_dimensions"], found["norm_std"]) == (1, pytest.approx(0, abs=1e-7))
+    assert (found["alignment"], found["uniformity"]) == (pytest.approx(0, abs=1e-12), pytest.approx(0, abs=1e-6))
+    line = torch.linspace(-1, 1, 30)[:, None] * torch.ones(4)
+    assert values(fed(EmbeddingQuality(), (line, torch.arange(30))))["dead_dimensions"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((torch.eye(4),), ValueError, "`identities` must be given for the measure 'alignment'; got none."),
+        ((torch.eye(4), torch.arange(3)), ValueError, "`identities` must have shape [4]; got [3]."),
+        ((torch.eye(4), [0.5] * 4), ValueError, "`identities` must hold integers, or whole numbers below 2**53"),
+        ((torch.eye(3), torch.arange(3)), ValueError, "the same embedding dimension; got 3 and 4."),
+        ((torch.ones(4), torch.arange(4)), ValueError, "`embeddings` must have shape [N, D]; got [4]."),
+        ((torch.eye(4).long(), torch.arange(4)), TypeError, "`embeddings` must have a floating point dtype"),
+        ((), TypeError, "EmbeddingQuality.update()"),
+    ],
+)
+def test_of_a_refused_batch_nothing_is_stored(arguments, error, message):
+    metric = fed(ALL(), (torch.eye(4), torch.arange(4)))
+    for call in (metric.update, metric.forward):
+        with pytest.raises(error) as caught:
+            call(*arguments)
+        assert message in str(caught.value)
+    assert int(metric.moments[0][0, 0]) == len(metric.embeddings[0]) == 4
+
+
+@pytest.mark.parametrize(
+    ("measures", "error", "message"),
+    [
+        ("rankme", TypeError, "`measures` must be one of tuple, list or None; got"),
+        (("rankme", "rank"), ValueError, "`measures` must be one of 'rankme', 'dead_dimensions', 'norm_mean'"),
+        ((), ValueError, "`measures` must not be empty; got ()."),
+    ],
+)
+def test_a_refused_option_is_named(measures, error, message):
+    with pytest.raises(error) as caught:
+        EmbeddingQuality(measures)
+    assert str(caught.value).startswith(message)
