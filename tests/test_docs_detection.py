@@ -15,7 +15,6 @@ from reid_torchmetrics import _names
 from reid_torchmetrics.functional.detection import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
-    COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
     Detections,
     GroundTruths,
@@ -24,7 +23,7 @@ from reid_torchmetrics.functional.detection import (
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches
 from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import span
-from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, COCO_MAX_DETECTIONS
 from reid_torchmetrics.functional.detection.matching import match_images
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.functional.detection.detection_samples import torchmetrics_peer

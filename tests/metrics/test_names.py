@@ -40,7 +40,7 @@ class Own(EmbeddingMetric):
 
 OPTIONS = {"protocol", "ground_truth", "similarity", "ties", "rerank", "max_bytes", "empty_target_action"}
 STATES = {"embeddings", "roles", *LABELS}
-OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summarize_drawn"}
+OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "duplicates", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
     *("extended_summary", "average", "area_ranges", "rule", "metric", "confidence", "max_bytes", "sigmas"),
@@ -84,7 +84,7 @@ def test_a_metric_has_no_names_besides_those_of_torchmetrics_but_for_what_users_
 
 def test_a_collection_has_rank_lists_and_results_besides_the_names_of_torchmetrics():
     metrics = ReIDMetrics()
-    assert public(metrics) - public(MetricCollection([])) == {"nearest", "results", *metrics}
+    assert public(metrics) - public(MetricCollection([])) == {"nearest", "duplicates", "results", *metrics}
 
 
 def test_a_collection_of_detection_has_results_and_boxes_besides():

@@ -27,7 +27,6 @@ from .evaluators import yolo_average_precision
 from .inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
-    COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
     Detections,
     GroundTruths,
@@ -42,7 +41,6 @@ from .inputs import (
 __all__ = [
     "COCO_AREA_RANGES",
     "COCO_IOU_THRESHOLDS",
-    "COCO_MAX_DETECTIONS",
     "COCO_RECALL_THRESHOLDS",
     "ERROR_KINDS",
     "ConfidenceCurve",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reid_torchmetrics.functional.detection import (
+from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
