@@ -260,7 +260,7 @@ def detection() -> None:
     size = replace(VAL2017, num_images=40, num_ground_truths=300) if DEVICE.is_trial else VAL2017
     preds, target = detection_problem(size)
     values = {}
-    for where in (DEVICE.name, DEVICE.name, "cpu"):  # the first run loads kernels
+    for where in (DEVICE.name, "cpu"):
         given = [[{key: value.to(where) for key, value in each.items()} for each in side] for side in (preds, target)]
         metric = DetectionMAP().to(where)
         metric.warn_on_many_detections = False

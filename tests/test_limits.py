@@ -29,12 +29,14 @@ from reid_torchmetrics.plot import draw_boxes
 from tests.distributed import threads
 
 ROOT = Path(__file__).parents[1]
+RESULTS = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
 PAGE = " ".join((ROOT / "docs" / "limits.md").read_text(encoding="utf-8").split())
 LINES = dict(re.findall(r"- \*\*(.+?)\.?\*\* (.*?)(?= - \*\*|$)", PAGE))
 NOBODY_HAS_IT: list[str] = []
 """of a line that speaks of a machine that the tests have never had"""
 TESTS = {
-    "Hardware": ["test_no_result_is_of_a_gpu"],
+    "Hardware": ["test_the_only_gpu_of_the_results_is_one_h100"],
+    "Small problems on GPUs": ["test_times_of_small_problems_were_seen"],
     "Equal items on GPUs": ["test_equal_items_have_equal_scores_on_cpus", "test_a_product_on_a_gpu_has_one_shape"],
     "Memory of GPUs": NOBODY_HAS_IT,
     "MPS and Intel's Arc": ["test_devices_without_float64_are_ranked_on_the_cpu"],
@@ -51,11 +53,17 @@ def test_each_line_of_the_page_has_its_tests():
     assert len(LINES) == PAGE.count("- **")
 
 
-def test_no_result_is_of_a_gpu():
-    results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    assert not re.search(r"\b[AHV]100\b|\bH200\b|\bRTX\b|\bGeForce\b|\bnccl\b", results, flags=re.IGNORECASE)
-    assert (ROOT / "benchmarks" / "gpu.py").is_file()
+def test_the_only_gpu_of_the_results_is_one_h100():
+    assert {*re.findall(r"NVIDIA [^,)|]+|nccl", RESULTS, flags=re.IGNORECASE)} == {"NVIDIA H100 80GB HBM3"}
+    assert "On one H100" in LINES["Hardware"]
+    ranked = re.search(r"A ranking of MSMT17.+?\(([\d.]+) ms", RESULTS)[1]
+    assert f"An H100 ranks MSMT17 in {float(ranked):.0f} ms" in (ROOT / "README.md").read_text(encoding="utf-8")
     assert "on the CPU" in (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+
+
+def test_times_of_small_problems_were_seen():
+    seen = re.search(r"A ranking of Market-1501.+?\(([\d.]+ ms) over ([\d.]+ ms)", RESULTS)
+    assert re.findall(r"[\d.]+ ms", LINES["Small problems on GPUs"]) == [*seen.groups()]
 
 
 @pytest.mark.parametrize("num_items", [5, 1500])
