@@ -15,8 +15,8 @@ from reid_torchmetrics.functional.detection.errors import (
     merge_object_pairs,
     pair_objects,
 )
-from reid_torchmetrics.functional.detection.matching import match_images
 from tests.detection_strategies import Problem, problems
+from tests.found_classes import match_images
 from tests.profiles import examples
 from tests.reference import detection_errors as reference
 
