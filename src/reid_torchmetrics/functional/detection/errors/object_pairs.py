@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
@@ -66,7 +67,8 @@ class ObjectPairs:
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor]) -> ObjectPairs:
         """The inverse of `to_tensors`."""
-        return cls(**dict(zip(AXES, tensors, strict=True)))
+        columns: dict[str, Any] = dict(zip(AXES, tensors, strict=True))
+        return cls(**columns)
 
     def check_threshold(self, argument: str, threshold: float) -> None:
         """Raise unless an IoU threshold is a number from the least overlap of the pairs to 1."""
