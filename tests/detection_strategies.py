@@ -18,7 +18,8 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
-from reid_torchmetrics.functional.detection.matching import Matches, match_images
+from reid_torchmetrics.functional.detection.matching import Matches
+from tests.found_classes import match_images
 from tests.paths import taking
 from tests.pycocotools_peer import PeerEvaluation, run_pycocotools
 from tests.reference.detection import (

@@ -1,9 +1,12 @@
 """Images of classes of which it is told what was found, and what a matching found."""
 
+from typing import Any
+
 import torch
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
+from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 
 Found = tuple[list[tuple[float, bool]], int]
 """scores of right and wrong detections of a class, and how many ground truths it has, the first ones found"""
@@ -25,6 +28,12 @@ def images_of(*classes: Found) -> tuple[Detections, GroundTruths]:
         Detections(rows[:, :4], rows[:, 5], labels, torch.zeros_like(labels)),
         GroundTruths(owners[:, :4], true_labels, torch.zeros_like(true_labels)),
     )
+
+
+def match_images(detections: Detections, ground_truths: GroundTruths, **options: Any) -> Matches:
+    """COCO's matching with options of its grid, such as `iou_thresholds`, and of `match_on_grid`."""
+    of_grid = {name: options.pop(name) for name in [*options] if name in vars(CocoGrid())}
+    return match_on_grid(detections, ground_truths, CocoGrid(**of_grid), **options)
 
 
 def true_positives(matches: Matches) -> torch.Tensor:

@@ -24,8 +24,8 @@ from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches
 from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import span
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, COCO_MAX_DETECTIONS
-from reid_torchmetrics.functional.detection.matching import match_images
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from tests.found_classes import match_images
 from tests.functional.detection.detection_samples import torchmetrics_peer
 from tests.golden.coco_cases import RealProblem, val2014
 from tests.test_docs import check_number, numbers_of, tables

@@ -48,15 +48,9 @@ from reid_torchmetrics.functional.detection.evaluators import (
     match_greedily,
 )
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, CocoGrid, Sides, box_areas, to_xywh
-from reid_torchmetrics.functional.detection.matching import (
-    CLAIMS,
-    find_pairs,
-    match_best_of_all,
-    match_images,
-    merge_matches,
-)
+from reid_torchmetrics.functional.detection.matching import CLAIMS, find_pairs, match_best_of_all, merge_matches
 from tests.device.problems import assert_as_on_the_cpu, moved
-from tests.found_classes import true_positives
+from tests.found_classes import match_images, true_positives
 from tests.functional.detection.detection_samples import fed, images, with_lists
 from tests.functional.detection.mask_samples import mask_images
 from tests.profiles import of_each
@@ -256,7 +250,7 @@ def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
 def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     def results(where):
         found, true = packed(where)
-        is_right = true_positives(match_greedily(found, true, iou_thresholds=(0.5, 0.75)))
+        is_right = true_positives(match_greedily(found, true, CocoGrid((0.5, 0.75))))
         return [
             is_right,
             detection.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule),
@@ -268,7 +262,7 @@ def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
 @pytest.mark.parametrize("claim", of_each(CLAIMS))
 def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
     def results(where):
-        matches = match_best_of_all(*packed(where), iou_thresholds=(0.5, 0.75), claim=claim, keep_ground_truths=True)
+        matches = match_best_of_all(*packed(where), CocoGrid((0.5, 0.75)), claim=claim, keep_ground_truths=True)
         ranked = ranked_detections(matches)
         curve = ranked.of_class(2)
         about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls()]
@@ -305,5 +299,5 @@ def test_the_area_of_two_arrays_is_that_of_the_cpu(device, deterministic, rule):
 
 
 def test_greedy_matches_are_those_of_the_cpu(device, deterministic):
-    options = {"iou_thresholds": (0.5, 0.75), "keep_ground_truths": True}
+    options = {"grid": CocoGrid((0.5, 0.75)), "keep_ground_truths": True}
     assert_as_on_the_cpu(device, lambda where: vars(match_greedily(*packed(where), **options)))

@@ -22,6 +22,11 @@ def test_runs_count_on_from_where_each_begins():
     assert segments.runs(1, LENGTHS, 5)[1].tolist() == [1, 2, 1, 2, 3]
 
 
+def test_ranks_count_the_earlier_entries_with_the_same_key():
+    assert segments.ranks(torch.tensor([5, 3, 5, 3, 5])).tolist() == [0, 0, 1, 1, 2]
+    assert segments.ranks(LENGTHS[:0]).tolist() == []
+
+
 def test_running_sums_are_over_any_axis():
     values = torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
     assert segments.running_sums(values).tolist() == [[1, 2, 4], [9, 18, 36]]

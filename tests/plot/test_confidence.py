@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes
-from reid_torchmetrics.functional.detection.matching import match_images
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.plot import plot_detection_confidence
-from tests.found_classes import Found, images_of
+from tests.found_classes import Found, images_of, match_images
 
 
 def results_of(*classes: Found) -> SimpleNamespace:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,7 @@ def read_voc(
     documents = sorted(files_in(annotations, ".xml"), key=lambda path: path.stem)
     # Images are those with a document: without objects they have one, too.
     target = [_objects_of_voc(path, labels) for path in documents]
-    images = [path.stem for path in documents]
-    return _detections(results, images, labels, "boxes", (len(_EDGES), "four edges")), target
+    return _detections(results, target, labels, "boxes", (len(_EDGES), "four edges")), target
 
 
 def read_dota(
@@ -91,18 +90,17 @@ def read_dota(
     labels = {name: label for label, name in enumerate(class_names)}
     paths = sorted(files_in(annotations, ".txt"), key=lambda path: path.stem)
     target = [_objects_of_dota(path, labels) for path in paths]
-    numbers = _OF_CORNERS, "x and y of four corners"
-    return _detections(results, [path.stem for path in paths], labels, "rotated_boxes", numbers), target
+    return _detections(results, target, labels, "rotated_boxes", (_OF_CORNERS, "x and y of four corners")), target
 
 
 def _detections(
-    results: str | PathLike[str], images: Iterable[str], labels: Mapping[str, int], key: str, numbers: tuple[int, str]
+    results: str | PathLike[str], target: _Dicts, labels: Mapping[str, int], key: str, numbers: tuple[int, str]
 ) -> _Dicts:
     """Read the detections of each image from a file for each class, with some numbers of an object under a key.
 
     `numbers` are how many they are, and what.
     """
-    detections: dict[str, list[tuple[list[float], float, int]]] = {image: [] for image in images}
+    detections: dict[str, list[tuple[list[float], float, int]]] = {each["image_id"]: [] for each in target}
     for path in sorted(files_in(results, ".txt")):
         # The class with the longest name that is the file's, or ends it after an underscore.
         fitting = [name for name in labels if f"_{path.stem}".endswith(f"_{name}")]

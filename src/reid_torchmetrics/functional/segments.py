@@ -37,6 +37,13 @@ def runs(
     return segment, torch.arange(len(segment), device=lengths.device).add_(shifts)
 
 
+def ranks(keys: Int[Tensor, " entries"]) -> Int[Tensor, " entries"]:
+    """The number of earlier entries with the same key: 0, 0, 1, 1 for 5, 3, 5, 3."""
+    by_key, order = keys.sort(stable=True)
+    places = runs(0, by_key.unique_consecutive(return_counts=True)[1])[1]
+    return torch.empty_like(order).scatter_(0, order, places)
+
+
 def reduce(
     values: Shaped[Tensor, "entries ..."], how: str, lengths: Int[Tensor, " segments"]
 ) -> Shaped[Tensor, "segments ..."]:

@@ -11,7 +11,7 @@ from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
 from reid_torchmetrics._names import YoloMatching
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, yolo_average_precision
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, VOC_RULES, YOLO_RULES, match_greedily
-from reid_torchmetrics.functional.detection.inputs import to_xywh
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, to_xywh
 from reid_torchmetrics.functional.detection.matching import match_best_of_all
 from tests.found_classes import true_positives
 from tests.functional.detection.detection_samples import fed, images
@@ -51,8 +51,8 @@ def packed(preds, target) -> tuple[Detections, GroundTruths, torch.Tensor]:
 
 def right(detections: Detections, truths: GroundTruths, matching: str) -> torch.Tensor:
     if matching == "ultralytics":
-        return true_positives(match_greedily(detections, truths, iou_thresholds=THRESHOLDS))
-    return true_positives(match_best_of_all(detections, truths, iou_thresholds=THRESHOLDS, claim=matching))
+        return true_positives(match_greedily(detections, truths, CocoGrid(THRESHOLDS)))
+    return true_positives(match_best_of_all(detections, truths, CocoGrid(THRESHOLDS), claim=matching))
 
 
 def yolo_function(given, *, matching: str, **options):

@@ -14,8 +14,8 @@ import torch
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs import to_xywh
-from reid_torchmetrics.functional.detection.matching import match_images
 from tests.coming_from.coco_files import stats_of
+from tests.found_classes import match_images
 from tests.functional.detection.detection_samples import (
     FLOAT32_THRESHOLDS,
     box,

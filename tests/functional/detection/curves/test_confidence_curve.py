@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import ConfidenceCurve
 from reid_torchmetrics.functional.detection.curves import best_confidence, best_f1, confidence_curve
-from reid_torchmetrics.functional.detection.matching import Matches, match_images
+from reid_torchmetrics.functional.detection.matching import Matches
 from tests.detection_strategies import Problem, problems
-from tests.found_classes import Found, images_of
+from tests.found_classes import Found, images_of, match_images
 from tests.profiles import examples
 from tests.reference import detection_curves as reference
 

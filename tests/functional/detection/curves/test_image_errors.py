@@ -9,8 +9,9 @@ from hypothesis import given
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, ImageErrors
 from reid_torchmetrics.functional.detection.curves import at_confidence, best_f1, image_errors
-from reid_torchmetrics.functional.detection.matching import Matches, match_images
+from reid_torchmetrics.functional.detection.matching import Matches
 from tests.detection_strategies import Problem, problems
+from tests.found_classes import match_images
 from tests.profiles import examples
 
 BOX = [0.0, 0.0, 10.0, 10.0]

@@ -17,8 +17,8 @@ from reid_torchmetrics.functional.detection.curves.operating_points import (
 )
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching.matches import Matches, merge_matches
-from reid_torchmetrics.functional.detection.matching.matching import match_images
 from tests.detection_strategies import Problem, problems
+from tests.found_classes import match_images
 from tests.profiles import examples
 from tests.reference import detection_curves as reference
 

@@ -15,8 +15,8 @@ from reid_torchmetrics.functional.detection.errors import (
     merge_object_pairs,
     pair_objects,
 )
-from reid_torchmetrics.functional.detection.matching import match_images
 from tests.detection_strategies import Problem, problems
+from tests.found_classes import match_images
 from tests.profiles import examples
 from tests.reference import detection_errors as reference
 
@@ -200,13 +200,3 @@ def test_what_cannot_be_asked_for_is_refused():
         confusion_matrix(objects, 0.5, iou_threshold=1.5)
     with pytest.raises(ValueError, match=r"`confidence` must be a number or have shape \[2\], .*; got \[3\]\."):
         confusion_matrix(objects, torch.zeros(3))
-    empty = (torch.empty(0), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
-    boxes = Detections(torch.empty(0, 4), *empty), GroundTruths(torch.empty(0, 4), *empty[1:])
-    with pytest.raises(ValueError, match=r"`at_least` must be above 0, which all boxes of an image reach; got 0\.0\."):
-        pair_objects(*boxes, at_least=0.0)
-    with pytest.raises(ValueError, match=r"`at_least` must lie in \[0, 1\]; got 2\.0\."):
-        pair_objects(*boxes, at_least=2.0)
-    with pytest.raises(ValueError, match=r"`parts` must not be empty; got \[\]\."):
-        merge_object_pairs([])
-    with pytest.raises(ValueError, match=r"`parts` must all have the same least overlap; got 0\.1, 0\.2\."):
-        merge_object_pairs([pair_objects(*boxes), pair_objects(*boxes, at_least=0.2)])

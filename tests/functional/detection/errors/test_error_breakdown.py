@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.detection import ERROR_KINDS, Detections, ErrorBreakdown, GroundTruths
 from reid_torchmetrics.functional.detection.errors import error_breakdown, merge_object_pairs, pair_objects
 from reid_torchmetrics.functional.detection.evaluators import average_matches
-from reid_torchmetrics.functional.detection.matching import match_images
 from tests.detection_strategies import problems
+from tests.found_classes import match_images
 from tests.functional.detection.errors.test_confusion_matrix import parts_of
 from tests.profiles import examples
 from tests.reference import detection_errors as reference

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, evaluate_boxes
 from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_headline, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
-from reid_torchmetrics.functional.detection.matching import find_pairs, match_images, merge_matches
+from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.detection_strategies import problems
+from tests.found_classes import match_images
 from tests.functional.detection.evaluators.test_coco_laws import few, same
 from tests.profiles import examples
 from tests.reference.detection import Detection

@@ -12,7 +12,7 @@ import torch
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.evaluators import match_greedily
-from reid_torchmetrics.functional.detection.inputs import BoxShapes
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, match_best_of_all
 from tests.detection_strategies import Problem, as_many_proposals, draw_problem
 from tests.reference.detection import Box, Detection, GroundTruth, Setting
@@ -187,11 +187,11 @@ def of_one_group(seed: int) -> Problem:
 def test_the_development_kit_of_voc_takes_boxes_that_are_inverted_by_less_than_a_pixel():
     pixel = GroundTruth(0, 1, (3.0, 3.0, 0.0, 0.0), False, 1.0)
     found = of_image((3.25, 3.25, -0.25, -0.25), truths=(pixel,)).tensors  # 0.75 x 0.75 pixels, of which all are in it
-    matches = match_best_of_all(*found, iou_thresholds=(0.5,), whole_pixels=True, keep_ground_truths=True)
+    matches = match_best_of_all(*found, CocoGrid((0.5,)), whole_pixels=True, keep_ground_truths=True)
     assert taken_by_row(matches, 1) == [0]  # 0.5625 / 1
     for seed in range(200):
         problem = of_one_group(seed)
-        matches = match_best_of_all(*problem.tensors, iou_thresholds=(0.3,), whole_pixels=True, keep_ground_truths=True)
+        matches = match_best_of_all(*problem.tensors, CocoGrid((0.3,)), whole_pixels=True, keep_ground_truths=True)
         expected, seen = [], set()
         for row in problem.detections:
             best, largest = devkit_best(row.box, problem.ground_truths)
@@ -223,6 +223,6 @@ def ultralytics(problem: Problem, threshold: float) -> list[int]:
 def test_ultralytics_knows_no_areas_so_that_all_such_boxes_are_wrong():
     for seed in range(200):
         problem = of_one_group(seed)
-        matches = match_greedily(*problem.tensors, iou_thresholds=(0.5,), keep_ground_truths=True)
+        matches = match_greedily(*problem.tensors, CocoGrid((0.5,)), keep_ground_truths=True)
         assert taken_by_row(matches, len(problem.detections)) == ultralytics(problem, 0.5), seed
         assert bool((matches.area_bits == 1).all())  # whatever takes nothing is wrong

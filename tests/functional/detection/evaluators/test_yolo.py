@@ -13,6 +13,7 @@ from reid_torchmetrics.functional.detection.evaluators.yolo import (
     match_greedily,
     yolo_average_precision,
 )
+from reid_torchmetrics.functional.detection.inputs.grid import CocoGrid
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from tests.detection_strategies import problems
 from tests.found_classes import true_positives
@@ -174,7 +175,7 @@ def test_a_class_without_detections_has_zeros_and_one_without_ground_truths_is_l
 @examples(60)
 @given(problems(), st.sampled_from([(0.5,), (0.75, 0.3), (0.5, 1 / 3, 1.0)]))
 def test_detections_take_the_best_ground_truth_that_is_left(problem, thresholds):
-    found = true_positives(match_greedily(*problem.tensors, iou_thresholds=thresholds))
+    found = true_positives(match_greedily(*problem.tensors, CocoGrid(thresholds)))
     for t, threshold in enumerate(thresholds):
         rows = set(reference.greedy_rows(problem.detections, problem.ground_truths, threshold))
         assert found[:, t].tolist() == [row in rows for row in range(len(problem.detections))]
@@ -188,7 +189,7 @@ def test_of_equal_overlaps_the_first_ground_truth_is_taken():
     detections = Detections(boxes, torch.tensor([0.9, 0.8]), ones, images)
     for order, expected in (([0, 1], [[True], [False]]), ([1, 0], [[True], [True]])):
         found = true_positives(
-            match_greedily(detections, GroundTruths(truths[order], ones, images), iou_thresholds=(1 / 3,))
+            match_greedily(detections, GroundTruths(truths[order], ones, images), CocoGrid((1 / 3,)))
         )
         assert found.tolist() == expected
 
@@ -202,7 +203,7 @@ def test_precision_goes_from_boxes_to_areas(name):
         *map(torch.from_numpy, (problem.ground_truth_boxes, problem.ground_truth_labels, problem.ground_truth_images)),
         is_crowd=torch.from_numpy(problem.is_crowd),
     )
-    is_right = true_positives(match_greedily(detections, truths, iou_thresholds=(0.5, 0.75)))
+    is_right = true_positives(match_greedily(detections, truths, CocoGrid((0.5, 0.75))))
     targets = truths.labels[~truths.is_crowd]
     found = yolo_average_precision(is_right, detections.scores, detections.labels, targets, rule="ultralytics")
     assert (found.average_precision[0] >= found.average_precision[1]).all()
@@ -241,11 +242,3 @@ def test_bad_input_is_refused(change, error, message):
     with pytest.raises(error) as raised:
         yolo_average_precision(**(dict(zip(names, EXAMPLE, strict=True)) | change))
     assert str(raised.value) == message
-
-
-@pytest.mark.usefixtures("unannotated")
-def test_bad_thresholds_are_refused():
-    boxes, labels = torch.zeros((0, 4)), torch.zeros(0, dtype=torch.int64)
-    detections = Detections(boxes, torch.zeros(0), labels, labels)
-    with pytest.raises(ValueError, match=r"^`iou_thresholds` must not be empty; got \(\)\.$"):
-        true_positives(match_greedily(detections, GroundTruths(boxes, labels, labels), iou_thresholds=()))

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import CLAIMS, match_best_of_all, merge_matches
 from tests.detection_strategies import problems
 from tests.profiles import examples
@@ -28,7 +28,7 @@ def taken_of(matches, num_detections: int) -> list[list[int | None]]:
 @examples(60)
 @given(problem=problems(), thresholds=st.sampled_from(THRESHOLDS))
 def test_detections_take_what_loops_over_them_say(claim, problem, thresholds):
-    found = match_best_of_all(*problem.tensors, iou_thresholds=thresholds, claim=claim, keep_ground_truths=True)
+    found = match_best_of_all(*problem.tensors, CocoGrid(thresholds), claim=claim, keep_ground_truths=True)
     expected = MATCHINGS[claim](problem.detections, problem.ground_truths, thresholds)
     assert taken_of(found, len(problem.detections)) == expected
     counting = [truth for truth in problem.ground_truths if not truth.is_crowd]
@@ -40,7 +40,7 @@ def test_detections_take_what_loops_over_them_say(claim, problem, thresholds):
 @examples(50)
 @given(problem=problems(), max_bytes=st.sampled_from([1, 100]))
 def test_memory_and_the_way_by_parts_change_nothing(claim, problem, max_bytes):
-    options = {"iou_thresholds": (0.5, 0.75), "claim": claim}
+    options = {"grid": CocoGrid((0.5, 0.75)), "claim": claim}
     found, true = problem.tensors
     whole = match_best_of_all(found, true, **options)
     parts = []
@@ -74,7 +74,7 @@ FOUND = Detections(**one_image((0, 0, 3, 1), (0, 0, 6, 1), (0, 0, 9, 1)), scores
     ],
 )
 def test_who_claims_a_ground_truth_decides_who_is_right(claim, expected):
-    found = match_best_of_all(FOUND, TRUE, iou_thresholds=(0.5, 0.75), claim=claim)
+    found = match_best_of_all(FOUND, TRUE, CocoGrid((0.5, 0.75)), claim=claim)
     is_right = torch.zeros(3, 2, dtype=torch.bool)
     is_right[found.columns] = found.true_positive[0].T
     assert is_right.tolist() == expected
@@ -83,11 +83,11 @@ def test_who_claims_a_ground_truth_decides_who_is_right(claim, expected):
 @pytest.mark.parametrize(("claim", "expected"), [("voc", 1), ("dota", 0), ("scaled_yolov4", 0), ("yolov4", 1)])
 def test_an_overlap_that_is_the_threshold_is_enough_but_for_scaled_yolov4(claim, expected):
     found = FOUND.at(torch.tensor([1]))
-    assert int(match_best_of_all(found, TRUE, iou_thresholds=(0.6,), claim=claim).true_positive.sum()) == expected
+    assert int(match_best_of_all(found, TRUE, CocoGrid((0.6,)), claim=claim).true_positive.sum()) == expected
 
 
 @pytest.mark.usefixtures("unannotated")
 def test_an_unknown_claim_is_refused():
     message = r"^`claim` must be one of 'voc', 'dota', 'scaled_yolov4', 'yolov4'; got 'yolo'\.$"
     with pytest.raises(ValueError, match=message):
-        match_best_of_all(FOUND, TRUE, iou_thresholds=(0.5,), claim="yolo")
+        match_best_of_all(FOUND, TRUE, CocoGrid((0.5,)), claim="yolo")

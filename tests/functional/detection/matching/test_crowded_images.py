@@ -12,9 +12,10 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, OrderedGroundTruths
-from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, match_images
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs
 from reid_torchmetrics.functional.detection.matching.duplicates import merge_duplicates
 from tests.detection_strategies import as_many_proposals, problems
+from tests.found_classes import match_images
 from tests.profiles import examples
 from tests.reference.detection import iou
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.matching import match_images
 from reid_torchmetrics.functional.detection.matching.deferred_acceptance import _merge_thresholds
 from tests.detection_strategies import problems
+from tests.found_classes import match_images
 from tests.profiles import examples
 
 SQUARE = (0.0, 0.0, 10.0, 10.0)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.matching import Matches, match_images, merge_matches
+from reid_torchmetrics.functional.detection.matching import Matches, merge_matches
 from tests.detection_strategies import IMAGES, problems
+from tests.found_classes import match_images
 from tests.paths import taking
 from tests.profiles import examples
 

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, pairwise_iou
 from reid_torchmetrics.functional.detection.evaluators import match_greedily
-from reid_torchmetrics.functional.detection.inputs import BoxShapes, Shapes, box_areas
-from reid_torchmetrics.functional.detection.matching import find_pairs, match_images
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid, Shapes, box_areas
+from reid_torchmetrics.functional.detection.matching import find_pairs
 from tests.detection_strategies import LABELS, problems, taken_of
-from tests.found_classes import true_positives
+from tests.found_classes import match_images, true_positives
 from tests.profiles import examples
 from tests.reference.detection import evaluate
 
@@ -121,7 +121,7 @@ def test_pairs_are_found_by_the_overlaps_that_are_given():
 def test_voc_and_yolo_take_any_shapes():
     # VOC: A belongs to the first two, so the second is wrong, and the third has B. YOLO lets the second take B.
     assert evaluate_boxes(FOUND, TRUE, evaluator="voc").matches.true_positive.sum().tolist() == 2
-    assert true_positives(match_greedily(FOUND, TRUE, iou_thresholds=(0.5,))).tolist() == [[True], [True], [False]]
+    assert true_positives(match_greedily(FOUND, TRUE, CocoGrid((0.5,)))).tolist() == [[True], [True], [False]]
 
 
 @examples(30)

@@ -128,10 +128,6 @@ class DetectionCurve(ImageRows):
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """as in `RankedDetections`"""
 
-    def __len__(self) -> int:
-        """Number of detections."""
-        return len(self.score)
-
     @property
     def num_true_positives(self) -> Int[Tensor, " detections"]:
         """Up to and including each detection."""
@@ -214,10 +210,6 @@ class RankedDetections(ImageRows):
     """of the rows, where they are known"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """names of all images by number; None without names"""
-
-    def __len__(self) -> int:
-        """Number of detections."""
-        return len(self.score)
 
     def of_class(self, label: int, *, iou_threshold: float | None = None) -> DetectionCurve:
         """The detections of a class at an IoU threshold, the first if None is given.

@@ -26,10 +26,6 @@ class ImageErrors(ImageRows):
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """names of all images by number; None without names"""
 
-    def __len__(self) -> int:
-        """Number of images."""
-        return len(self.image)
-
     @property
     def num_errors(self) -> Int[Tensor, " images"]:
         """False positives and misses: a box of a wrong class or place is one of each."""

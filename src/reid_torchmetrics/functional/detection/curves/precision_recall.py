@@ -72,7 +72,7 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
         counts                    2       4     at the true positives: precision is 1/2 and 2/4
 
     Args:
-        matches: as `match_images` gives them; `Matches.within` takes a smaller limit of detections.
+        matches: as `match_on_grid` gives them; `Matches.within` takes a smaller limit of detections.
         areas: the area ranges of the curves.
     """
     true_positive, matched = matches.true_positive[areas], matches.matched[areas]

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.detection.inputs import place_of_labels
 from .object_pairs import ObjectPairs
 
 LARGEST_THRESHOLD = 1 - 1e-10
-"""COCO's, see `match_images`"""
+"""COCO's, see `match_on_grid`"""
 
 
 class ConfusionRule(NamedTuple):

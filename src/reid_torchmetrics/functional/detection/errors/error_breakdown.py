@@ -244,6 +244,5 @@ class _DetectionErrors:
 def _is_within_limit(objects: ObjectPairs) -> Bool[Tensor, " detections"]:
     """Whether each detection is among the best of its image, of equal scores the first."""
     order = objects.scores.argsort(descending=True, stable=True)
-    order = order[objects.images[order].argsort(stable=True)]
-    place = segments.runs(0, objects.images.unique(return_counts=True)[1])[1]
+    place = segments.ranks(objects.images[order])
     return torch.empty_like(objects.is_outside).index_copy_(0, order, place < _TIDECV_LIMIT)

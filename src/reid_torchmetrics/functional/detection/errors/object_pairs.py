@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
@@ -64,9 +65,10 @@ class ObjectPairs:
         return [getattr(self, name) for name in AXES]
 
     @classmethod
-    def from_tensors(cls, tensors: Sequence[Tensor], at_least: float = LEAST_OVERLAP) -> ObjectPairs:
+    def from_tensors(cls, tensors: Sequence[Tensor]) -> ObjectPairs:
         """The inverse of `to_tensors`."""
-        return cls(**dict(zip(AXES, tensors, strict=True)), at_least=at_least)
+        columns: dict[str, Any] = dict(zip(AXES, tensors, strict=True))
+        return cls(**columns)
 
     def check_threshold(self, argument: str, threshold: float) -> None:
         """Raise unless an IoU threshold is a number from the least overlap of the pairs to 1."""
@@ -97,18 +99,16 @@ def pair_objects(
     detections: Detections,
     ground_truths: GroundTruths,
     *,
-    at_least: float = LEAST_OVERLAP,
     area_range: AreaRange = (0.0, float("inf")),
     is_difficult: Bool[Tensor, " ground_truths"] | None = None,
     is_outside: Bool[Tensor, " detections"] | None = None,
     max_bytes: int | None = None,
 ) -> ObjectPairs:
-    """Find all pairs of a detection and a ground truth of one image that overlap enough, regardless of class.
+    """Find all pairs of a detection and a ground truth of an image that overlap by `LEAST_OVERLAP`, across classes.
 
     Args:
         detections: of all images; the caller limits their number.
         ground_truths: of all images.
-        at_least: the least overlap of a pair, and the least threshold of later calls.
         area_range: least and largest area, both inside; ground truths outside it are ignored.
         is_difficult: more ignored ground truths; None for none.
         is_outside: detections that are ignored unless they are right; None for those outside the area range.
@@ -116,14 +116,11 @@ def pair_objects(
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: `at_least` is not in (0, 1], or a `max_bytes` below 1.
+        ValueError: a `max_bytes` below 1.
     """
-    _checks.fraction("at_least", at_least)
-    if at_least == 0:
-        raise ValueError(f"`at_least` must be above 0, which all boxes of an image reach; got {at_least}.")
     # With one label for all, pairs are found across classes.
     of_one_class = detections.of_one_class(), ground_truths.of_one_class()
-    pairs = find_pairs(*of_one_class, at_least=at_least, max_bytes=max_bytes)
+    pairs = find_pairs(*of_one_class, at_least=LEAST_OVERLAP, max_bytes=max_bytes)
     # Crowds, ground truths outside the range and difficult ones are ignored.
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
     is_crowd = torch.zeros_like(areas, dtype=torch.bool) if ground_truths.is_crowd is None else ground_truths.is_crowd
@@ -140,7 +137,6 @@ def pair_objects(
         detection=pairs.detection,
         ground_truth=pairs.ground_truth,
         iou=pairs.iou,
-        at_least=at_least,
     )
     return objects.by_image()
 
@@ -151,13 +147,7 @@ def _is_outside(areas: Float[Tensor, " _"], area_range: AreaRange) -> Bool[Tenso
 
 
 def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:
-    """Merge the pairs of parts of the images; no image may be in two parts.
-
-    Raises:
-        ValueError: there are no parts, or they have different least overlaps.
-    """
-    _checks.nonempty("parts", parts)
-    _checks.alike("parts", "least overlap", [part.at_least for part in parts])
+    """Merge the pairs of parts of the images; no image may be in two parts."""
     # Rows are counted on from part to part.
     num_detections = num_true = 0
     shifted = []
@@ -167,7 +157,7 @@ def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:
         num_detections += len(part.labels)
         num_true += len(part.true_labels)
     columns = map(torch.cat, zip(*shifted, strict=True))
-    return ObjectPairs.from_tensors([*columns], parts[0].at_least).by_image()
+    return ObjectPairs.from_tensors([*columns]).by_image()
 
 
 def _order_of(images: Tensor) -> tuple[Tensor, Tensor]:

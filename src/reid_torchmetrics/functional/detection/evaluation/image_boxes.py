@@ -139,10 +139,6 @@ class MatchedDetections(inputs.ImageRows):
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """names of all images by number; None where they have none"""
 
-    def __len__(self) -> int:
-        """Number of detections."""
-        return len(self.index)
-
 
 def list_matches(results: Any) -> MatchedDetections:
     """The list of matches of `DetectionResults`, in the first area range."""

@@ -179,7 +179,7 @@ class MatchRequest:
             by_class = None if self.by_class is None else self.by_class.run(detections, ground_truths)
             return ImageMatches(self, labels, matches, overlaps, by_class=by_class).within_classes()
         # Users know an object by its place in its image.
-        places = [_places_in_images(each.images) for each in (detections, ground_truths)]
+        places = [segments.ranks(each.images) for each in (detections, ground_truths)]
         excluded = is_difficult, None if classes is None else ~torch.isin(ground_truths.labels.long(), matches.classes)
         origins = Origins(detections.labels.index_select(0, matches.rows).long(), self._positives(sides[1], *excluded))
         pairs = self._pair(detections, ground_truths, matches, is_difficult) if self.across_classes else None
@@ -226,15 +226,6 @@ class MatchRequest:
         area_range, *_ = self.grid.area_ranges.values()
         flags: dict[str, Any] = {"is_difficult": is_difficult, "is_outside": is_outside}
         return pair_objects(*sides, area_range=area_range, max_bytes=self.max_bytes, **flags)
-
-
-def _places_in_images(images: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
-    """The place of each object in its image, in the order of arrival."""
-    by_image, order = images.sort(stable=True)  # objects keep their order in an image
-    # The place in the sorted list, less the place where the image begins.
-    places = torch.empty_like(order)
-    places[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(by_image, by_image)
-    return places
 
 
 @dataclass(frozen=True)

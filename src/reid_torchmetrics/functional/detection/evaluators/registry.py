@@ -152,25 +152,12 @@ class Evaluator:
         return inputs.CocoGrid(**usual | chosen, limited=self.limited)
 
 
-def _match_at_thresholds(
-    match: Callable[..., Matches],
-    detections: inputs.Detections,
-    ground_truths: inputs.GroundTruths,
-    grid: inputs.CocoGrid,
-    **options: Any,
-) -> Matches:
-    """Match with the thresholds of a grid, and nothing else of it."""
-    return match(detections, ground_truths, iou_thresholds=grid.iou_thresholds, **options)
-
-
 def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, has_limits: bool, **_: Any) -> ClassAverages:
     """Average without a confidence."""
     return average_matches(matches, grid, rule=rule, has_limits=has_limits)
 
 
-# Rows hold functions of this module and partials of them, made once: rows are compared as parts of cache keys.
-_greedily = partial(_match_at_thresholds, match_greedily)
-_best_of_all = partial(_match_at_thresholds, match_best_of_all)
+# Rows hold functions and partials of them, made once: rows are compared as parts of cache keys.
 _with_limits, _without_limits = (partial(_average, has_limits=has_limits) for has_limits in (True, False))
 _yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
 _lvis = partial(Evaluator, match=match_federated, average=_with_limits, rules=tuple(AP_RULES), rule="coco")
@@ -182,9 +169,9 @@ EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
     "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
     "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),
-    "voc": _voc("Pascal VOC", _best_of_all, _without_limits, VOC_RULES, "voc", (0.5,)),
-    "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
-    "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(_best_of_all, claim="scaled_yolov4")),
-    "yolov4": _yolov4("YOLOv4", partial(_best_of_all, claim="yolov4")),
+    "voc": _voc("Pascal VOC", match_best_of_all, _without_limits, VOC_RULES, "voc", (0.5,)),
+    "ultralytics": _yolo("Ultralytics", match_greedily, rule="ultralytics", confusion_rule="ultralytics"),
+    "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(match_best_of_all, claim="scaled_yolov4")),
+    "yolov4": _yolov4("YOLOv4", partial(match_best_of_all, claim="yolov4")),
 }
 """The evaluators by name."""

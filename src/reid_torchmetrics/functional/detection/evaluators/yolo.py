@@ -6,7 +6,7 @@ after them, the precision at a confidence of 0.7 is 0.75.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import curves, inputs
-from reid_torchmetrics.functional.detection.matching import Matches, match_images
+from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 
 from .class_averages import ClassAverages
 from .coco import average_matches
@@ -215,8 +215,8 @@ def average_yolo(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, confiden
 def match_greedily(
     detections: inputs.Detections,
     ground_truths: inputs.GroundTruths,
+    grid: inputs.CocoGrid,
     *,
-    iou_thresholds: Sequence[float],
     keep_ground_truths: bool = False,
     max_bytes: int | None = None,
 ) -> Matches:
@@ -232,25 +232,20 @@ def match_greedily(
     Args:
         detections: boxes with scores.
         ground_truths: boxes.
-        iou_thresholds: least overlaps of a match.
+        grid: the least overlaps of a match; its limits and area ranges are not read.
         keep_ground_truths: note the ground truth of each detection.
         max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough; None for 256 MiB.
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: no or bad thresholds, or a `max_bytes` below 1.
+        ValueError: a `max_bytes` below 1.
     """
     order = torch.arange(len(ground_truths.labels) - 1, -1, -1, device=ground_truths.labels.device)
     if ground_truths.is_crowd is not None:
         order = order[~ground_truths.is_crowd[order]]
     # Of equal overlaps COCO takes the last, so the first of them is its choice from the reversed list.
-    matches = match_images(
-        detections,
-        ground_truths.at(order),
-        iou_thresholds=iou_thresholds,
-        max_detection_thresholds=(max(1, len(detections.labels)),),
-        area_ranges={"all": (-torch.inf, torch.inf)},  # inverted boxes have negative areas, and are wrong
-        keep_ground_truths=keep_ground_truths,
-        max_bytes=max_bytes,
-    )
+    ranges = {"all": (-torch.inf, torch.inf)}  # inverted boxes have negative areas, and are wrong
+    grid = replace(grid, max_detection_thresholds=(max(1, len(detections.labels)),), area_ranges=ranges)
+    options: dict[str, Any] = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
+    matches = match_on_grid(detections, ground_truths.at(order), grid, **options)
     return matches.with_rows(torch.arange(len(detections.labels), device=order.device), order)

@@ -7,7 +7,6 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,22 +29,15 @@ COCO_RECALL_THRESHOLDS: tuple[float, ...] = tuple(np.linspace(0.0, 1.0, 101).tol
 """0 to 1 in steps of 0.01, in the float64 values of COCO"""
 
 
-class DefaultThresholds(NamedTuple):
-    """Default thresholds of an evaluator."""
-
-    iou: tuple[float, ...]
-    recall: tuple[float, ...]
-
-
 def _in_float32(first: float, last: float, number: int) -> tuple[float, ...]:
     return tuple(torch.linspace(first, last, number, dtype=torch.float32, device="cpu").tolist())
 
 
-THRESHOLDS: dict[str, DefaultThresholds] = {
-    "coco": DefaultThresholds(COCO_IOU_THRESHOLDS, COCO_RECALL_THRESHOLDS),
-    "torchmetrics": DefaultThresholds(_in_float32(0.5, 0.95, 10), _in_float32(0.0, 1.0, 101)),
+THRESHOLDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "coco": (COCO_IOU_THRESHOLDS, COCO_RECALL_THRESHOLDS),
+    "torchmetrics": (_in_float32(0.5, 0.95, 10), _in_float32(0.0, 1.0, 101)),
 }
-"""default thresholds by name: pycocotools' in float64, and TorchMetrics' that are rounded to float32"""
+"""default thresholds, and recalls, by name: pycocotools' in float64, and TorchMetrics' that are rounded to float32"""
 _OFFICIAL_LIMIT = 100  # pycocotools' AP is at 100 detections
 _MOST_RANGES = 62  # each has a bit of an int64
 _CLOSE = 1e-6  # thresholds that differ less are one: 0.9 is 0.8999999999999999 in COCO, and may come in float32

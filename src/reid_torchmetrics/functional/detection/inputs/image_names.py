@@ -40,6 +40,10 @@ class ImageRows:
     image: Int[Tensor, " rows"]
     image_names: tuple[str, ...] | None
 
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.image)
+
     @property
     def image_ids(self) -> list[int | str]:
         """`image`, as names if images have names."""

@@ -25,8 +25,8 @@ Same = TypeVar("Same", bound="Shapes")
 Rows: TypeAlias = Int[Tensor, " pairs"]
 Crowds: TypeAlias = Bool[Tensor, " pairs"]
 
-_LEAST_REACH = 2.0**-9  # for smaller overlaps there is no search: nothing is far away
-_SLACK = 2.0**-10  # relative tolerance of overlaps, for rounding
+LEAST_REACH = 2.0**-9  # for smaller overlaps there is no search: nothing is far away
+SLACK = 2.0**-10  # relative tolerance of overlaps, for rounding
 _SOUND_SIDE = 2.0**20  # times the rounding of coordinates: longer sides are precise enough
 _LEAST_SIDE = 2.0**-500  # shorter ones may have subnormal areas
 
@@ -145,7 +145,7 @@ class BoxShapes(Shapes):
         the other box begins between (1 - t) v to the left and (1 - t) w to the right. Of a crowd the common width is at
         least t v alone.
         """
-        if not len(detections) or at_least < _LEAST_REACH:
+        if not len(detections) or at_least < LEAST_REACH:
             return None
         # An inverted or infinite box overlaps nothing, like a point.
         sides = detections._sides
@@ -154,9 +154,10 @@ class BoxShapes(Shapes):
         sides = Sides(*(column.where(is_valid, 0.0) for column in vars(sides).values()))
         if not _are_sound(self._sides, sides):
             return None
-        axis = min(("left", "right"), ("top", "bottom"), key=lambda ends: _crowding(sides, *ends))
+        across, down = crowding(sides.left, sides.right), crowding(sides.top, sides.bottom)
+        axis = ("top", "bottom") if down < across else ("left", "right")
         begin, end = (getattr(self._sides, name) for name in axis)
-        least = at_least * (1 - _SLACK)
+        least = at_least * (1 - SLACK)
         high = begin + (1 - least) * (end - begin)
         if is_crowd is not None:
             high = torch.where(is_crowd, end, high)
@@ -176,10 +177,9 @@ def _are_sound(*sides: Sides) -> bool:
     return bool(((lengths == 0) | (lengths >= least)).all())  # NaN and infinity are not
 
 
-def _crowding(sides: Sides, begin: str, end: str) -> float:
+def crowding(begin: Float[Tensor, " boxes"], end: Float[Tensor, " boxes"]) -> float:
     """Mean length of boxes along an axis, relative to the range of their positions."""
-    first, last = getattr(sides, begin), getattr(sides, end)
-    return float((last - first).mean() / (first.amax() - first.amin()))
+    return float((end - begin).mean() / (begin.amax() - begin.amin()))
 
 
 @final

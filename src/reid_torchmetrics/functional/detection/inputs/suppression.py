@@ -28,11 +28,10 @@ from reid_torchmetrics.functional import segments, workers
 
 from .boxes import Sides, check_image_numbers, check_scores, checked_boxes, common_areas, to_xyxy
 from .ordering import distinct_labels, order_by_class_and_score, place_of_labels
+from .shapes import LEAST_REACH, SLACK, crowding
 
 _FRONTS = (4, 16, 64)  # boxes of a group processed together, by the size of the group
 _MANY_PAIRS = 1 << 17  # of a front and the rest of its group: from here on boxes nearby are searched for
-_LEAST_REACH = 2.0**-9  # for smaller thresholds there is no search: nothing is far away
-_SLACK = 2.0**-10  # relative tolerance of overlaps, for rounding
 _SOUND = 2.0**60  # areas of longer sides, or of sides below its inverse, may not fit float32
 _PAIRS_AT_A_TIME = 1 << 15  # pairs compared together, about 50 bytes each: they fit a cache
 
@@ -115,7 +114,7 @@ class _Suppression:
         self._threshold = float(lower if float(nearest) > iou_threshold else nearest)
         self._kept = torch.zeros(len(corners), dtype=torch.bool, device=corners.device)
         self._nearby: dict[int, _Nearby] = {}
-        self._has_reach = self._threshold >= _LEAST_REACH and corners.device.type == "cpu" and _are_sound(corners)
+        self._has_reach = self._threshold >= LEAST_REACH and corners.device.type == "cpu" and _are_sound(corners)
 
     def kept(self) -> Bool[Tensor, " boxes"]:
         """Process a front of every group, then the next, until no box is left."""
@@ -166,7 +165,7 @@ class _Suppression:
         number = int(self._groups[keepers[0]])
         nearby = self._nearby.get(number)
         if nearby is None or len(nearby.boxes) > 2 * len(others):
-            nearby = self._nearby[number] = _Nearby.of(self._columns, others, self._threshold * (1 - _SLACK))
+            nearby = self._nearby[number] = _Nearby.of(self._columns, others, self._threshold * (1 - SLACK))
         is_left = torch.zeros(len(self._kept), dtype=torch.bool, device="cpu")
         is_left[others] = True
         for some in keepers.split(max(1, _PAIRS_AT_A_TIME // 8)):
@@ -202,10 +201,7 @@ class _Nearby(NamedTuple):
     def of(cls, columns: list[Tensor], boxes: Int[Tensor, " boxes"], least: float) -> _Nearby:
         """Sort boxes along the axis where they are shorter, relative to the range of all."""
         ends = [column.index_select(0, boxes).double() for column in columns[:4]]
-        crowding = [
-            float((ends[axis + 2] - ends[axis]).mean() / (ends[axis].max() - ends[axis].min())) for axis in (0, 1)
-        ]
-        axis = int(crowding[1] < crowding[0])
+        axis = min((0, 1), key=lambda axis: crowding(ends[axis], ends[axis + 2]))
         begin, order = ends[axis].sort()
         return cls(boxes[order], begin, ends[1 - axis][order], axis, least)
 

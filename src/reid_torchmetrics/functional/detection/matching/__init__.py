@@ -4,5 +4,5 @@
 from .best_of_all import CLAIMS, match_best_of_all, with_edges
 from .federated import match_federated
 from .matches import Matches, merge_matches
-from .matching import match_images, match_on_grid
+from .matching import match_on_grid
 from .pairs import OverlappingPairs, best_pairs, find_pairs, select

@@ -167,13 +167,11 @@ def _reject_beyond(
     capacity: Tensor, match_at: Tensor, ground_truths: Int[Tensor, " pairs"], num_ground_truths: int
 ) -> tuple[Tensor, Tensor]:
     """The same where ground truths keep several: of matches that are ranked at or beyond the capacity."""
-    # Matches by threshold and ground truth: a stable sort keeps the detections by descending score.
+    # Matches of a threshold and ground truth keep the order of their detections, by descending score.
     threshold, detection = (match_at < len(ground_truths)).nonzero(as_tuple=True)
     place = match_at[threshold, detection]
     key = threshold * num_ground_truths + ground_truths.index_select(0, place)
-    keys, order = key.sort(stable=True)
-    rank = segments.runs(0, keys.unique_consecutive(return_counts=True)[1])[1]
-    rejected = order[rank >= capacity.index_select(0, place.index_select(0, order))]
+    rejected = (segments.ranks(key) >= capacity.index_select(0, place)).nonzero()[:, 0]
     return threshold.index_select(0, rejected), detection.index_select(0, rejected)
 
 

@@ -7,7 +7,7 @@ truth that is free. They differ in the detection of a ground truth that is the t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -55,8 +55,8 @@ overlap it, even too little for a true positive."""
 def match_best_of_all(
     detections: inputs.Detections,
     ground_truths: inputs.GroundTruths,
+    grid: inputs.CocoGrid,
     *,
-    iou_thresholds: Sequence[float],
     claim: _names.ClaimRule = "voc",
     whole_pixels: bool = False,
     is_difficult: Bool[Tensor, " ground_truths"] | None = None,
@@ -78,7 +78,7 @@ def match_best_of_all(
     Args:
         detections: of all images.
         ground_truths: of all images.
-        iou_thresholds: least overlaps of true positives.
+        grid: the least overlaps of true positives; its limits and area ranges are not read.
         claim: one of `CLAIMS`.
         whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations.
         is_difficult: ground truths that need not be detected; None for none.
@@ -87,15 +87,14 @@ def match_best_of_all(
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: an unknown `claim`, no or bad thresholds, an `is_difficult` of another shape.
+        ValueError: an unknown `claim`, or an `is_difficult` of another shape.
     """
     _checks.one_of("claim", claim, CLAIMS)
-    _checks.fractions("iou_thresholds", iou_thresholds)
     if is_difficult is None:
         is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
     is_difficult = _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
     _checks.cutoff("max_bytes", max_bytes)
-    thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device="cpu")[:, None]
+    thresholds = torch.tensor(grid.iou_thresholds, dtype=torch.float64, device="cpu")[:, None]
     # Pairs of each image and class that overlap at all, without crowds.
     classes = inputs.distinct_labels(detections.labels, ground_truths.labels)
     rows = torch.arange(len(ground_truths.labels), device=classes.device)

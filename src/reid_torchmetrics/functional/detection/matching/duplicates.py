@@ -42,10 +42,8 @@ class DistinctGroundTruths(NamedTuple):
         """
         if self.capacity is None or self.all_rows is None or self.last is None:
             return self.ordered.rows.index_select(0, ground_truth)
-        # A stable sort keeps the detections of a ground truth in their order: rank 0 is the best one.
-        keys, order = (problem * len(self.last) + ground_truth).sort(stable=True)
-        ranks = segments.runs(0, keys.unique_consecutive(return_counts=True)[1])[1]
-        rank = torch.empty_like(order).scatter_(0, order, ranks)
+        # The detections of a ground truth keep their order: rank 0 is the best one.
+        rank = segments.ranks(problem * len(self.last) + ground_truth)
         last_rank = self.capacity.index_select(0, ground_truth) - 1  # all detections in a crowd match the same row
         place = self.last.index_select(0, ground_truth) - torch.minimum(rank, last_rank)
         return self.all_rows.index_select(0, place)

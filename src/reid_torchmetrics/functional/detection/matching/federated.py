@@ -42,8 +42,8 @@ def match_federated(
         ground_truths: of all images; `is_crowd` says which are ignored, each may be taken once.
         grid: thresholds, limits and area ranges.
         lists: number of an image, label, and 0 where the class is surely absent, 1 where it has more objects.
-        keep_ground_truths: see `match_images`.
-        max_bytes: see `match_images`.
+        keep_ground_truths: see `match_on_grid`.
+        max_bytes: see `match_on_grid`.
     """
     device = detections.labels.device
     lists = torch.empty((0, 3), dtype=torch.int64, device=device) if lists is None else lists

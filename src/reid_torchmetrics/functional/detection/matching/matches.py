@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import distinct_labels, order_by_class_and_score, place_of_labels
 
@@ -134,14 +133,7 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
     """Merge the matches of parts of the images; no image may be in two parts.
 
     Rows keep their numbers from the parts. There are ground truths if all parts have them.
-
-    Raises:
-        ValueError: there are no parts, or their numbers of area ranges or thresholds differ.
     """
-    shapes = [tuple(part.matched.shape[:2]) for part in parts]
-    _checks.nonempty("parts", parts)
-    if len(set(shapes)) > 1:
-        raise ValueError(f"`parts` must have the same numbers of area ranges and thresholds; got {shapes}.")
     classes = distinct_labels(*(part.classes for part in parts))
     joined = join_matches(parts, classes)
     # Stable sorts, the last key first; an image is in one part, and keeps its order among equal scores.

@@ -40,41 +40,6 @@ _MANY_DETECTIONS, _AT_A_TIME = 1 << 20, 1 << 19  # so many are matched by classe
 
 
 @torch.no_grad()
-def match_images(
-    detections: inputs.Detections,
-    ground_truths: inputs.GroundTruths,
-    *,
-    iou_thresholds: Sequence[float] = inputs.COCO_IOU_THRESHOLDS,
-    max_detection_thresholds: Sequence[int] = inputs.COCO_MAX_DETECTIONS,
-    area_ranges: Mapping[str, inputs.AreaRange] = inputs.COCO_AREA_RANGES,
-    classes: Int[Tensor, " classes"] | None = None,
-    keep_ground_truths: bool = False,
-    max_bytes: int | None = None,
-) -> Matches:
-    """Match the detections of all images to ground truths as COCO does.
-
-    Args:
-        detections: of all images.
-        ground_truths: of all images.
-        iou_thresholds: least overlaps of a detection and a ground truth that match.
-        max_detection_thresholds: limits of the detections of an image and class that count, ascending; matching uses
-            the largest limit, counting the others.
-        area_ranges: least and largest area, both inside, by name.
-        classes: labels to match, boxes with others are left out; None for all that occur.
-        keep_ground_truths: give the ground truth of each matched detection, too.
-        max_bytes: bound on the memory for pairs of boxes; pairs that overlap enough come in addition; None for 256 MiB.
-
-    Raises:
-        TypeError: an option of the wrong type.
-        ValueError: an option without values, or with values that are not allowed.
-    """
-    grid = inputs.CocoGrid(iou_thresholds, (0.0,), max_detection_thresholds, area_ranges)  # checks them
-    return match_on_grid(
-        detections, ground_truths, grid, classes=classes, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
-    )
-
-
-@torch.no_grad()
 def match_on_grid(
     detections: inputs.Detections,
     ground_truths: inputs.GroundTruths,
@@ -85,9 +50,20 @@ def match_on_grid(
     keep_ground_truths: bool = False,
     max_bytes: int | None = None,
 ) -> Matches:
-    """Match as `match_images` does, with the thresholds, limits and area ranges of a grid.
+    """Match the detections of all images to ground truths as COCO does.
 
-    Without `classes` only `candidates` are matched, masks of detections and of ground truths; None for all.
+    Args:
+        detections: of all images.
+        ground_truths: of all images.
+        grid: thresholds, limits and area ranges; matching uses the largest limit, counting the others.
+        classes: labels to match, boxes with others are left out; None for all that occur.
+        candidates: without `classes`, masks of the detections and ground truths to match; None for all.
+        keep_ground_truths: give the ground truth of each matched detection, too.
+        max_bytes: bound on the memory for pairs of boxes; pairs that overlap enough come in addition; None for 256 MiB.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: boxes on different devices, or a `max_bytes` below 1.
     """
     _checks.cutoff("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
