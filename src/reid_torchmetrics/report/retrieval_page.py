@@ -12,14 +12,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional.model_tables import in_prose
-from reid_torchmetrics.functional.retrieval import measures
-from reid_torchmetrics.functional.retrieval.evaluation import (
-    Breakdown,
-    CameraPairs,
-    RankLists,
-    RetrievalResults,
-    seeded,
-)
+from reid_torchmetrics.functional.retrieval import Breakdown, CameraPairs, RankLists, RetrievalResults, measures
+from reid_torchmetrics.functional.retrieval.evaluation import seeded
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, picture_at, plot_camera_pairs
 
@@ -282,10 +276,8 @@ class _ReportedQueries:
             return picture(image, alt, scale=max(1.0, min(_LARGEST[0] / image.width, _LARGEST[1] / image.height)))
 
         said = "query" if kind == "query" else f"{listed.rank}. {listed.score:.3f}"
-        identity, camera = listed.identity, listed.camera
-        who = [] if identity is None else [self.names.get(identity, f"id\N{NO-BREAK SPACE}{identity}")]
-        who += [] if camera is None else [f"cam\N{NO-BREAK SPACE}{camera}"]
-        caption = element("figcaption", said, Html("<br>"), " ".join(who))
+        labels = listed.labels(self.names, space="\N{NO-BREAK SPACE}")
+        caption = element("figcaption", said, Html("<br>"), " ".join(labels))
         return element("figure", picture_or_why(shown), caption, class_=kind)
 
 
