@@ -61,8 +61,7 @@ def retrieval_page(
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     if duplicate_pictures is not None and (pictures is None or duplicates is None):
         raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
-    names = names or {}
-    queries = _ReportedQueries(results, names, pictures, gallery_pictures)
+    queries = _ReportedQueries(results, names or {}, pictures, gallery_pictures)
     hardest = results.hardest(num_hardest).tolist()
     near = [] if duplicates is None else [_duplicates(queries, duplicates, duplicate_pictures)]
     sections = [
@@ -74,7 +73,7 @@ def retrieval_page(
         Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),
         Section("camera-pairs", "Pairs of cameras", shown_or_why(_camera_pairs, results)),
         Section("cameras", "Cameras", shown_or_why(_cameras, results)),
-        Section("identities", "Identities", shown_or_why(_identities, results, names)),
+        Section("identities", "Identities", shown_or_why(_identities, results, queries.names)),
     ]
     lead = f"{str(results.setup).capitalize()}."
     return Page(f"Retrieval results, {results.protocol.name}", lead, sections, results.to_dict())
