@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMeanAP
 
 from . import say
-from .evaluate import name_bad_rows, read_sides
+from .evaluate import naming_bad_rows, read_sides
 from .options import parsed
 from .processes import joined
 from .sides import batches
@@ -27,11 +26,8 @@ def run(words: Sequence[str]) -> int:
         metric = ReIDMeanAP(**options)
         for embeddings, is_query, _ in batches(sides, share):
             metric.update(embeddings, np.zeros(len(embeddings), dtype=np.int64), is_query=is_query)
-        try:
+        with naming_bad_rows(files):
             found = metric.duplicates(threshold)
-        except (ValueError, DistributedMetricError):
-            name_bad_rows(files)
-            raise
     groups, columns = found.groups(), (each.tolist() for each in (found.query, found.gallery, found.score))
     if share.process == 0:
         rows = (f"{query},{item},{score:.9g}" for query, item, score in zip(*columns, strict=True))

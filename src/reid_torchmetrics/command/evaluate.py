@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,13 +53,10 @@ def run(words: Sequence[str]) -> int:
     read = [*chain(*_label_files(arguments.labels).values()), arguments.ground_truth, arguments.captions]
     outputs = Outputs(arguments, [*(file.path for file in files), *read])
     with joined() as share:
-        try:
+        with naming_bad_rows(files):
             results = _evaluated(sides, beside | {"protocol": protocol}, arguments, share)
-        except (ValueError, DistributedMetricError):
-            name_bad_rows(files)
-            raise
         if results.counts.not_ranked:
-            name_bad_rows(files)
+            _name_bad_rows(files)
         return outputs.write({"": results}) if share.process == 0 else 0
 
 
@@ -270,7 +268,17 @@ def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Shar
     return evaluate_scores(**{kind: arrays.pop("query")}, **arrays, ground_truth=truth, **options)
 
 
-def name_bad_rows(files: Sequence[data.SampleFile]) -> None:
+@contextmanager
+def naming_bad_rows(files: Sequence[data.SampleFile]) -> Iterator[None]:
+    """Where something fails for embeddings that are not finite, raise an error with their file and rows instead."""
+    try:
+        yield
+    except (ValueError, DistributedMetricError):
+        _name_bad_rows(files)
+        raise
+
+
+def _name_bad_rows(files: Sequence[data.SampleFile]) -> None:
     """Raise if some embeddings are not finite: their file and rows."""
     for file in (file for file in files if file.kind == "embeddings"):
         (embeddings,) = _arrays.as_tensors(file.embeddings[:])

@@ -55,9 +55,6 @@ class Side:
 def batches(sides: Mapping[str, Side], share: Share) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
     """The embeddings of this process file by file, whether they are queries, and their labels."""
     for role, side in sides.items():
-        # Queries are sent to all processes, so that one of them may have all.
-        is_alone = role == "query" and len(sides) == 2
-        part = slice(0, len(side) if share.process == 0 else 0) if is_alone else share.of(len(side))
-        for file, inside, rows in side.rows_within(part):
+        for file, inside, rows in side.rows_within(share.of(len(side))):
             roles = side.columns["roles"][rows] if "roles" in side.columns else None
             yield file.embeddings[inside], role == "query" if len(sides) == 2 else roles, side.labels(rows)

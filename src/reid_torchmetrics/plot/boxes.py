@@ -74,8 +74,7 @@ def draw_boxes(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("class_names", class_names)
-    judgment = Judgment(min_score, iou_threshold, box_format, average, evaluator)
-    boxes = judgment.judge(detections, ground_truths)
+    boxes = Judgment(min_score, iou_threshold, box_format, average, evaluator).judge(detections, ground_truths)
     return np.array(_draw_judged(as_image("picture", picture), boxes, class_names or {}, height, title, is_name=False))
 
 

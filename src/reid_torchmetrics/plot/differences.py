@@ -55,10 +55,9 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     if not any(drawn):
         ax.set_xlim(-1, 1)  # nothing differs
     (a, b), identities = comparison.names, ", identities drawn" if comparison.per_identity else ""
-    queries = f"{comparison.num_valid} of {comparison.num_queries} queries"
-    if comparison.protocol is None:
-        queries = f"{comparison.num_queries} images"
-    title = f"{queries}, {100 * comparison.level:g} % intervals{identities}"
+    num = comparison.num_queries
+    counted = f"{num} images" if comparison.protocol is None else f"{comparison.num_valid} of {num} queries"
+    title = f"{counted}, {100 * comparison.level:g} % intervals{identities}"
     a, b = shown(a, _MOST_CHARACTERS), shown(b, _MOST_CHARACTERS)
     ax.set(xlabel=f"← {a} is better | {b} is better →\ndifference (percentage points)", title=title)
     ax.xaxis.label.set_fontsize("small")

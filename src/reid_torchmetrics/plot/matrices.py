@@ -55,8 +55,7 @@ def plot_camera_pairs(
         ValueError: a mean is outside [0, 1], as a mean rank is.
     """
     mean = pairs.mean.detach().cpu()
-    outside = mean[(mean < 0) | (mean > 1)]
-    if len(outside):
+    if len(outside := mean[(mean < 0) | (mean > 1)]):
         raise ValueError(f"`pairs` must have means from 0 to 1, to be read in percent; got {float(outside[0])}.")
     percent = 100 * mean if mean.numel() else mean.new_full([max(1, size) for size in mean.shape], math.nan)
     ax, name = new_axes() if ax is None else ax, shown(name, _MOST_CHARACTERS)

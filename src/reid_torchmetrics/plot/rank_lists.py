@@ -113,6 +113,11 @@ class ListedPicture(NamedTuple):
     rank: int = 0
     score: float = math.nan
 
+    def labels(self, names: Mapping[int, str], space: str = " ") -> list[str]:
+        """The identity, by its name if it has one, and the camera in words, where they are known."""
+        who = [] if self.identity is None else [names.get(self.identity, f"id{space}{self.identity}")]
+        return who if self.camera is None else [*who, f"cam{space}{self.camera}"]
+
 
 def listed_pictures(lists: RankLists, row: int, pictures: Pictures, gallery: Pictures | None) -> list[ListedPicture]:
     """The query, its candidates, and the first right answer if it is not among them."""
@@ -179,13 +184,12 @@ def _row(
 
 
 def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
-    who = [] if listed.identity is None else [names.get(listed.identity, f"id {listed.identity}")]
-    camera = [] if listed.camera is None else [f"cam {listed.camera}"]
+    labels = tuple(listed.labels(names))
     if listed.kind == "query":
-        return _Cell(listed.picture(), caption=((f"query {listed.number}",), (*who, *camera)))
+        return _Cell(listed.picture(), caption=((f"query {listed.number}",), labels))
     score = f"{listed.score:.3f}" if abs(listed.score) < 1 else f"{listed.score:.2f}"
     mark = "cross" if listed.kind == "wrong" else "check"
-    return _Cell(listed.picture(), mark, ((f"#{listed.rank}", score), (*who, *camera)))
+    return _Cell(listed.picture(), mark, ((f"#{listed.rank}", score), labels))
 
 
 def _draw_rows(rows: Sequence[Sequence[_Cell]], heads: Mapping[int, str], height: int, title: str) -> NDArray[np.uint8]:

@@ -12,14 +12,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional.model_tables import in_prose
-from reid_torchmetrics.functional.retrieval import measures
-from reid_torchmetrics.functional.retrieval.evaluation import (
-    Breakdown,
-    CameraPairs,
-    RankLists,
-    RetrievalResults,
-    seeded,
-)
+from reid_torchmetrics.functional.retrieval import Breakdown, CameraPairs, RankLists, RetrievalResults, measures
+from reid_torchmetrics.functional.retrieval.evaluation import seeded
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures, picture_at, plot_camera_pairs
 
@@ -67,8 +61,7 @@ def retrieval_page(
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     if duplicate_pictures is not None and (pictures is None or duplicates is None):
         raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
-    names = names or {}
-    queries = _ReportedQueries(results, names, pictures, gallery_pictures)
+    queries = _ReportedQueries(results, names or {}, pictures, gallery_pictures)
     hardest = results.hardest(num_hardest).tolist()
     near = [] if duplicates is None else [_duplicates(queries, duplicates, duplicate_pictures)]
     sections = [
@@ -80,7 +73,7 @@ def retrieval_page(
         Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes, hardest)),
         Section("camera-pairs", "Pairs of cameras", shown_or_why(_camera_pairs, results)),
         Section("cameras", "Cameras", shown_or_why(_cameras, results)),
-        Section("identities", "Identities", shown_or_why(_identities, results, names)),
+        Section("identities", "Identities", shown_or_why(_identities, results, queries.names)),
     ]
     lead = f"{str(results.setup).capitalize()}."
     return Page(f"Retrieval results, {results.protocol.name}", lead, sections, results.to_dict())
@@ -282,10 +275,8 @@ class _ReportedQueries:
             return picture(image, alt, scale=max(1.0, min(_LARGEST[0] / image.width, _LARGEST[1] / image.height)))
 
         said = "query" if kind == "query" else f"{listed.rank}. {listed.score:.3f}"
-        identity, camera = listed.identity, listed.camera
-        who = [] if identity is None else [self.names.get(identity, f"id\N{NO-BREAK SPACE}{identity}")]
-        who += [] if camera is None else [f"cam\N{NO-BREAK SPACE}{camera}"]
-        caption = element("figcaption", said, Html("<br>"), " ".join(who))
+        labels = listed.labels(self.names, space="\N{NO-BREAK SPACE}")
+        caption = element("figcaption", said, Html("<br>"), " ".join(labels))
         return element("figure", picture_or_why(shown), caption, class_=kind)
 
 

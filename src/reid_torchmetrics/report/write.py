@@ -104,9 +104,8 @@ def write_report(
     _checks.instance("title", title, (str,))
     _checks.names_of_labels("names", names)
     _checks.names_of_labels("class_names", class_names)
-    check_pictures("pictures", pictures)
-    check_pictures("gallery_pictures", gallery_pictures)
-    check_pictures("duplicate_pictures", duplicate_pictures)
+    for name in ("pictures", "gallery_pictures", "duplicate_pictures"):
+        check_pictures(name, options.get(name))
     _checks.instance("duplicates", duplicates, (Duplicates,))
     _checks.instance("comparison", comparison, (Comparison,))
     if type(results) not in _PAGES:

@@ -135,13 +135,11 @@ class EmbeddingMetric(SampleStates):
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
-        if self.protocol.draw is None:
-            return
         draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
         if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
-        if draw is not None and type(self).summarize_drawn == EmbeddingMetric.summarize_drawn:
-            raise ValueError(f"`protocol` must not draw galleries for {type(self).__name__}; got {draw!r}.")
+            if type(self).summarize_drawn == EmbeddingMetric.summarize_drawn:
+                raise ValueError(f"`protocol` must not draw galleries for {type(self).__name__}; got {draw!r}.")
 
     @property
     def empty_target_action(self) -> _names.EmptyTargetAction:
@@ -259,8 +257,7 @@ class EmbeddingMetric(SampleStates):
             return find_pairs(pairs, least)
 
     def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
-        device = self.embeddings[-1].device if self.embeddings else self.device
-        (queries,) = _arrays.as_tensors(queries, device=device)
+        (queries,) = _arrays.as_tensors(queries)
         options = self._ranks_by(of_cmc=False)
         asked = {"k": repr(k), "queries": repr(queries.tolist() if isinstance(queries, Tensor) else queries)}
 

@@ -66,9 +66,9 @@ class ReIDOpenSet(EmbeddingMetric):
 
     def compute(self) -> Tensor:
         """Rank all samples, and find the best score of every query; see `EmbeddingMetric.compute`."""
-        identified = self._identify()
-        if identified is None:
+        if not self._ranking("compute", of_cmc=False).counts.valid:  # it says why, and is shared with other metrics
             return torch.full_like(torch.tensor(self.fpir, device=self.device), torch.nan, dtype=self.dtype)
+        identified = evaluation.Identification.from_rank_lists(self._rank_lists(1, None))
         if self._states_before_forward is None:  # a batch may well have queries of one kind
             warn_once(self._world, "non-mated", _NO_ALARM, lambda: bool(identified.is_mated.all()))
         return identified.tpir_at_fpir(self.fpir, self.rank, self.rule).to(self.device, self.dtype)
@@ -83,12 +83,6 @@ class ReIDOpenSet(EmbeddingMetric):
             ValueError: embeddings that are not finite.
         """
         return evaluation.Identification.from_rank_lists(self.nearest(1))
-
-    def _identify(self) -> evaluation.Identification | None:
-        """None where no query has a mate; the ranking says why, and is shared with other metrics."""
-        if not self._ranking("compute", of_cmc=False).counts.valid:
-            return None
-        return evaluation.Identification.from_rank_lists(self._rank_lists(1, None))
 
     def _log_instead(self) -> str | None:
         return None if isinstance(self.fpir, (int, float)) else "ReIDOpenSet(fpir=0.01)"

@@ -265,8 +265,7 @@ def check_not_written(batches: Sequence[Tensor]) -> None:
     Raises:
         ValueError: some were.
     """
-    written = [place for place, block in enumerate(batches) if _is_written(block)]
-    if written:
+    if written := [place for place, block in enumerate(batches) if _is_written(block)]:
         raise ValueError(
             "`embeddings` must stay as they are from `update` to `compute`, because they are not copied; got"
             f" {len(written)} of {len(batches)} batches that were written to in place, the first of them batch"
@@ -312,9 +311,8 @@ class KeptRanking:
 
     def is_for(self, samples: HeldSamples, similarity: object) -> bool:
         """Whether it is still the ranking of equal samples that `may_be_of`."""
-        if self._versions != self._rank_versions():  # the ranks were written to
-            return False
-        return all(map(torch.equal, self._probe, _probe(samples, similarity)))
+        are_as_written = self._versions == self._rank_versions()  # the ranks
+        return are_as_written and all(map(torch.equal, self._probe, _probe(samples, similarity)))
 
     def _rank_versions(self) -> list[int]:
         ranking = self.ranking

@@ -162,8 +162,7 @@ def evaluate_scores(
     source = Matrix(matrix, max_bytes, argument, are_distances=distances is not None)
     problem = RetrievalProblem(source, labels).grouped(chosen)
     # A matrix does not tell which of its scores are of a query and itself.
-    if chosen.leave_one_out:
-        check_own_places(chosen, labels.self_index, len(matrix))
+    check_own_places(chosen, labels.self_index, len(matrix))
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
@@ -205,11 +204,9 @@ def evaluate_stream(
             "`protocol` must rank one whole gallery of items by one camera rule, as a counter does; got"
             f" {protocol.name!r}, which {what}."
         )
-    if protocol.leave_one_out:
-        check_own_places(protocol, counter.self_index, counter.query_counts.total)
+    check_own_places(protocol, counter.self_index, counter.query_counts.total)
     rules, counted = in_one_spelling(protocol.relevance_options), counter.rules
-    others = [name for name in rules if rules[name] != counted[name]]
-    if others:
+    if others := [name for name in rules if rules[name] != counted[name]]:
         raise ValueError(
             f"`protocol` must have the counter's rules; got {protocol.name!r} with {others[0]}={rules[others[0]]!r} for"
             f" a counter with {counted[others[0]]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."

@@ -44,10 +44,8 @@ def find_lists(
     # A single mapping, or a string, can be iterated as well.
     if isinstance(given, (str, bytes, Tensor, Mapping)) or not isinstance(given, Sequence):
         raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(given).__name__}.")
-    for lists in given:
-        if not isinstance(lists, Mapping):
-            came = type(lists).__name__
-            raise TypeError(f"`ground_truth` must hold mappings of names to gallery positions; got {came}.")
+    for other in (lists for lists in given if not isinstance(lists, Mapping)):
+        raise TypeError(f"`ground_truth` must hold mappings of names to gallery positions; got {type(other).__name__}.")
     if len(given) != num_queries:
         raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(given)}.")
     check_list_names(given, protocol)
@@ -75,8 +73,7 @@ def check_list_names(
         if not set(positive) & set(lists):
             listed, came = ", ".join(map(repr, positive)), f"{list(lists)} for {name(query)}"
             raise ValueError(f"`{argument}` must name one of {listed} for every query; got {came}.")
-        unknown = [each for each in lists if each not in {*known, *BESIDE_LISTS}]
-        if unknown:
+        if unknown := [each for each in lists if each not in {*known, *BESIDE_LISTS}]:
             rule = f"lists that `positive_lists` or `junk_lists` of the protocol name, {', '.join(map(repr, known))}"
             raise ValueError(f"`{argument}` must hold {rule}; got {unknown[0]!r} for query {name(query)}.")
 
@@ -138,8 +135,7 @@ class ListedTruth:
         """
 
         def find() -> GroundTruth:
-            unlisted = [number for number in queries.tolist() if number not in self.lists]
-            if unlisted:
+            if unlisted := [number for number in queries.tolist() if number not in self.lists]:
                 came = f"none for the query with `index` {unlisted[0]}"
                 raise ValueError(f"`ground_truth` must have lists for every query; got {came}.")
             numbers, order = gallery.cpu().sort()

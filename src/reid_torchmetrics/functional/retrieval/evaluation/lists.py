@@ -195,8 +195,7 @@ def _judged_by_identities(
     protocol.check_relevance((), lists=False)
     relevance = find_relevance(query, gallery, self_index=self_index, **protocol.relevance_options)
     _checks.in_range("retrieved", items.flatten(), -1, len(gallery))
-    if protocol.leave_one_out:
-        check_own_places(protocol, self_index, len(query))
+    check_own_places(protocol, self_index, len(query))
     of, entry = segments.runs(relevance.run_start, relevance.run_length)
     item = relevance.order[entry]
     if relevance.kept is not None:

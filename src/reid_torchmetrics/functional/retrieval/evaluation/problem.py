@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics.functional.retrieval import scores as of_pairs
 from reid_torchmetrics.functional.retrieval.relevance import (
     DECIDING,
     LABELS,
@@ -28,16 +29,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     number_names,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
-from reid_torchmetrics.functional.retrieval.scores import (
-    CustomSimilarity,
-    GivenScores,
-    GroupScores,
-    Rows,
-    RowsInBlocks,
-    Scores,
-    bytes_within,
-    score_rows,
-)
 from reid_torchmetrics.functional.world import ALONE, World, warn_once
 
 from .ground_truth import GroundTruth, find_lists
@@ -50,9 +41,9 @@ from .ranking_options import RankingOptions, Setup
 class Embeddings:
     """Scores come from finite embeddings: of all queries, and of this process's part of the gallery."""
 
-    query: Rows | RowsInBlocks
-    gallery: Rows
-    similarity: _names.SimilarityName | CustomSimilarity
+    query: of_pairs.Rows | of_pairs.RowsInBlocks
+    gallery: of_pairs.Rows
+    similarity: _names.SimilarityName | of_pairs.CustomSimilarity
     rerank: Rerank | None
     max_bytes: int | None
     argument = "query"
@@ -75,21 +66,21 @@ class Embeddings:
         check_rerank(self.rerank, self.similarity)
         _checks.cutoff("max_bytes", self.max_bytes)
 
-    def scores(self, relevance: Relevance, world: World) -> Scores:
+    def scores(self, relevance: Relevance, world: World) -> of_pairs.Scores:
         """Scores against the gallery items that `relevance` keeps."""
         _checks.length("query", self.query.size, relevance.num_queries)
         _checks.length("gallery", self.gallery.size, relevance.num_gallery)
         # Only items that are kept are scored, but re-ranking looks for neighbors among all of them.
         if self.rerank is None:
             return self.scores_of(relevance.kept, world)
-        assert isinstance(self.query, Rows)  # noqa: S101 - all samples are here
+        assert isinstance(self.query, of_pairs.Rows)  # noqa: S101 - all samples are here
         both = self.query.all(), self.gallery.all()
         return rerank_embeddings(*both, relevance, self.rerank, similarity=self.similarity, max_bytes=self.max_bytes)
 
-    def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
+    def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> of_pairs.Scores:
         """Scores against gallery items at some positions, in any order; None for all."""
-        gallery, max_bytes = self.gallery.select(items), bytes_within(self.max_bytes, self.device)
-        return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=max_bytes)
+        gallery, max_bytes = self.gallery.select(items), of_pairs.bytes_within(self.max_bytes, self.device)
+        return of_pairs.score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=max_bytes)
 
     def opposite(self) -> Embeddings | None:
         """The same with the last candidates first, by one's own similarity; None by a named one."""
@@ -129,16 +120,17 @@ class Matrix:
         """Where the scores are."""
         return self.matrix.device
 
-    def scores(self, relevance: Relevance, world: World) -> Scores:
+    def scores(self, relevance: Relevance, world: World) -> of_pairs.Scores:
         """The scores of the gallery items that `relevance` keeps."""
         _checks.length(self.argument, len(self.matrix), relevance.num_queries)
         _checks.length(f"{self.argument}.T", self.matrix.shape[1], relevance.num_gallery)
         return self.scores_of(relevance.kept, world)
 
-    def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
+    def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> of_pairs.Scores:
         """Scores against gallery items at some positions, in any order; None for all."""
         options: dict[str, Any] = {"argument": self.argument, "are_distances": self.are_distances}
-        return GivenScores(self.matrix, kept=items, max_bytes=bytes_within(self.max_bytes, self.device), **options)
+        options["max_bytes"] = of_pairs.bytes_within(self.max_bytes, self.device)
+        return of_pairs.GivenScores(self.matrix, kept=items, **options)
 
     def opposite(self) -> Matrix:
         """The same numbers, with the last candidates first."""
@@ -188,7 +180,9 @@ class Labels:
         sides = zip(SIDES, (self.query, self.gallery), strict=True)
         given: dict[str, Any] = {f"{side}_{name}": labels[name] for side, labels in sides for name in labels}
         options = {"junk_pairs": self.junk_pairs, "self_index": self.self_index, **protocol.relevance_options}
-        return find_relevance(**given, **options)
+        relevance = find_relevance(**given, **options)
+        _checks.same_device(source.argument, source, "query_identities", relevance)
+        return relevance
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,28 +243,22 @@ class RetrievalProblem:
         of_groups = replace(self.labels, gallery=at(labels, groups.first))
         return replace(self, labels=of_groups, groups=groups, member_positions=positions)
 
-    def prepare(self, protocol: Protocol, ties: str, world: World = ALONE) -> tuple[Scores, Relevance]:
+    def prepare(self, protocol: Protocol, ties: str, world: World = ALONE) -> tuple[of_pairs.Scores, Relevance]:
         """Scores and relevance under a protocol and a tie policy."""
         # Each process has relevance for its own part of the gallery, so it may fail on one alone.
-        relevance = world.guarded(lambda: self._relevance(protocol))
+        relevance = world.guarded(lambda: self.labels.relevance(protocol, self.source))
         if protocol.radius is not None:
             warn_once(world, "positions", relevance.doubt or "", lambda: relevance.doubt is not None)
         if self.groups is None:
             return self.source.scores(relevance, world), relevance
         _checks.length(self.source.argument, self.source.shape[0], relevance.num_queries)
         kept, positions, radius = self.groups.kept(relevance), self.member_positions, protocol.radius
-        scores = GroupScores(self.source.scores_of(kept.members, world), kept.members, kept.sizes)
+        scores = of_pairs.GroupScores(self.source.scores_of(kept.members, world), kept.members, kept.sizes)
         if positions is None or radius is None:
             return scores, relevance
         query = LABELS["positions"].check("query_positions", self.labels.query["positions"])
         near = partial(kept.find_near, relevance, scores, query, positions, radius, ties)
         return scores, world.guarded(near)
-
-    def _relevance(self, protocol: Protocol) -> Relevance:
-        # Lists were moved to the scores; labels on another device are the user's mistake.
-        relevance = self.labels.relevance(protocol, self.source)
-        _checks.same_device(self.source.argument, self.source, "query_identities", relevance)
-        return relevance
 
     def kept_places(self, relevance: Relevance) -> Int[Tensor, " kept"] | None:
         """Places of the gallery items that a relevance keeps, or of the first items of its groups."""

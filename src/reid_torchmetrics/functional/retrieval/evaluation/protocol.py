@@ -200,8 +200,7 @@ class Protocol:
         Raises:
             ValueError: an option that is not a field.
         """
-        unknown = [name for name in options if name not in PROTOCOL_FIELDS]
-        if unknown:
+        if unknown := [name for name in options if name not in PROTOCOL_FIELDS]:
             raise ValueError(f"`options` must be some of {', '.join(PROTOCOL_FIELDS)}; got {unknown[0]!r}.")
         if "same_camera" in options:
             options = {"cmc_same_camera": None} | dict(options)

@@ -84,13 +84,8 @@ def pool_queries(
     groups = Grouping.of(labels.unique(dim=0, return_inverse=True)[1])
     pooled = torch.empty_like(groups.members)
     pooled[groups.members] = segments.numbers(groups.sizes)
-    labels = labels[groups.first]
-    return PooledQueries(
-        embeddings=_mean(query, groups, normalize=normalize),
-        identities=labels[:, 0],
-        cameras=None if query_cameras is None else labels[:, 1],
-        members=pooled,
-    )
+    labels, embeddings = labels[groups.first], _mean(query, groups, normalize=normalize)
+    return PooledQueries(embeddings, labels[:, 0], None if query_cameras is None else labels[:, 1], pooled)
 
 
 def _mean(query: Tensor, groups: Grouping, *, normalize: bool) -> Float[Tensor, "pooled dim"]:
@@ -152,7 +147,9 @@ def count_as_right(query: Tensor, gallery: Tensor, copies: tuple[Tensor, Tensor]
 
 
 def check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:
-    """Raise unless every query is in the gallery, and says where."""
+    """Raise unless every query is in the gallery, and says where, if a protocol searches it among the others."""
+    if not protocol.leave_one_out:
+        return
     num_unknown = num_queries
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, num_queries)

@@ -218,8 +218,7 @@ def chances(differences: Mapping[str, Tensor], resampling: Resampling, **of_quer
         shared.setdefault(counted.numpy().tobytes(), []).append(name)
     results: dict[str, Chance] = {}
     for names in shared.values():
-        totals = torch.stack([all_terms[name][0] for name in names], dim=1)
-        sizes = all_terms[names[0]][1]
+        totals, sizes = torch.stack([all_terms[name][0] for name in names], dim=1), all_terms[names[0]][1]
         means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
         p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator)
         results |= zip(names, _chances(totals.sum(0) / sizes.sum(), means, p_values, resampling.level), strict=True)
@@ -238,8 +237,7 @@ def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
 
     A number that a draw leaves undefined has no value there.
     """
-    generator, num = resampling.generator, paired.num_images
-    means = paired.means
+    generator, num, means = resampling.generator, paired.num_images, paired.means
     observed = means[1] - means[0]
     if bool(observed.isnan().all()):
         return [UNDEFINED] * len(observed)

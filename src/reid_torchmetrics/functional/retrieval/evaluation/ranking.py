@@ -154,12 +154,7 @@ def pair_samples(samples: Samples, options: RankingOptions, world: World, *, max
 
 @torch.no_grad()
 def find_camera_pairs(
-    samples: Samples,
-    names: Mapping[str, RankingOptions],
-    protocol: Protocol,
-    world: World = ALONE,
-    *,
-    max_bytes: int | None,
+    samples: Samples, names: Mapping[str, RankingOptions], protocol: Protocol, world: World, *, max_bytes: int | None
 ) -> dict[str, CameraPairs]:
     """Means of some numbers for each query camera against each gallery camera alone, by the options that rank them.
 

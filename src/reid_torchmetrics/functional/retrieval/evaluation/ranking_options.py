@@ -94,10 +94,8 @@ class RankingOptions:
         """Take what `protocol` says of relevance and of drawn galleries, for the CMC or for other measures."""
         # Expectations are made for a long curve; metrics at several ranks share it.
         decisive = _decisive(protocol, of_cmc=of_cmc)
-        max_rank = 0
-        if decisive.draw is not None:
-            ranks = (k for measure, k in map(parse_report, protocol.reports) if measure.is_cmc)
-            max_rank = max(longest, *ranks, _SHORTEST_CURVE)
+        ranks = (k for measure, k in map(parse_report, protocol.reports) if measure.is_cmc)
+        max_rank = 0 if decisive.draw is None else max(longest, *ranks, _SHORTEST_CURVE)
         return cls(decisive, max_rank=max_rank, **chosen)
 
     @property
