@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Collection, Mapping, Sequence
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -96,8 +97,10 @@ class Page(NamedTuple):
 
 def written(page: Page, title: str | None) -> str:
     """The page as HTML, under another title than its own if one is given; versions and numbers are its end."""
-    packages = {"reid_torchmetrics": __version__, "torch": str(torch.__version__)}
-    packages |= {"torchmetrics": version("torchmetrics"), "python": platform.python_version()}
+    packages = {"reid_torchmetrics": __version__, "torch": str(torch.__version__), "torchmetrics": "unknown"}
+    with suppress(PackageNotFoundError):
+        packages["torchmetrics"] = version("torchmetrics")
+    packages["python"] = platform.python_version()
     title, numbers = page.title if title is None else title, as_json({"versions": packages, **page.data})
     code = element("pre", element("code", numbers), tabindex="0")
     versions = table("Versions", ("package", "version"), packages.items())
