@@ -132,7 +132,7 @@ def _duplicates(queries: _ReportedQueries, found: Duplicates, copies: Pictures |
     _checks.in_range("duplicates.query", copied, 0, num_queries)
     others, columns = results.without(copied), ("measure", "all queries", "without near copies")
     rows = [[heading(name), *map(form_of(name), (mean, others[name]))] for name, mean in results.means.items()]
-    said = f"{len(copied):,} of {num_queries:,} queries have a near copy; there are {len(found):,} pairs."
+    said = f"{len(copied):,} of {num_queries:,} queries have a near copy; pairs: {len(found):,}."
     shown = [note(said), table("Means over queries", columns, rows)]
     if pictures is not None:
         given = [each for each in (copies, queries.gallery_pictures, pictures) if each is not None]
