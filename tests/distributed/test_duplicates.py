@@ -119,8 +119,8 @@ def test_a_query_that_is_in_the_gallery_is_no_copy_of_itself():
 def test_what_is_wrong_is_named():
     metric = ReIDMeanAP()
     metric.update(torch.eye(3), torch.tensor([1, 1, 2]))
-    with pytest.raises(ValueError, match=r"`threshold` must lie in \[-1, 1\] under 'cosine'; got 2."):
-        metric.duplicates(2)
+    with pytest.raises(ValueError, match=r"`threshold` must lie in \[-1, 1\] under 'cosine'; got 2.0."):
+        metric.duplicates(2.0)
     metric.update(torch.full((1, 3), torch.nan), torch.tensor([1]))
     with pytest.raises(ValueError, match="`embeddings` must be finite; got some that are not"):
         metric.duplicates()

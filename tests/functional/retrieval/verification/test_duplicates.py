@@ -78,7 +78,7 @@ def test_pairs_of_small_integers_are_those_of_the_definition(num_queries, num_ga
         for size in (num_queries, num_gallery)
     )
     # No cosine, distance or product of small integers is near these, so that no rounding decides.
-    threshold = {"cosine": threshold / 7 - 0.01, "euclidean": abs(threshold) + 0.1, "dot": threshold}[similarity]
+    threshold = {"cosine": threshold / 7 - 0.01, "euclidean": abs(threshold) + 0.1, "dot": float(threshold)}[similarity]
     least = -threshold if similarity == "euclidean" else threshold
     scores = exact(query, gallery, similarity) if num_queries and num_gallery else [[]] * num_queries
     found = find_duplicates(query, gallery, threshold=threshold, similarity=similarity)
@@ -109,7 +109,7 @@ def test_products_of_perceptual_hashes_count_the_bits_that_differ(bits):
     for most in (0, 4, 9, 10):
         minus = [[-distance for distance in row] for row in distances]
         expected = [(row, item) for row, item, _ in reference.pairs(minus, -most, within=True)]
-        found = find_duplicates(2.0 * hashes - 1, threshold=bits - 2 * most, similarity="dot")
+        found = find_duplicates(2.0 * hashes - 1, threshold=float(bits - 2 * most), similarity="dot")
         assert [pair[:2] for pair in listed(found)] == expected
         # With a power of four bits the norm has no rounding.
         if bits in (64, 256):
@@ -219,6 +219,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(("call", "kind", "said"), WRONG)
 def test_what_is_wrong_is_named(call, kind, said):
     with pytest.raises(kind, match=re.escape(said)):

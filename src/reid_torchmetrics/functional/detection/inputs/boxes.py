@@ -81,13 +81,13 @@ BOX_FORMATS: dict[str, Callable[[Tensor], Tensor]] = {
 """two corners; corner, width, height; center, width, height; each with its conversion to "xywh\""""
 
 
-def to_xywh(boxes: Boxes, box_format: str) -> Boxes:
+def to_xywh(boxes: Float[Tensor, "boxes _"], box_format: str) -> Float[Tensor, "boxes _"]:
     """Boxes as corner, width and height, by subtractions in their own dtype.
 
     Centers go by way of corners, as in torchvision's `box_convert`, so that float32 boxes give the same bits.
 
     Args:
-        boxes: [boxes, 4].
+        boxes: [boxes, 4]; anything in the format "xywh", which is returned as it is.
         box_format: "xyxy", "xywh" or "cxcywh".
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -90,8 +90,14 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     @cached_property
     def _means(self) -> dict[str, float]:
+        return self._means_of(slice(None))
+
+    def _means_of(self, kept: Tensor | slice) -> dict[str, float]:
+        """The reported numbers of some queries."""
+        weight = None if self.weight is None else self.weight[kept]
+        counting: dict[str, Any] = {"empty_target_action": self._action, "weight": weight}
         averages = ((name, measures.parse_report(name)[0].average) for name in self.per_query)
-        return {name: float(average(self.per_query[name], **self._counting)) for name, average in averages}
+        return {name: float(average(self.per_query[name][kept], **counting)) for name, average in averages}
 
     @property
     def averaged(self) -> dict[str, Float[Tensor, " queries"]]:
@@ -121,9 +127,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         queries = _checks.integer_labels("queries", queries).long().to(self.query_index.device)
         _checks.in_range("queries", queries, 0, len(self.query_index))
         kept = torch.ones_like(self.query_index, dtype=torch.bool).index_fill_(0, queries, value=False)
-        values = {name: each[kept] for name, each in self.per_query.items()}
-        weight = None if self.weight is None else self.weight[kept]
-        return replace(self, per_query=values, weight=weight, rank_lists=None, item_names=None).means
+        return Reported(self._means_of(kept))
 
     def mean_over_identities(self) -> dict[str, float]:
         """The reported numbers as macro averages: the mean of every identity's queries, then over identities.
@@ -185,8 +189,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
         `per_identity` draws identities with all their queries, which are not independent of each other.
         """
         values, identities = self.per_query[self._name(name)], self._known("query_identities") if per_identity else None
-        drawn: dict[str, Any] = {"generator": generator, "level": level, "repeats": repeats}
-        return bootstrap_interval(values, identities=identities, **drawn, **self._counting)
+        options: dict[str, Any] = {"generator": generator, "level": level, "repeats": repeats, "weight": self.weight}
+        return bootstrap_interval(values, identities=identities, empty_target_action=self._action, **options)
 
     def hardest(self, n: int, *, by: str = "map") -> Int[Tensor, " hardest"]:
         """Up to `n` queries, counted from 0, with the worst values of a number, the worst first.
@@ -318,10 +322,6 @@ class RetrievalResults(NamedNumbers, SavedResults):
         protocol = self.protocol.changed({"reports": (*self.per_query,)})
         expected = summarize(ranking, ranking, protocol, self.setup, max_rank=len(self.cmc))
         check_results(self, expected, is_of_this_version=is_of_this_version)
-
-    @property
-    def _counting(self) -> dict[str, Any]:
-        return {"empty_target_action": self._action, "weight": self.weight}
 
     @property
     def _action(self) -> _names.EmptyTargetAction:
