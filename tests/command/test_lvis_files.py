@@ -52,7 +52,7 @@ def test_its_numbers_have_names_and_outputs(command, tmp_path, written):
     [
         ("--iou-type segm", "`data_set.json` must be annotated in full"),
         ("--evaluator lvis --iou-type bbox segm", "`iou_type` must be one of 'bbox', 'segm'; got ('bbox', 'segm')"),
-        ("--evaluator lvis --iou-type keypoints", "`keypoints` must be in every row"),
+        ("--evaluator lvis --iou-type keypoints", "`data_set.json` must have `keypoints` in every row of `annotations`"),
         (
             "--evaluator lvis --iou-type segm --average micro",
             "`average` must be given with another `--evaluator`; got 'lvis'.",
@@ -72,5 +72,5 @@ def test_a_data_set_without_frequencies_is_one_line(command, tmp_path, written):
     del data_set["categories"][0]["frequency"]
     (tmp_path / "data_set.json").write_text(json.dumps(data_set), encoding="utf-8")
     said = command("detect", *written, "--iou-type", "segm", "--evaluator", "lvis")
-    assert "must have an `id` and a `frequency` of 'r', 'c', 'f'" in said.err
+    assert "must have one of 'r', 'c', 'f' as `frequency`; got null in `categories[0]`" in said.err
     assert said.status == 1

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection.batches import KEPT_STATES, ImageNumbering, read_coco, write_coco
+from reid_torchmetrics.functional.detection.batches import KEPT_STATES, CocoReading, ImageNumbering, read_coco, write_coco
 from reid_torchmetrics.functional.detection.evaluation import ShardedImages
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type, unpack_names
@@ -80,6 +80,8 @@ class CocoFiles(ABC):
         iou_type: _names.IouType | Sequence[_names.IouType] = "bbox",
         backend: _names.Backend = "pycocotools",
         *,
+        invalid: _names.InvalidAction = "count",
+        unknown_categories: _names.UnknownCategories = "raise",
         guesses: list[str] | None = None,
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Read detections and ground truths from COCO's files, as `update` takes them with `box_format="xywh"`.
@@ -98,17 +100,33 @@ class CocoFiles(ABC):
                 images of the data set need `height` and `width`. "keypoints" gives `keypoints`, and "rotated"
                 `rotated_boxes`, from the key `rotated_box`.
             backend: not used, see the class.
-            guesses: gets a line if all results have a `file_name` without suffix as `image_id`, such as Ultralytics
-                writes, in place of the `id` of the image.
+            invalid: what the metric does with invalid objects. With "drop" the files may have scores that are not
+                finite and ground truths of invalid shapes; `update` drops them. Otherwise they are errors that name the
+                row.
+            unknown_categories: "drop" leaves out results of categories that the data set does not have, such as those
+                of a model of 80 classes on a data set of 5; "raise" makes them an error.
+            guesses: gets a line for each decision that the files leave open: results that name the files of images, by
+                `file_name` or, as Ultralytics writes them, as `image_id`, in place of the `id` of the image; boxes that
+                count as masks; results that were left out. If it is None, those on which a number may depend are
+                warnings.
 
         Raises:
             OSError: there is no such file, or it may not be read.
             TypeError: `iou_type` is no name.
-            ValueError: an unknown `iou_type`, a result is of an image that the data set does not have, or a row has no
-                `bbox` where boxes are read, a negative area, or an id that is neither an int nor, of an image, a str.
+            ValueError: an unknown `iou_type`; a row without a required key or with a value that is not allowed, such as
+                a result without `score`; a result in an image or of a category that the data set does not have; or no
+                mask in any annotation where masks are read. The message names the file and the row.
         """
         # Both back ends read the same files, and so does this.
         names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, _names.Backend)
-        is_federated = EVALUATORS[cls._row].is_federated
-        return read_coco(coco_preds, coco_target, names, is_federated=is_federated, guesses=guesses)
+        _checks.one_of("invalid", invalid, _names.InvalidAction)
+        _checks.one_of("unknown_categories", unknown_categories, _names.UnknownCategories)
+        reading = CocoReading(
+            iou_type=tuple(names),
+            is_federated=EVALUATORS[cls._row].is_federated,
+            invalid=invalid,
+            unknown_categories=unknown_categories,
+            notes=guesses,
+        )
+        return read_coco(coco_preds, coco_target, reading)

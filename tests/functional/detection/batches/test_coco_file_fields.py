@@ -120,7 +120,8 @@ def test_an_area_of_0_is_written_as_it_was_read(tmp_path):
 
 def test_a_negative_area_in_a_file_is_named(tmp_path):
     paths = written(tmp_path, [BOX_RESULT], [BOX | {"area": -3}])
-    with pytest.raises(ValueError, match=r"instances\.json` must have areas of at least 0; got -3 for image 1\."):
+    rule = r"instances\.json` must have a number of at least 0 as `area`; got -3 in `annotations\[0\]` \(image 1\)\.$"
+    with pytest.raises(ValueError, match=rule):
         DetectionMAP.coco_to_tm(*paths)
 
 

@@ -90,7 +90,7 @@ def test_ids_that_are_strings_are_read(tmp_path):
     )
     results[0]["image_id"] = "other.jpg"
     paths[0].write_text(json.dumps(results), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"of images of the data set only; got one of image 'other\.jpg'; ids"):
+    with pytest.raises(ValueError, match=r'in images of the data set only; got "other\.jpg" as `image_id` in `results\[0\]` '):
         DetectionMAP.coco_to_tm(*map(str, paths))
 
 
@@ -124,9 +124,7 @@ def test_what_cannot_be_read_is_said(tmp_path):
         json.dumps([{"image_id": 3, "category_id": 2, "bbox": [0, 0, 1, 1], "score": 0.5}]), encoding="utf-8"
     )
     paths[1].write_text(json.dumps({"images": [{"id": 1}], "annotations": [], "categories": []}), encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"results\.json` must have boxes of images of the data set only; got one of im"
-    ):
+    with pytest.raises(ValueError, match=r"results\.json` must have results in images of the data set only; got 3 as"):
         DetectionMAP.coco_to_tm(*map(str, paths))
     with pytest.raises(ValueError, match=r"`iou_type` must be one of 'bbox', 'segm'.*; got 'mask'\."):
         DetectionMAP.coco_to_tm(*map(str, paths), iou_type="mask")
@@ -155,7 +153,7 @@ def test_results_of_masks_alone_have_the_boxes_of_their_masks(tmp_path, iou_type
     assert coco_masks.toBbox(mask).tolist() == [3, 2, 4, 3]
     data_set["annotations"] = [{"image_id": 1, "category_id": 2, "segmentation": polygon}]
     Path(paths[1]).write_text(json.dumps(data_set), encoding="utf-8")
-    with pytest.raises(ValueError, match="must have a `bbox` in every row; got a mask alone for image 1"):
+    with pytest.raises(ValueError, match="must have `bbox` in every row of `annotations`; got the keys"):
         DetectionMAP.coco_to_tm(*paths, iou_type=iou_type)
 
 

@@ -99,11 +99,11 @@ def test_broken_files_are_named(tmp_path):
     image = first["id"]
     lacking = [{key: each for key, each in first.items() if key != "neg_category_ids"}]
     wrong = [first | {"not_exhaustive_category_ids": ["a"]}]
-    rule = "must have `{}`, a list of ids, in every image; got {} in image {}."
+    rule = "must have a list of ids as `{}`; got {} in `images[0]` (id {})."
     read = lambda: LvisMAP.coco_to_tm(results, path)  # noqa: E731
     refused(rule.format("neg_category_ids", "null", image), read, images=lacking)
     refused(rule.format("not_exhaustive_category_ids", '["a"]', image), read, images=wrong)
     frequencies = lambda: LvisMAP.frequencies_of(path)  # noqa: E731
     refused("must hold `categories`, a list of objects; got ", frequencies, categories=None)
-    refused("must have an `id` and a `frequency` of 'r', 'c', 'f'; got ", frequencies, categories=[{"id": 3}])
+    refused("must have one of 'r', 'c', 'f' as `frequency`; got null in `categories[0]` (id 3).", frequencies, categories=[{"id": 3}])
     refused("must be annotated in full, as COCO is and LVIS is not", lambda: DetectionMAP.coco_to_tm(results, path))

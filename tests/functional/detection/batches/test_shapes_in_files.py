@@ -85,14 +85,14 @@ def test_corners_are_written_and_read_and_evaluate_as_rotated_boxes_do(tmp_path)
     assert again.means == pytest.approx(fed(DetectionMAP(iou_type="rotated"), *sides).results().means, abs=1e-9)
 
 
-@pytest.mark.parametrize(("added", "came"), [([0.0] * 5, "5 and 8"), ([0.0] * 7, "7 and 8")])
-def test_rows_of_an_image_have_numbers_or_corners(tmp_path, added, came):
+@pytest.mark.parametrize(("added", "rule"), [([0.0] * 5, "in every row of an image, here 8,"), ([0.0] * 7, "")])
+def test_rows_of_an_image_have_numbers_or_corners(tmp_path, added, rule):
     found, true = tmp_path / "found.json", tmp_path / "true.json"
     row = {"image_id": 7, "category_id": 1, "score": 0.5, "bbox": [0, 0, 1, 1]}
     found.write_text(json.dumps([row | {"rotated_box": each} for each in ([0.0] * 8, added)]), encoding="utf-8")
     true.write_text(json.dumps({"images": [{"id": 7}], "annotations": [], "categories": []}), encoding="utf-8")
-    rule = f"`rotated_box` must have 5 numbers, or 8, in every row of an image; got {came} for image 7."
-    with pytest.raises(ValueError, match=f"^{re.escape(rule)}$"):
+    text = f"`{found}` must have {f'5 numbers or 8 {rule}'.strip()} as `rotated_box`; got {added} in `results[1]` (image 7)."
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         DetectionMAP.coco_to_tm(str(found), str(true), iou_type="rotated")
 
 

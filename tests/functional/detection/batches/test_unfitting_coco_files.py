@@ -53,22 +53,22 @@ def test_file_names_without_suffix_stand_for_images_and_a_line_says_it(write, ki
     assert [item["image_id"] for item in target] == [1, 2, 7]
     assert [len(item["scores"]) for item in preds] == [1, 0, 2]
     assert guesses == ["dt.json: `image_id` as `file_name` without suffix"]
-    kind.coco_to_tm(*write(results(1, 7), truth), guesses=guesses)
+    kind.coco_to_tm(*write(results(7, 7), truth), guesses=guesses)
     kind.coco_to_tm(*write([], truth), guesses=guesses)
     assert len(guesses) == 1
     kind.coco_to_tm(*write(results("000000"), truth))  # nobody asks
 
 
 def test_file_names_of_digits_may_be_integers(write):
-    """As Ultralytics writes them; where all are ids, they are ids."""
+    """As Ultralytics writes them; numbers that are all ids are ids, with a line if they are names, too."""
     guesses = []
     preds, _ = DetectionMAP.coco_to_tm(*write(results(2, 0, 2), data_set()), guesses=guesses)
     assert [len(item["scores"]) for item in preds] == [1, 0, 2]
     assert guesses == ["dt.json: `image_id` as `file_name` without suffix"]
     preds, _ = DetectionMAP.coco_to_tm(*write(results(2, 1, 2), data_set()), guesses=guesses)
     assert [len(item["scores"]) for item in preds] == [1, 2, 0]
-    assert len(guesses) == 1
-    assert refusal(write(results(0, 5), data_set())).startswith("`dt.json` must have boxes of images of the data set")
+    assert guesses[1:] == ["dt.json: `image_id` as `id`, though each is also the `file_name` of an image"]
+    assert refusal(write(results(0, 5), data_set())).startswith("`dt.json` must have results in images of the data set only")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_file_names_of_digits_may_be_integers(write):
 )
 @pytest.mark.parametrize("size", [{"width": 500, "height": 400}, {"width": None, "height": "400"}, {}])
 def test_corners_that_leave_their_image_as_sizes_are_told(write, box, other, is_told, size):
-    truth = data_set()
+    truth = data_set(dict.fromkeys(NAMES))
     truth["images"] = [image | size for image in truth["images"]]
     rows = [row | {"bbox": of} for of in 9 * [box] + [other] for row in results(1)]
     with warnings.catch_warnings(record=True) as told:
@@ -92,29 +92,30 @@ def test_corners_that_leave_their_image_as_sizes_are_told(write, box, other, is_
     assert texts == [expected] * (is_told and size.get("width") == 500)
 
 
-def test_ids_that_are_strings_are_no_file_names(write):
+def test_ids_that_are_texts_are_ids_with_a_line_if_they_are_file_names_too(write):
     """`a` is an image, and the name of the file of another one."""
     guesses, truth = [], data_set({"a": "b.jpg", "b": "a.jpg"})
-    preds, _ = DetectionMAP.coco_to_tm(*write(results("a", "a"), truth), guesses=guesses)
-    assert [len(item["scores"]) for item in preds] == [2, 0]
-    assert guesses == []
+    preds, _ = DetectionMAP.coco_to_tm(*write(results("a", "a", "b"), truth), guesses=guesses)
+    assert [len(item["scores"]) for item in preds] == [2, 1]
+    assert guesses == ["dt.json: `image_id` as `id`, though each is also the `file_name` of an image"]
 
 
-UNKNOWN, IDS = "boxes of images of the data set only; got one of image", "ids of the data set"
+UNKNOWN = "results in images of the data set only; got {0} as `image_id` in `results[{1}]` (image {0}); those of the data"
 
 
 @pytest.mark.parametrize(
     ("images", "names", "message"),
     [
-        (("a", "000000"), NAMES, f"{UNKNOWN} 'a'; {IDS}: 1, 2, 7."),
-        (("000000", 2), NAMES, f"{UNKNOWN} '000000'; {IDS}: 1, 2, 7."),
-        ((1,), {}, f"{UNKNOWN} 1; {IDS}: none."),
-        (("None",), {1: None}, f"{UNKNOWN} 'None'; {IDS}: 1."),
-        ((0,), dict.fromkeys(range(1, 9)), f"{UNKNOWN} 0; {IDS}: 1, 2, 3, 4, 5, ...."),
+        (("a", "000000"), NAMES, UNKNOWN.format('"a"', 0) + " set are 1, 2, 7."),
+        (("000000", 9), NAMES, UNKNOWN.format('"000000"', 0) + " set are 1, 2, 7."),
+        ((1,), {}, UNKNOWN.format(1, 0) + " set are none."),
+        (("None",), {1: None}, UNKNOWN.format('"None"', 0) + " set are 1."),
+        ((1, 0), dict.fromkeys(range(1, 9)), UNKNOWN.format(0, 1) + " set are 1, 2, 3, 4, 5, ...."),
         (
             ("a",),
             {1: "a.jpg", 2: "b.jpg", 3: "val/a.png"},
-            "an `image_id` of one image; got 'a', the `file_name` without suffix of images 1, 3.",
+            "an `image_id` of one image; got 'a', the `file_name` without suffix of images 1, 3, in `results[0]` (image"
+            ' "a").',
         ),
     ],
 )
@@ -122,13 +123,12 @@ def test_images_that_are_unknown_or_several_are_refused(write, images, names, me
     assert refusal(write(results(*images), data_set(names))) == f"`dt.json` must have {message}"
 
 
-@pytest.mark.parametrize(("label", "end"), [(0, "; are yours counted from 0?"), (4, "."), (-1, "."), (None, ".")])
+@pytest.mark.parametrize(("label", "end"), [(0, "; are yours counted from 0?"), (4, "."), (-1, ".")])
 def test_unknown_categories_are_told_with_those_of_the_data_set(write, label, end):
-    rows = [{key: each for key, each in row.items() if each is not None} for row in results(1, label=label)]
-    said = refusal(write(rows, data_set()))
-    assert said == (
-        f"`dt.json` must have a `category_id` of the data set's `categories`; got {label} in image 1; ids of the data"
-        f" set: 1, 2, 3{end}"
+    message = refusal(write(results(1, label=label), data_set()))
+    assert message == (
+        f"`dt.json` must have results in categories of the data set only; got {label} as `category_id` in `results[0]`"
+        f" (image 1); those of the data set are 1, 2, 3{end}"
     )
 
 

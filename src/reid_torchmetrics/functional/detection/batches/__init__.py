@@ -1,7 +1,12 @@
 """Batches of images: the input of users, checked, read and packed into the states of a metric."""
 # mypy: implicit-reexport
 
-from .coco_rows import areas_and_boxes, image_dict, parsed, read_coco, read_frequencies, run_lengths, write_coco
+from .coco_columns import ANNOTATIONS, CATEGORIES, IMAGES, RESULTS, Column, RowList
+from .coco_images import find_images
+from .coco_masks import areas_and_boxes, num_without_mask, run_lengths
+from .coco_rows import CocoReading, image_dict, parsed, read_coco, read_frequencies
+from .coco_writing import write_coco
+from .file_names import ImagesByName
 from .image_ids import check_kind
 from .images import ImageNumbering, Images, empty_states
 from .packing import Batch, pack_images, text_of_many

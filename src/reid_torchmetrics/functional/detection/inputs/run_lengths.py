@@ -190,6 +190,26 @@ class RunLengths:
         return torch.from_numpy(unpacked(self.to_words(), self.size[0]).transpose(0, 2, 1)).bool()
 
 
+def first_invalid_counts(masks: Sequence[Mapping[str, Any]]) -> int | None:
+    """Position of the first mask whose `counts` do not cover its `size`; None if all do.
+
+    Args:
+        masks: dicts with `size`, height and width, and `counts`, lengths compressed to a text.
+    """
+    pixels = np.array([int(mask["size"][0]) * int(mask["size"][1]) for mask in masks], dtype=np.int64)
+    try:
+        lengths, num_lengths = _decompressed([mask["counts"] for mask in masks])
+    except ValueError:  # some text breaks off, or is no text of COCO's API
+        if len(masks) == 1:
+            return 0
+        return next(position for position, mask in enumerate(masks) if first_invalid_counts([mask]) is not None)
+    mask_of_length = np.repeat(np.arange(len(masks)), num_lengths)
+    sums = np.bincount(mask_of_length, weights=lengths, minlength=len(masks))
+    is_invalid = sums != pixels
+    is_invalid[mask_of_length[lengths < 0]] = True
+    return int(is_invalid.argmax()) if is_invalid.any() else None
+
+
 def unpacked(words: Words, length: int) -> NDArray[np.uint8]:
     """The first `length` bits of each row of words, 0 or 1."""
     data = words.view(np.uint8).reshape(*words.shape[:-1], words.shape[-1] * (WORD // 8))

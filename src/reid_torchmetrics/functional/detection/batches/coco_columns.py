@@ -1,0 +1,343 @@
+"""The columns of COCO's files: which keys a row must have, which values are allowed, and which keys are optional.
+
+There is one table for each list of a data set (`images`, `categories`, `annotations`) and one for results. Everything
+that reads COCO's files reads these tables. Source of the columns: the data format and the results format of COCO
+(cocodataset.org), and the data format of LVIS (lvisdataset.org).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Row: TypeAlias = Mapping[str, Any]
+
+_MAX_SHOWN_CHARACTERS = 60  # of a value in a message
+_MAX_SHOWN_KEYS = 8
+_SIMILAR_KEYS = 0.87  # ratio of `difflib`: `num_keypoint` is meant as `num_keypoints`
+_SHORT_KEY = 5  # characters; shorter keys are similar by chance
+_INT64 = range(-(2**63), 2**63)
+_NO_VALUE: Any = object()
+
+
+@dataclass(frozen=True)
+class ValueKind:
+    """The values that a column may have."""
+
+    rule: str
+    """completes "must have ... as `key`\""""
+    is_valid: Callable[[Any], bool]
+    are_valid: Callable[[Sequence[Any]], bool] | None = None
+    """a faster test of many values; False only means that each value must be tested"""
+
+    def first_invalid(self, values: Sequence[Any]) -> int | None:
+        """Position of the first value that is not allowed; None if all are."""
+        if self.are_valid is not None and self.are_valid(values):
+            return None
+        for position, value in enumerate(values):
+            if not self.is_valid(value):
+                return position
+        return None
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is an int or a float, of Python or of NumPy, that float64 can hold; NaN and infinity are."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def is_finite_number(value: object) -> bool:
+    """Whether a value is a finite int or float."""
+    return is_number(value) and math.isfinite(float(value))  # type: ignore[arg-type]
+
+
+def is_whole_number(value: object) -> bool:
+    """Whether a value is an int, or a float without a fraction, that fits int64."""
+    return is_finite_number(value) and float(value) % 1 == 0 and int(value) in _INT64  # type: ignore[arg-type, call-overload]
+
+
+def is_image_id(value: object) -> bool:
+    """Whether a value is a whole number or a text."""
+    return isinstance(value, str) or is_whole_number(value)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value stands for no box, no mask or no name: null, or an empty list or text."""
+    return value is None or (isinstance(value, (list, tuple, str, dict)) and not value)
+
+
+def are_floats(values: Sequence[Any]) -> bool:
+    """Whether all values are floats of Python, or ints that float64 can hold; a fast test for most files."""
+    types = set(map(type, values))
+    if not types <= {int, float}:
+        return False
+    return int not in types or -(2**1000) < min(values) <= max(values) < 2**1000
+
+
+def _are_finite_floats(values: Sequence[Any]) -> bool:
+    return are_floats(values) and bool(np.isfinite(np.array(values, dtype=np.float64)).all())
+
+
+def _are_areas(values: Sequence[Any]) -> bool:
+    return _are_finite_floats(values) and min(values, default=0) >= 0
+
+
+def _are_small_ints(values: Sequence[Any]) -> bool:
+    return set(map(type, values)) <= {int} and (not values or (min(values) in _INT64 and max(values) in _INT64))
+
+
+def _are_ints_or_texts(values: Sequence[Any]) -> bool:
+    return set(map(type, values)) <= {str} or _are_small_ints(values)
+
+
+def _are_boxes(values: Sequence[Any]) -> bool:
+    if not set(map(type, values)) <= {list} or not set(map(len, values)) <= {4}:
+        return False
+    numbers = [number for value in values for number in value]
+    return are_floats(numbers)
+
+
+def is_list_of_numbers(value: object, lengths: Iterable[int]) -> bool:
+    """Whether a value is a list, a tuple or an array of numbers with one of some lengths."""
+    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) not in lengths:
+        return False
+    return all(map(is_number, value))
+
+
+def _is_box(value: object) -> bool:
+    return is_missing(value) or is_list_of_numbers(value, (4,))
+
+
+def _is_rotated_box(value: object) -> bool:
+    return is_list_of_numbers(value, (5, 8))
+
+
+def _are_keypoints(value: object) -> bool:
+    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) == 0 or len(value) % 3:
+        return False
+    return all(map(is_number, value))
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, (bool, np.bool_)) or (is_number(value) and value in (0, 1))
+
+
+def _are_flags(values: Sequence[Any]) -> bool:
+    return set(map(type, values)) <= {int, bool} and set(values) <= {0, 1}
+
+
+IMAGE_ID = ValueKind("a whole number or a name", is_image_id, _are_ints_or_texts)
+WHOLE_NUMBER = ValueKind("a whole number", is_whole_number, _are_small_ints)
+COUNT = ValueKind("a whole number of at least 0", lambda value: is_whole_number(value) and value >= 0)
+NUMBER = ValueKind("a number", is_number, are_floats)
+FINITE_NUMBER = ValueKind("a finite number", is_finite_number, _are_finite_floats)
+AREA = ValueKind("a number of at least 0", lambda value: is_finite_number(value) and value >= 0, _are_areas)
+FLAG = ValueKind("0 or 1", _is_flag, _are_flags)
+TEXT = ValueKind("a text", lambda value: value is None or isinstance(value, str))
+BOX = ValueKind("four numbers", _is_box, _are_boxes)
+ROTATED_BOX = ValueKind("5 numbers or 8", _is_rotated_box)
+KEYPOINTS = ValueKind("x, y and visibility of each keypoint", _are_keypoints)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A key of the rows of a list."""
+
+    key: str
+    kind: ValueKind | None
+    """None if a function of its own checks the values, such as masks"""
+    default: Any = _NO_VALUE
+    """the value of rows without the key"""
+    other_keys: tuple[str, ...] = ()
+    """keys by which other tools call it, in lower case without `_` and `-`; a message names them"""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a row without the key is an error."""
+        return self.default is _NO_VALUE
+
+    def required(self) -> Column:
+        """Return the same column for rows that must have it."""
+        return replace(self, default=_NO_VALUE)
+
+
+_IMAGE_ID = Column("image_id", IMAGE_ID, other_keys=("image", "imgid", "img", "imagename", "filename"))
+_CATEGORY_ID = Column(
+    "category_id", WHOLE_NUMBER, other_keys=("classid", "class", "cls", "category", "labelid", "label", "catid")
+)
+_BOX = Column("bbox", BOX, default=None, other_keys=("box", "boxes", "boundingbox", "xywh", "xyxy"))
+_MASK = Column("segmentation", None, default=None, other_keys=("mask", "masks", "segm", "rle", "polygon", "polygons"))
+_KEYPOINTS = Column("keypoints", KEYPOINTS, default=None, other_keys=("kpts", "points", "pose", "landmarks"))
+_ROTATED_BOX = Column("rotated_box", ROTATED_BOX, default=None, other_keys=("obb", "rotatedbbox", "corners"))
+
+RESULTS = (
+    _IMAGE_ID,
+    _CATEGORY_ID,
+    Column("score", NUMBER, other_keys=("confidence", "conf", "probability", "prob", "certainty", "scores")),
+    _BOX,
+    _MASK,
+    _KEYPOINTS,
+    _ROTATED_BOX,
+)
+ANNOTATIONS = (
+    _IMAGE_ID,
+    _CATEGORY_ID,
+    Column("iscrowd", FLAG, default=0, other_keys=("crowd", "isgroup", "isgroupof")),
+    Column("area", AREA, default=None),
+    Column("ignore", FLAG, default=0),
+    Column("num_keypoints", COUNT, default=None),
+    _BOX,
+    _MASK,
+    _KEYPOINTS,
+    _ROTATED_BOX,
+)
+IMAGES = (
+    Column("id", IMAGE_ID, other_keys=("imageid", "imgid")),
+    Column("file_name", TEXT, default=None),
+    Column("width", None, default=None),
+    Column("height", None, default=None),
+)
+CATEGORIES = (
+    Column("id", WHOLE_NUMBER, other_keys=("categoryid", "catid", "classid")),
+    Column("name", TEXT, default=None),
+)
+TABLES = {"images": IMAGES, "categories": CATEGORIES, "annotations": ANNOTATIONS, "results": RESULTS}
+"""the columns of each list"""
+
+
+@dataclass(frozen=True)
+class RowList:
+    """A list of rows, and what a message calls it."""
+
+    source: str
+    """path of the file, or name of the argument"""
+    name: str
+    """`images`, `categories`, `annotations` or `results`"""
+    rows: Sequence[Row]
+
+    def place(self, position: int) -> str:
+        """Words for the place of a row, such as "`annotations[3]` (id 41, image 7)"."""
+        row = self.rows[position]
+        names = []
+        if self.name != "results" and "id" in row:
+            names.append(f"id {shortened(row['id'])}")
+        if "image_id" in row:
+            names.append(f"image {shortened(row['image_id'])}")
+        known = f" ({', '.join(names)})" if names else ""
+        return f"`{self.name}[{position}]`{known}"
+
+    def invalid(self, position: int, key: str, rule: str, got: object = _NO_VALUE) -> ValueError:
+        """Return the error for a value that is not allowed; `got` is the value of `key` unless it is given."""
+        value = self.rows[position].get(key) if got is _NO_VALUE else got
+        return ValueError(
+            f"`{self.source}` must have {rule} as `{key}`; got {shortened(value)} in {self.place(position)}."
+        )
+
+    def missing(self, position: int, column: Column) -> ValueError:
+        """Return the error for a row without a column."""
+        row = self.rows[position]
+        similar = _similar_key(column, row)
+        if similar is None:
+            names = ", ".join(map(str, list(row)[:_MAX_SHOWN_KEYS]))
+            got = f"the keys {names}" if names else "an empty object"
+        else:
+            got = f"`{similar}` in its place"
+        return ValueError(
+            f"`{self.source}` must have `{column.key}` in every row of `{self.name}`; got {got} in"
+            f" {self.place(position)}."
+        )
+
+    def check(self, columns: Iterable[Column]) -> None:
+        """Raise for the first column with a missing or invalid value, or with a key that is almost its own.
+
+        A column of all rows is checked at a time, since files have rows by the hundred thousand.
+
+        Raises:
+            ValueError: the message names the file, the row, the key and the value.
+        """
+        keys = set().union(*self.rows)
+        for column in columns:
+            if column.key in keys or column.is_required:
+                self._check_column(column)
+            if not column.is_required and self.name in ("annotations", "results"):
+                self._check_similar_keys(column, keys)
+
+    def _check_column(self, column: Column) -> None:
+        positions: Sequence[int] = range(len(self.rows))
+        try:
+            values = list(map(itemgetter(column.key), self.rows))
+        except KeyError:
+            positions = [position for position, row in enumerate(self.rows) if column.key in row]
+            if column.is_required:
+                present = set(positions)
+                first = next(position for position in range(len(self.rows)) if position not in present)
+                raise self.missing(first, column) from None
+            values = [self.rows[position][column.key] for position in positions]
+        if column.kind is None:
+            return
+        invalid = column.kind.first_invalid(values)
+        if invalid is not None:
+            raise self.invalid(positions[invalid], column.key, column.kind.rule)
+
+    def _check_similar_keys(self, column: Column, keys: Iterable[str]) -> None:
+        """Raise if a row has a misspelled key in the place of an optional one."""
+        known_keys = {known.key for known in TABLES[self.name]}
+        misspelled = {key for key in keys if key not in known_keys and _are_similar(column, key)}
+        if not misspelled:
+            return
+        for position, row in enumerate(self.rows):
+            if column.key not in row and not misspelled.isdisjoint(row):
+                raise self.missing(position, column)
+
+
+def _similar_key(column: Column, row: Row) -> str | None:
+    """The key of a row that stands for a column; None if there is none."""
+    for key in row:
+        if _are_similar(column, key):
+            return key
+    simple_keys = {_simplified(key): key for key in row}
+    for other_key in column.other_keys:
+        key = simple_keys.get(_simplified(other_key))
+        if key is not None:
+            return key
+    return None
+
+
+def _are_similar(column: Column, key: str) -> bool:
+    """Whether a key is another spelling of a column's key, such as `isCrowd`, `areas` or `num_keypoint`."""
+    simple_key = _simplified(key)
+    simple_column = _simplified(column.key)
+    if simple_key == simple_column:
+        return True
+    if column.key == "iscrowd" and simple_key in column.other_keys:
+        return True
+    if len(key) < _SHORT_KEY:
+        return False
+    return bool(get_close_matches(simple_key, [simple_column], n=1, cutoff=_SIMILAR_KEYS))
+
+
+def _simplified(key: object) -> str:
+    """Return a key in lower case without `_`, `-`, spaces and a final s."""
+    letters = str(key).lower().replace("_", "").replace("-", "").replace(" ", "")
+    return letters.removesuffix("s")
+
+
+def shortened(value: Any) -> str:
+    """The start of a value as JSON, for a message."""
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError, RecursionError):  # rows in memory may hold anything
+        text = repr(value)
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."

@@ -1,0 +1,172 @@
+"""Masks in the rows of COCO's files: polygons, run lengths, or the box of a row without a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks, first_invalid_counts
+
+from .coco_columns import Row, RowList, is_finite_number, is_missing, is_whole_number, shortened
+
+_MIN_POLYGON_NUMBERS = 6  # x and y of three corners
+_MASKS_AT_A_TIME = 10_000  # whose run lengths are in memory together
+_MASK_RULE = "polygons [[x, y, x, y, ...], ...] of at least three corners, or run lengths with `size` and `counts`,"
+_SIZE_RULE = "`height` and `width`, whole numbers of at least 1, in each image with polygons or boxes as masks;"
+
+
+class MaskFault(NamedTuple):
+    """Why a row has no mask that can be read."""
+
+    key: str
+    """key of the row, or `size` of its image"""
+    rule: str
+    got: Any
+
+
+def find_mask_fault(row: Row, image: Row) -> MaskFault | None:
+    """Find what is wrong with the mask of a row; None if it can be read.
+
+    The sum of run lengths that are compressed to a text is checked by `check_masks` for many rows together.
+    """
+    segmentation = row.get("segmentation")
+    if isinstance(segmentation, Mapping) and segmentation:
+        return _run_lengths_fault(segmentation)
+    if is_missing(segmentation):
+        if is_missing(row.get("bbox")):
+            return MaskFault("segmentation", "a mask, or a box as `bbox`,", segmentation)
+    else:
+        fault = _polygons_fault(segmentation)
+        if fault is not None:
+            return fault
+    size = [image.get("height"), image.get("width")]
+    if not all(is_whole_number(side) and side >= 1 for side in size):
+        return MaskFault("size", _SIZE_RULE, size)
+    return None
+
+
+def _run_lengths_fault(mask: Mapping[str, Any]) -> MaskFault | None:
+    size = mask.get("size")
+    is_pair = isinstance(size, (list, tuple)) and len(size) == 2  # noqa: PLR2004 - height and width
+    if not is_pair or not all(is_whole_number(side) and side >= 0 for side in size):  # type: ignore[union-attr]
+        return MaskFault("segmentation", "run lengths with the height and width of the image as `size`", dict(mask))
+    counts = mask.get("counts")
+    if isinstance(counts, (str, bytes)):
+        return None
+    if not isinstance(counts, (list, tuple)) or not all(is_whole_number(count) and count >= 0 for count in counts):
+        return MaskFault("segmentation", "run lengths with whole numbers of at least 0, or a text, as `counts`", counts)
+    height, width = size  # type: ignore[misc]
+    if sum(counts) != height * width:
+        rule = f"run lengths that add up to the pixels of the image, {height * width},"
+        return MaskFault("segmentation", rule, sum(counts))
+    return None
+
+
+def _polygons_fault(segmentation: Any) -> MaskFault | None:
+    if not isinstance(segmentation, (list, tuple)):
+        return MaskFault("segmentation", _MASK_RULE, segmentation)
+    for polygon in segmentation:
+        if not isinstance(polygon, (list, tuple)):
+            return MaskFault("segmentation", _MASK_RULE, segmentation)
+        if len(polygon) < _MIN_POLYGON_NUMBERS or len(polygon) % 2:
+            return MaskFault("segmentation", _MASK_RULE, polygon)
+        if not set(map(type, polygon)) <= {int, float} or not all(map(is_finite_number, polygon)):
+            return MaskFault("segmentation", _MASK_RULE, polygon)
+    return None
+
+
+def check_masks(listed: RowList, images: Mapping[Any, Row]) -> None:
+    """Raise for the first row with a mask that cannot be read.
+
+    Args:
+        listed: annotations or results whose `image_id` was checked.
+        images: the images by id.
+
+    Raises:
+        ValueError: the message names the file, the row and the value.
+    """
+    compressed = []
+    for position, row in enumerate(listed.rows):
+        image = images[row["image_id"]]
+        fault = find_mask_fault(row, image)
+        if fault is not None and fault.key == "size":
+            height, width = map(shortened, fault.got)
+            got = f"height {height} and width {width} of image {shortened(row['image_id'])}"
+            raise ValueError(f"`{listed.source}` must have {fault.rule} got {got} for {listed.place(position)}.")
+        if fault is not None:
+            raise listed.invalid(position, fault.key, fault.rule, fault.got)
+        segmentation = row.get("segmentation")
+        if isinstance(segmentation, Mapping) and isinstance(segmentation.get("counts"), (str, bytes)):
+            compressed.append(position)
+    for start in range(0, len(compressed), _MASKS_AT_A_TIME):
+        positions = compressed[start : start + _MASKS_AT_A_TIME]
+        invalid = first_invalid_counts([listed.rows[position]["segmentation"] for position in positions])
+        if invalid is not None:
+            position = positions[invalid]
+            height, width = listed.rows[position]["segmentation"]["size"]
+            rule = f"run lengths as a text of COCO's API, for {height * width} pixels,"
+            got = listed.rows[position]["segmentation"]["counts"]
+            raise listed.invalid(position, "segmentation", rule, got)
+    _check_sizes(listed)
+
+
+def _check_sizes(listed: RowList) -> None:
+    """Raise if run lengths of the same image have different sizes."""
+    first_sizes: dict[Any, list[int]] = {}
+    for position, row in enumerate(listed.rows):
+        segmentation = row.get("segmentation")
+        if not isinstance(segmentation, Mapping):
+            continue
+        size = list(segmentation["size"])
+        expected = first_sizes.setdefault(row["image_id"], size)
+        if size != expected:
+            rule = f"run lengths of one size in an image, here {expected[0]} x {expected[1]},"
+            raise listed.invalid(position, "segmentation", rule, size)
+
+
+def num_without_mask(rows: Sequence[Row]) -> int:
+    """Count the rows whose box stands for their mask."""
+    return sum(is_missing(row.get("segmentation")) for row in rows)
+
+
+def run_lengths(row: Row, image: Row) -> dict[str, Any]:
+    """Return the mask of a row as run lengths in any form; of its box if it has no mask.
+
+    Raises:
+        ValueError: neither, a mask that cannot be read, or an image without height and width where the mask is polygons
+            or a box.
+    """
+    fault = find_mask_fault(row, image)
+    if fault is not None:
+        place = f"annotation {row.get('id', 'without an id')} of image {shortened(row.get('image_id'))}"
+        if fault.key == "size":
+            height, width = map(shortened, fault.got)
+            raise ValueError(f"`images` must have {fault.rule} got height {height} and width {width} for {place}.")
+        raise ValueError(f"`annotations` must have {fault.rule} as `segmentation`; got {shortened(fault.got)} in {place}.")
+    segmentation = row.get("segmentation")
+    if isinstance(segmentation, Mapping) and segmentation:
+        return dict(segmentation)
+    if is_missing(segmentation):
+        x, y, width, height = row["bbox"]
+        # The corners in the order of COCO's API.
+        segmentation = [[x, y, x, y + height, x + width, y + height, x + width, y]]
+    size = int(image["height"]), int(image["width"])
+    return RunLengths.from_polygons([segmentation], size).to_coco()[0]
+
+
+def areas_and_boxes(masks: Sequence[Row]) -> list[tuple[int, list[float]]]:
+    """Return the number of pixels of each mask, and the box around them.
+
+    Args:
+        masks: run lengths of images of any sizes.
+    """
+    by_size: dict[tuple[int, ...], list[int]] = {}
+    for position, mask in enumerate(masks):
+        by_size.setdefault(tuple(mask["size"]), []).append(position)
+    measured: dict[int, tuple[int, list[float]]] = {}
+    for positions in by_size.values():
+        lengths = RunLengths.from_coco([masks[position] for position in positions])
+        counted = checked_masks("segmentation", lengths)
+        pairs = zip(counted.areas.long().tolist(), counted.boxes().tolist(), strict=True)
+        measured.update(zip(positions, pairs, strict=True))
+    return [measured[position] for position in range(len(masks))]

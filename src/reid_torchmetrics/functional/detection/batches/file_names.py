@@ -1,0 +1,90 @@
+"""Images found by the names of their files.
+
+Tools write references to images in different ways: with or without the folder, with `/` or `\\`, with or without the
+suffix, and names of digits as integers. A reference names an image if the last parts of both names are equal, with or
+without suffix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import PurePath
+from typing import NamedTuple, TypeAlias
+
+FileName: TypeAlias = str | int
+
+_SUFFIXES = frozenset(
+    (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2", ".avif", ".heic", ".mpo")
+    + (".txt", ".xml", ".json", ".csv", ".npy")
+)
+
+
+class _Parts(NamedTuple):
+    """A name, taken apart."""
+
+    folders: tuple[str, ...]
+    last: str
+    stem: str
+
+
+def _parts(name: str, *, has_suffix: bool) -> _Parts:
+    """Take a name apart; a reference loses a suffix that is known, the file of an image any suffix."""
+    *folders, last = name.replace("\\", "/").split("/")
+    suffix = PurePath(last).suffix
+    is_suffix = has_suffix or suffix.lower() in _SUFFIXES
+    stem = last[: len(last) - len(suffix)] if is_suffix else last
+    return _Parts(tuple(folders), last, stem)
+
+
+class ImagesByName:
+    """The images of a data set, by the names of their files.
+
+    Args:
+        names: the name of the file of each image.
+        images: what stands for each image, such as its id.
+    """
+
+    def __init__(self, names: Sequence[str], images: Sequence[Hashable]) -> None:
+        self._by_stem: dict[str, list[tuple[_Parts, Hashable]]] = {}
+        self._by_number: dict[int, list[str]] = {}
+        for name, image in zip(names, images, strict=True):
+            parts = _parts(name, has_suffix=True)
+            for key in {parts.stem, parts.last}:
+                self._by_stem.setdefault(key, []).append((parts, image))
+            if parts.stem.isdecimal():
+                self._by_number.setdefault(int(parts.stem), []).append(parts.stem)
+
+    def find(self, reference: FileName) -> list[Hashable]:
+        """Return the images that a reference may name: none, one, or several if the name is ambiguous.
+
+        Of several images with an equal last part those with the longest common end of the folders are left. An integer
+        names the images whose stem is this number.
+        """
+        if isinstance(reference, int):
+            stems = dict.fromkeys(self._by_number.get(reference, ()))
+            return _distinct(image for stem in stems for _, image in self._by_stem[stem])
+        parts = _parts(reference, has_suffix=False)
+        candidates = self._by_stem.get(parts.last, [])
+        if not candidates:
+            candidates = self._by_stem.get(parts.stem, [])
+        whole = [candidate for candidate in candidates if candidate[0].last == parts.last]
+        candidates = whole or candidates
+        lengths = [_common_end(candidate.folders, parts.folders) for candidate, _ in candidates]
+        longest = max(lengths, default=0)
+        return _distinct(
+            image for (_, image), length in zip(candidates, lengths, strict=True) if length == longest
+        )
+
+
+def _common_end(first: Sequence[str], second: Sequence[str]) -> int:
+    """Number of equal parts at the end of two sequences."""
+    length = 0
+    for one, other in zip(reversed(first), reversed(second), strict=False):
+        if one != other:
+            break
+        length += 1
+    return length
+
+
+def _distinct(images: Iterable[Hashable]) -> list[Hashable]:
+    return list(dict.fromkeys(images))
