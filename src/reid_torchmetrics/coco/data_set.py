@@ -13,14 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.detection.batches import areas_and_boxes, parsed, run_lengths
+from reid_torchmetrics._warnings import warn
+from reid_torchmetrics.functional.detection.batches import (
+    ANNOTATIONS,
+    CATEGORIES,
+    IMAGES,
+    RESULTS,
+    Column,
+    RowList,
+    areas_and_boxes,
+    check_kind_of_ids,
+    check_masks,
+    find_images,
+    is_missing,
+    parsed,
+    run_lengths,
+    shortened,
+)
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
 Row: TypeAlias = dict[str, Any]
 Ids: TypeAlias = Any
 """an id, or a sequence of ids"""
 
-_MOST_SHOWN = 3  # ids in a message
+_MAX_SHOWN_IDS = 3  # in a message
 
 
 class COCO:
@@ -34,10 +50,13 @@ class COCO:
 
     Raises:
         OSError: there is no such file, or it cannot be read.
-        ValueError: a file that holds no dict, or rows without an `id`, or annotations without an `image_id`.
+        ValueError: a file that holds no dict, rows without an `id`, annotations without an `image_id`, annotations
+            without a `category_id` in a data set with categories, or a value that is not allowed there; the message
+            names the row.
     """
 
     def __init__(self, annotation_file: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> None:
+        self._source = os.fspath(annotation_file) if _is_path(annotation_file) else "annotation_file"
         self.dataset: Any = _content({} if annotation_file is None else annotation_file)
         if not isinstance(self.dataset, Mapping):
             came = type(self.dataset).__name__
@@ -47,15 +66,30 @@ class COCO:
 
     def createIndex(self) -> None:
         """Make the other attributes from `dataset`."""
-        listed = {name: self.dataset.get(name, []) for name in ("annotations", "images", "categories")}
-        by_id = ({_given(row, "id", name): row for row in rows} for name, rows in listed.items())
-        self.anns, self.imgs, self.cats = by_id
+        images = self._rows("images", [_column(IMAGES, "id")])
+        check_kind_of_ids(RowList(self._source, "images", images))
+        categories = self._rows("categories", list(CATEGORIES))
+        columns = [Column("id", IMAGES[0].kind), _column(ANNOTATIONS, "image_id"), _column(ANNOTATIONS, "iscrowd")]
+        if "categories" in self.dataset:  # those of captions have none
+            columns.append(_column(ANNOTATIONS, "category_id"))
+        annotations = self._rows("annotations", columns)
+        self.anns = {row["id"]: row for row in annotations}
+        self.imgs = {row["id"]: row for row in images}
+        self.cats = {row["id"]: row for row in categories}
         self.imgToAnns: dict[Any, list[Row]] = defaultdict(list)
         self.catToImgs: dict[Any, list[Any]] = defaultdict(list)
-        for row in listed["annotations"]:
-            self.imgToAnns[_given(row, "image_id", "annotations")].append(row)
+        for row in annotations:
+            self.imgToAnns[row["image_id"]].append(row)
             if "category_id" in row:
                 self.catToImgs[row["category_id"]].append(row["image_id"])
+
+    def _rows(self, name: str, columns: list[Column]) -> list[Row]:
+        """Return the rows of a list of the data set after a check of some columns; none if it has no such list."""
+        rows = self.dataset.get(name, [])
+        if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
+            raise ValueError(f"`{self._source}` must hold `{name}`, a list of objects; got {shortened(rows)}.")
+        RowList(self._source, name, rows).check(columns)
+        return list(rows)
 
     def info(self) -> None:
         """Print what the data set says of itself."""
@@ -116,23 +150,30 @@ class COCO:
         Raises:
             OSError: there is no such file, or it cannot be read.
             IndexError: no results, as in pycocotools; what calls it catches that.
-            ValueError: no list, or a result of an image that the data set does not have.
+            ValueError: no list, a result in an image that the data set does not have, or a row without a `category_id`
+                or with a value that is not allowed; the message names the row.
+
+        Results that name the files of images, by `file_name` or as `image_id`, get the ids of the images. If they may
+        be ids as well, there is a warning that says which was taken.
         """
+        source = os.fspath(resFile) if _is_path(resFile) else "resFile"
         rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else _content(resFile)
         if not isinstance(rows, list):
-            also = ": is it the data set?" if isinstance(rows, Mapping) else "."
-            raise ValueError(f"`resFile` must hold a list of results; got a {type(rows).__name__}{also}")  # noqa: TRY004
+            hint = ": is it the data set?" if isinstance(rows, Mapping) else "."
+            raise ValueError(f"`resFile` must hold a list of results; got a {type(rows).__name__}{hint}")  # noqa: TRY004
         if not rows:
             raise IndexError("`resFile` must hold at least one result; got an empty list.")
-        for row in rows:
-            if row.get("image_id") not in self.imgs:
-                first = ", ".join(map(repr, islice(self.imgs, _MOST_SHOWN))) or "none"
-                came = f"{row.get('image_id')!r}; ids of the data set begin with {first}"
-                raise ValueError(f"`resFile` must hold results of images of the data set; got {came}.")
-        results, numbered = COCO(), [row | {"id": number} for number, row in enumerate(rows, start=1)]
-        kind = next((each for each in _FILLED if len(rows[0].get(each, ()))), None)
+        for position, row in enumerate(rows):
+            if not isinstance(row, Mapping):
+                raise ValueError(f"`{source}` must hold a list of objects; got {shortened(row)} in row {position}.")  # noqa: TRY004
+        numbered = [{**row, "id": number} for number, row in enumerate(rows, start=1)]
+        # `self` may be a data set of pycocotools.
+        _check_results(RowList(source, "results", numbered), self.dataset, self.imgs)
+        results = COCO()
+        results._source = source
+        kind = next((key for key in _FILLED if not is_missing(rows[0].get(key))), None)
         if kind is not None:
-            _FILLED[kind](numbered)
+            _FILLED[kind](RowList(source, "results", numbered), self.imgs)
         copied = {name: copy.deepcopy(self.dataset.get(name, [])) for name in ("info", "categories")}
         results.dataset = copied | {"images": [*self.dataset.get("images", [])], "annotations": numbered}
         results.createIndex()
@@ -222,36 +263,64 @@ def mask_of(annotation: Row, images: Mapping[Any, Row]) -> Row:
     return run_lengths(annotation, images.get(annotation["image_id"], {}))
 
 
+def _is_path(source: Any) -> bool:
+    return isinstance(source, (str, os.PathLike))
+
+
 def _content(source: Any) -> Any:
-    """What a file of JSON holds, or what such a file would hold as it is."""
-    return parsed(source) if isinstance(source, (str, os.PathLike)) else source
+    """Return what a file of JSON holds; what such a file would hold is returned as it is."""
+    return parsed(source) if _is_path(source) else source
 
 
 def _listed(ids: Ids) -> list[Any]:
     return [*ids] if hasattr(ids, "__len__") and hasattr(ids, "__iter__") and not isinstance(ids, str) else [ids]
 
 
-def _given(row: Row, key: str, name: str) -> Any:
-    if key not in row:
-        raise ValueError(f"`{name}` must have an `{key}` in every row; got {row!r}.")
-    return row[key]
+def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mapping[Any, Row]) -> None:
+    """Check the images and categories of results, and find images by the names of their files."""
+    columns = [_column(RESULTS, "image_id")]
+    if "categories" in data_set and "caption" not in results.rows[0]:
+        columns.append(_column(RESULTS, "category_id"))
+    for note in find_images(results, list(images.values())):
+        warn(note.text)
+    results.check(columns)
+    for position, row in enumerate(results.rows):
+        if row["image_id"] not in images:
+            first = ", ".join(map(repr, islice(images, _MAX_SHOWN_IDS))) or "none"
+            raise ValueError(
+                f"`{results.source}` must hold results of images of the data set; got {row['image_id']!r} in"
+                f" {results.place(position)}; ids of the data set begin with {first}."
+            )
 
 
-def _fill_boxes(rows: list[Row]) -> None:
-    for row in rows:
-        row["area"], row["iscrowd"] = row["bbox"][2] * row["bbox"][3], 0
+def _column(table: Sequence[Column], key: str) -> Column:
+    """Return the column of a table with a key."""
+    return next(column for column in table if column.key == key)
 
 
-def _fill_masks(rows: list[Row]) -> None:
-    measured = areas_and_boxes([row["segmentation"] for row in rows])
-    for row, (area, box) in zip(rows, measured, strict=True):
-        row["area"], row["iscrowd"] = area, 0
+def _fill_boxes(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
+    results.check([_column(RESULTS, "bbox").required()])
+    for position, row in enumerate(results.rows):
+        if is_missing(row["bbox"]):
+            raise results.invalid(position, "bbox", "four numbers")
+        row["area"] = row["bbox"][2] * row["bbox"][3]
+        row["iscrowd"] = 0
+
+
+def _fill_masks(results: RowList, images: Mapping[Any, Row]) -> None:
+    check_masks(results, images)
+    masks = [run_lengths(row, images[row["image_id"]]) for row in results.rows]
+    for row, (area, box) in zip(results.rows, areas_and_boxes(masks), strict=True):
+        row["area"] = area
+        row["iscrowd"] = 0
         row.setdefault("bbox", box)
 
 
-def _fill_keypoints(rows: list[Row]) -> None:
-    for row in rows:
-        x, y = row["keypoints"][0::3], row["keypoints"][1::3]
+def _fill_keypoints(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks
+    results.check([_column(RESULTS, "keypoints").required()])
+    for row in results.rows:
+        x = row["keypoints"][0::3]
+        y = row["keypoints"][1::3]
         left, top, width, height = min(x), min(y), max(x) - min(x), max(y) - min(y)
         row |= {"area": width * height, "bbox": [left, top, width, height]}
 

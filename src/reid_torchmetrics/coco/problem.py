@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.detection.batches import num_without_mask, similar_key
 from reid_torchmetrics.functional.detection.evaluation import look_at_objects
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
@@ -76,17 +78,36 @@ def _column(rows: list[Row], key: str, *shape: int, is_finite: bool = True) -> T
     Raises:
         ValueError: a row without them, or with others.
     """
-    try:
-        values = np.array([row[key] for row in rows], dtype=np.float64).reshape(len(rows), *shape)
-        if not is_finite or np.isfinite(values).all():
-            return torch.from_numpy(values)
-    except (KeyError, TypeError, ValueError):
-        pass
-    if len(rows) > 1:  # the first wrong one has the error
+    values = _numbers(rows, key, *shape)
+    if values is not None and (not is_finite or np.isfinite(values).all()):
+        return torch.from_numpy(values)
+    if len(rows) > 1:  # the first invalid one has the error
         for row in rows:
             _column([row], key, *shape, is_finite=is_finite)
-    many = f"{math.prod(shape)} {'finite ' * is_finite}numbers" if shape else f"a {'finite ' * is_finite}number"
-    raise ValueError(f"`{key}` must be {many}; got {rows[0].get(key)!r} in annotation {rows[0]['id']!r}.")
+    finite = "finite " if is_finite else ""
+    rule = f"{math.prod(shape)} {finite}numbers" if shape else f"a {finite}number"
+    if key == "keypoints":
+        rule += f", x, y and visibility for each of the {shape[0]} `params.kpt_oks_sigmas`"
+    got = repr(rows[0].get(key))
+    if key in rows[0] and key == "keypoints" and hasattr(rows[0][key], "__len__"):
+        got = f"{len(rows[0][key])} values in the list"
+    elif key not in rows[0]:
+        similar = similar_key(key, rows[0])
+        got = got if similar is None else f"`{similar}` in its place"
+    raise ValueError(f"`{key}` must be {rule}; got {got} in annotation {rows[0]['id']!r}.")
+
+
+def _numbers(rows: list[Row], key: str, *shape: int) -> NDArray[np.float64] | None:
+    """Return numbers of rows, float64 [rows, *shape]; None if a row lacks them, or has something else."""
+    if not rows:
+        return np.empty((0, *shape))
+    try:
+        values = np.array([row[key] for row in rows])
+        if values.dtype.kind not in "iuf":  # texts of numbers are no numbers
+            return None
+        return values.astype(np.float64).reshape(len(rows), *shape)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -112,6 +133,8 @@ class CocoProblem:
             ValueError: a parameter, or an annotation without a value or with one that is not allowed, or ids twice.
         """
         grid = grid_of(params)
+        if cocoGt is not None and cocoGt.anns and params.useCats and "categories" not in cocoGt.dataset:
+            raise ValueError("`cocoGt` must have `categories` where `params.useCats` is 1; got none in the data set.")
         truth, results = CocoSide.of(cocoGt, params), CocoSide.of(cocoDt, params)
         # A match is told by the id of its annotation, in `dtMatches` of pycocotools.
         counts = Counter(row["id"] for row in truth.rows)
@@ -121,6 +144,8 @@ class CocoProblem:
         if 0 in counts:
             text = "Annotation 0 counts as missed, and its match as wrong, as in pycocotools: ids must begin with 1."
             warn(text)
+        if params.iouType == "segm":
+            _warn_of_boxes_as_masks(truth, results)
         crowds = torch.tensor([bool(row.get("iscrowd")) for row in truth.rows], dtype=torch.bool, device=_CPU)
         areas, scores = _column(truth.rows, "area"), _column(results.rows, "score")
         shapes, true_shapes = _shapes(results, truth, params, areas, crowds)
@@ -147,6 +172,20 @@ class CocoProblem:
     def look(self, matches: Matches) -> None:
         """Warn of units and categories that can hardly be meant."""
         look_at_objects(self.detections, self.ground_truths, matches, self.grid, self.categories)
+
+
+def _warn_of_boxes_as_masks(truth: CocoSide, results: CocoSide) -> None:
+    """Warn of rows whose box stands for their mask.
+
+    Raises:
+        ValueError: no annotation has a mask.
+    """
+    for name, rows in (("annotations", truth.rows), ("results", results.rows)):
+        num_boxes = num_without_mask(rows)
+        if num_boxes and name == "annotations" and num_boxes == len(rows):
+            raise ValueError(f"`annotations` must have a `segmentation`; got none in {num_boxes:,} annotations.")
+        if num_boxes:
+            warn(f"{num_boxes:,} of {len(rows):,} {name} have no `segmentation`: their boxes count as masks.")
 
 
 def key_of(params: Any) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
@@ -24,7 +25,7 @@ _USUAL: dict[str, Any] = {"dota": {"iou_type": ("rotated",), "rule": "voc07", "c
 
 def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
-    arguments, options = parsed("detect", words, evaluator="coco")
+    arguments, options = parsed("detect", words, evaluator="coco", unknown_categories="raise")
     of_evaluator = _METRICS[arguments.evaluator]
     if others := options.keys() - signature(of_evaluator).parameters:
         raise ValueError(f"`{min(others)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")
@@ -52,11 +53,23 @@ def _read(arguments: SimpleNamespace, kinds: Sequence[str], options: dict[str, A
     if of_evaluator is VocMAP:
         _checks.one_of("iou_type", " ".join(kinds), ("rotated",))
         return read_dota(*files, options["class_names"])
-    sides: tuple[Any, Any] = of_evaluator.coco_to_tm(*files, kinds, guesses=guesses)
+    sides: tuple[Any, Any] = of_evaluator.coco_to_tm(
+        *files,
+        kinds,
+        invalid=options.get("invalid", "count"),
+        unknown_categories=arguments.unknown_categories,
+        guesses=guesses,
+    )
     say(*guesses)
     if of_evaluator is LvisMAP:
         options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
     categories = json.loads(Path(arguments.ground_truths).read_text(encoding="utf-8")).get("categories", [])
-    names = {int(each["id"]): each["name"] for each in categories if "name" in each}
-    options.setdefault("class_names", names or None)
+    options.setdefault("class_names", _distinct_names(categories) or None)
     return sides
+
+
+def _distinct_names(categories: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """Return the names of categories by their ids; of those with the same name, with the id appended."""
+    names = {int(row["id"]): row["name"] for row in categories if row.get("name") is not None}
+    counts = Counter(names.values())
+    return {number: f"{name} ({number})" if counts[name] > 1 else name for number, name in names.items()}

@@ -1,9 +1,20 @@
 """Batches of images: the input of users, checked, read and packed into the states of a metric."""
 # mypy: implicit-reexport
 
-from .coco_columns import ANNOTATIONS, CATEGORIES, IMAGES, RESULTS, Column, RowList
+from .coco_columns import (
+    ANNOTATIONS,
+    CATEGORIES,
+    IMAGES,
+    RESULTS,
+    Column,
+    RowList,
+    check_kind_of_ids,
+    is_missing,
+    shortened,
+    similar_key,
+)
 from .coco_images import find_images
-from .coco_masks import areas_and_boxes, num_without_mask, run_lengths
+from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_lengths
 from .coco_rows import CocoReading, image_dict, parsed, read_coco, read_frequencies
 from .coco_writing import write_coco
 from .file_names import ImagesByName

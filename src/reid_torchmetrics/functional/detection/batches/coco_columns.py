@@ -302,8 +302,27 @@ class RowList:
                 raise self.missing(position, column)
 
 
+def check_kind_of_ids(images: RowList) -> None:
+    """Raise unless the ids of all images are numbers, or all are texts.
+
+    Raises:
+        ValueError: the message names the file and the first image with an id of another kind.
+    """
+    are_texts = [isinstance(image["id"], str) for image in images.rows]
+    if any(are_texts) and not all(are_texts):
+        position = are_texts.index(not are_texts[0])
+        kind = "a text" if are_texts[0] else "a number"
+        raise images.invalid(position, "id", f"{kind}, like that of the first image,")
+
+
+def similar_key(key: str, row: Row) -> str | None:
+    """Return the key of a result or an annotation that stands for another one; None if there is none."""
+    columns = {column.key: column for column in (*ANNOTATIONS, *RESULTS)}
+    return _similar_key(columns[key], row) if key in columns else None
+
+
 def _similar_key(column: Column, row: Row) -> str | None:
-    """The key of a row that stands for a column; None if there is none."""
+    """Return the key of a row that stands for a column; None if there is none."""
     for key in row:
         if _are_similar(column, key):
             return key

@@ -10,6 +10,8 @@ from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_ma
 from .coco_columns import Row, RowList, is_finite_number, is_missing, is_whole_number, shortened
 
 _MIN_POLYGON_NUMBERS = 6  # x and y of three corners
+_MAX_COORDINATE = 1_000_000
+"""pixels; the points of an edge are in memory, so a longer one would need gigabytes"""
 _MASKS_AT_A_TIME = 10_000  # whose run lengths are in memory together
 _MASK_RULE = "polygons [[x, y, x, y, ...], ...] of at least three corners, or run lengths with `size` and `counts`,"
 _SIZE_RULE = "`height` and `width`, whole numbers of at least 1, in each image with polygons or boxes as masks;"
@@ -72,6 +74,9 @@ def _polygons_fault(segmentation: Any) -> MaskFault | None:
             return MaskFault("segmentation", _MASK_RULE, polygon)
         if not set(map(type, polygon)) <= {int, float} or not all(map(is_finite_number, polygon)):
             return MaskFault("segmentation", _MASK_RULE, polygon)
+        if max(polygon) > _MAX_COORDINATE or min(polygon) < -_MAX_COORDINATE:
+            rule = f"polygons with coordinates of at most {_MAX_COORDINATE:,} pixels"
+            return MaskFault("segmentation", rule, polygon)
     return None
 
 
@@ -107,21 +112,27 @@ def check_masks(listed: RowList, images: Mapping[Any, Row]) -> None:
             rule = f"run lengths as a text of COCO's API, for {height * width} pixels,"
             got = listed.rows[position]["segmentation"]["counts"]
             raise listed.invalid(position, "segmentation", rule, got)
-    _check_sizes(listed)
 
 
-def _check_sizes(listed: RowList) -> None:
-    """Raise if run lengths of the same image have different sizes."""
+def check_mask_sizes(lists: Sequence[RowList], images: Mapping[Any, Row]) -> None:
+    """Raise if masks of the same image have different sizes, given rows with masks that can be read.
+
+    Raises:
+        ValueError: the message names the file, the row and both sizes.
+    """
     first_sizes: dict[Any, list[int]] = {}
-    for position, row in enumerate(listed.rows):
-        segmentation = row.get("segmentation")
-        if not isinstance(segmentation, Mapping):
-            continue
-        size = list(segmentation["size"])
-        expected = first_sizes.setdefault(row["image_id"], size)
-        if size != expected:
-            rule = f"run lengths of one size in an image, here {expected[0]} x {expected[1]},"
-            raise listed.invalid(position, "segmentation", rule, size)
+    for listed in lists:
+        for position, row in enumerate(listed.rows):
+            segmentation = row.get("segmentation")
+            if isinstance(segmentation, Mapping) and segmentation:
+                size = list(segmentation["size"])
+            else:
+                image = images[row["image_id"]]
+                size = [image["height"], image["width"]]
+            expected = first_sizes.setdefault(row["image_id"], size)
+            if size != expected:
+                rule = f"a mask of {expected[0]} x {expected[1]} pixels, as other rows of the image,"
+                raise listed.invalid(position, "segmentation", rule, size)
 
 
 def num_without_mask(rows: Sequence[Row]) -> int:

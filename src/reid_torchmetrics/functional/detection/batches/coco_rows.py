@@ -17,10 +17,22 @@ from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import RotatedType
 
 from .checks import LISTS
-from .coco_columns import ANNOTATIONS, CATEGORIES, FINITE_NUMBER, IMAGES, RESULTS, Column, Row, RowList, is_whole_number
-from .coco_columns import is_missing, shortened
+from .coco_columns import (
+    ANNOTATIONS,
+    CATEGORIES,
+    FINITE_NUMBER,
+    IMAGES,
+    RESULTS,
+    Column,
+    Row,
+    RowList,
+    check_kind_of_ids,
+    is_missing,
+    is_whole_number,
+    shortened,
+)
 from .coco_images import find_images
-from .coco_masks import areas_and_boxes, check_masks, num_without_mask, run_lengths
+from .coco_masks import areas_and_boxes, check_mask_sizes, check_masks, num_without_mask, run_lengths
 from .coco_writing import SMALLEST_AREA
 from .unsound import are_sound_boxes
 
@@ -122,7 +134,7 @@ def read_coco(
     for position, image in enumerate(images.rows):
         _check_lists(images, position, image, is_federated=reading.is_federated)
     images_by_id = {image["id"]: image for image in images.rows}
-    _check_kind_of_ids(images, images_by_id)
+    check_kind_of_ids(images)
     if reading.is_federated:
         annotations = _without_empty_objects(annotations)
     for note in find_images(detections, images.rows):
@@ -234,15 +246,6 @@ def _check_lists(images: RowList, position: int, image: Row, *, is_federated: bo
             raise ValueError(f"`{images.source}` must be annotated in full, as COCO is and LVIS is not; got {got}.")
 
 
-def _check_kind_of_ids(images: RowList, ids: Iterable[Any]) -> None:
-    """Raise unless the ids of all images are numbers, or all are texts."""
-    first = next(iter(ids), None)
-    for position, image in enumerate(images.rows):
-        if isinstance(image["id"], str) != isinstance(first, str):
-            kind = "a text" if isinstance(first, str) else "a number"
-            raise images.invalid(position, "id", f"{kind}, like that of the first image,")
-
-
 def _without_empty_objects(annotations: RowList) -> RowList:
     """Leave out annotations with the area 0, which lvis-api does not count, and take `ignore` as `iscrowd`."""
     rows = []
@@ -350,6 +353,7 @@ def _check_masks(
         if num_boxes:
             text = f"{num_boxes:,} of {len(listed.rows):,} {listed.name} have no `segmentation`"
             reading.tell(f"{listed.source}: {text}: their boxes count as masks")
+    check_mask_sizes((annotations, detections), images)
 
 
 def _check_lengths(annotations: RowList, detections: RowList, reading: CocoReading) -> None:
@@ -449,7 +453,8 @@ def read_frequencies(path: str, letters: Collection[str]) -> dict[int, str]:
     categories = _rows_of(path, "categories", parsed(path))
     categories.check(CATEGORIES)
     for position, row in enumerate(categories.rows):
-        if row.get("frequency") not in letters:
+        frequency = row.get("frequency")
+        if not isinstance(frequency, str) or frequency not in letters:
             names = ", ".join(map(repr, letters))
             raise categories.invalid(position, "frequency", f"one of {names}")
     return {int(row["id"]): row["frequency"] for row in categories.rows}
