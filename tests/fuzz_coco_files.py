@@ -232,7 +232,9 @@ def run(number: int, seed: int, folder: Path) -> tuple[Counter, list[str]]:
     counts, faults = Counter(), []
     entries = {iou_type: entry_points(iou_type) for iou_type in IOU_TYPES}
     files = write(folder, contents)
-    base = {iou_type: {name: entry(*files, iou_type) for name, entry in entries[iou_type].items()} for iou_type in IOU_TYPES}
+    base = {
+        iou_type: {name: entry(*files, iou_type) for name, entry in entries[iou_type].items()} for iou_type in IOU_TYPES
+    }
     for place, value in changes[:number]:
         files = write(folder, changed(contents, place, value))
         # A number in the place of another one may be meant.

@@ -120,7 +120,9 @@ def test_what_is_no_data_set_is_refused(tmp_path):
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ValueError, match="`annotation_file` must hold a data set of COCO, an object; got a list"):
         COCO(tmp_path / "list.json")
-    with pytest.raises(ValueError, match=r"`annotation_file` must have `id` in every row of `images`; got the keys height"):
+    with pytest.raises(
+        ValueError, match=r"`annotation_file` must have `id` in every row of `images`; got the keys height"
+    ):
         COCO({"images": [{"height": 2}]})
     with pytest.raises(ValueError, match="`annotation_file` must have `image_id` in every row of `annotations`; got"):
         COCO({"annotations": [{"id": 2}]})

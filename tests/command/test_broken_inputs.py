@@ -222,12 +222,24 @@ BROKEN = [
     ("detect data_set.json bad.json", "`bad.json` must be a file of JSON"),
     ("detect results.json results.json", "`results.json` must hold `images`, a list of objects"),
     ("detect data_set.json data_set.json", "`data_set.json` must hold a list of objects"),
-    ("detect data_set.json unknown_image.json", "`unknown_image.json` must have results in images of the data set only"),
-    ("detect data_set.json unknown_category.json", "`unknown_category.json` must have results in categories of the data set only; got 6"),
+    (
+        "detect data_set.json unknown_image.json",
+        "`unknown_image.json` must have results in images of the data set only",
+    ),
+    (
+        "detect data_set.json unknown_category.json",
+        "`unknown_category.json` must have results in categories of the data set only; got 6",
+    ),
     ("detect data_set.json bad_box.json", "`bad_box.json` must have four numbers as `bbox`"),
-    ("detect data_set.json bad_score.json", "`bad_score.json` must have a finite number as `score`; got \"high\" in `results[0]`"),
+    (
+        "detect data_set.json bad_score.json",
+        '`bad_score.json` must have a finite number as `score`; got "high" in `results[0]`',
+    ),
     ("detect lvis.json results.json", "`lvis.json` must be annotated in full"),
-    ("detect data_set.json results.json --iou-type rotated", "`data_set.json` must have `rotated_box` in every row of `annotations`; got the keys"),
+    (
+        "detect data_set.json results.json --iou-type rotated",
+        "`data_set.json` must have `rotated_box` in every row of `annotations`; got the keys",
+    ),
     ("compare g.npz results.json", "`path` must be that of a file of `RetrievalResults.save`; got 'g.npz'"),
     ("compare g.npz g.npz", "`files` must be two results files or more, each once"),
     ("duplicates nope.npz", "There is no file 'nope.npz'."),

@@ -74,6 +74,14 @@ def test_one_model_is_not_the_best():
     assert r"\textbf" not in problems.detection().to_latex()
 
 
+def test_tables_have_one_digit_behind_the_point_unless_more_are_asked_for():
+    # Two thirds, 66.67 %.
+    results = problems.retrieval()
+    for write in (results.to_markdown, results.to_latex):
+        assert re.findall(r"\b66[.\d]*", write()) == ["66.7"]
+        assert re.findall(r"\b66[.\d]*", write(decimals=2)) == ["66.67"]
+
+
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize(("decimals", "error"), [(-1, ValueError), (True, TypeError), (1.0, TypeError)])
 def test_decimals_are_a_number_of_digits(decimals, error):

@@ -359,6 +359,13 @@ def test_normalized_pictures_have_a_remedy_in_one_line():
 # As large as can be looked at
 
 
+def test_a_warning_of_too_many_places_points_to_the_line_that_asks_for_them():
+    for option in ("num_queries", "k", "num_images"):
+        with pytest.warns(UserWarning, match=rf"^`{option}` is 51; a picture shows 50 at most\.$") as caught:
+            EvaluationPictures(**{option: 51})
+        assert [warning.filename for warning in caught] == [__file__]
+
+
 @pytest.mark.slow
 def test_a_picture_has_no_more_places_than_are_asked_for_or_seen(monkeypatch):
     with pytest.warns(UserWarning, match=r"^`k` is 1,000,000; a picture shows 50 at most\.$"):

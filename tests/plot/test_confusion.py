@@ -71,6 +71,14 @@ def test_of_many_classes_some_have_names_and_none_numbers(num_classes, num_texts
     assert labels(axes.xaxis)[-1] == "background"
 
 
+def test_the_last_name_of_many_classes_is_not_written_close_to_that_of_background():
+    # Of 91 classes and more every fourth one is named: 3, 7, ..., 91, 95. Background comes after `num_classes` rows.
+    # The row of 95 is one, two and three rows before it; two are too few for both names.
+    for num_classes, last in ((93, "95"), (94, "91"), (95, "95")):
+        _, axes = plot_confusion_matrix(matrix_of([[1] * (num_classes + 1)] * (num_classes + 1)))
+        assert labels(axes.xaxis)[-2:] == [last, "background"], num_classes
+
+
 def test_of_very_many_classes_those_that_are_confused_most_are_drawn_in_shares_of_whole_rows():
     counts = torch.eye(151, dtype=torch.int64)
     counts[140, 120], counts[140, 3], counts[3, 149] = 2, 5, 4  # row 140 has 8 with what is right

@@ -107,6 +107,14 @@ def test_a_box_is_seen_however_small_and_wherever(corners):
     assert image.shape == expected.shape
 
 
+def test_the_lines_of_a_small_box_fill_it():
+    # Lines are two pixels thick, so that those of a box of four pixels meet in its middle.
+    corners = torch.tensor([[100.0, 100.0, 104.0, 104.0]])
+    small = detections(boxes=corners, scores=torch.ones(1), labels=torch.ones(1, dtype=torch.int64))
+    image = draw_boxes(PICTURE, small, nothing(), height=SIDE)
+    assert {tuple(pixel) for pixel in image[100:104, 100:104].reshape(-1, 3).tolist()} == {RED}
+
+
 def test_a_wide_picture_is_scaled_to_a_width_of_two_heights():
     image = draw_boxes(torch.zeros(3, 100, 400, dtype=torch.uint8), nothing(), nothing(), height=300)
     assert image.shape[1] == 600

@@ -66,6 +66,13 @@ def frame(image: np.ndarray, left: int, top: int = TOP) -> set[tuple[int, ...]]:
     return {tuple(pixel) for pixel in cell.reshape(-1, 3).tolist()}
 
 
+def test_the_first_gallery_item_is_drawn_and_padding_is_not():
+    index = torch.tensor([[0, 21], [0, -1]])
+    both = [draw(lists(index=index).select(torch.tensor([row]))) for row in (0, 1)]
+    assert [center(both[0], left)[0] for left in (FIRST, FIRST + STEP)] == [0, 21]
+    assert center(both[1], FIRST)[0] == 0
+
+
 def test_the_query_is_apart_from_its_candidates_in_the_order_of_the_list():
     image = draw(lists().select(torch.tensor([0])))
     assert image.dtype == np.uint8

@@ -8,6 +8,7 @@ import torch
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.retrieval import compare, evaluate_scores
 from reid_torchmetrics.report import write_report
+from reid_torchmetrics.report.write import _change
 from tests.report import problems
 from tests.report.pages import data, parse, read, section
 
@@ -52,6 +53,15 @@ def test_the_queries_that_were_gained_and_lost_are_listed(models, tmp_path):
         "Queries whose first candidate is right in b alone: 1": "1",
         "Queries whose first candidate is right in a alone: 1": "0",
     }
+
+
+def test_queries_that_changed_are_listed_by_number_the_first_fifty_of_them():
+    none, few, many = (_change("Gained", torch.arange(number)) for number in (0, 2, 53))
+    assert none == "<p>Gained: 0.</p>"
+    assert "Gained: 2<" in few
+    assert "<p>0, 1</p>" in few
+    assert "Gained: 53<" in many
+    assert "48, 49 and 3 more, see the JSON below</p>" in many
 
 
 def test_a_comparison_of_others_is_refused(models, tmp_path):

@@ -40,18 +40,28 @@ def test_a_mistake_is_a_query_whose_best_candidate_is_wrong(report, with_lists):
     assert [row["query"] for row in section(report(with_lists), "mistakes").rows(MISTAKES)] == ["1"]
 
 
+def last_words(report, identities):
+    """The end of the section on mistakes, where query i is nearest to gallery item i of identity i."""
+    results = evaluate_scores(torch.eye(3)[: len(identities)], torch.tensor(identities, dtype=int), torch.arange(3))
+    return section(report(results), "mistakes").all("p")[-1].text
+
+
 @pytest.mark.parametrize(
-    ("identities", "said"),
+    ("identities", "text"),
     [
-        ([0, 1, 2], "None: the best candidate of every query is right."),
         ([0, 9, 9], "None: the best candidate is right wherever the gallery has a match, for 1 of 3 queries."),
-        ([9, 9, 9], "None: the gallery has a match for 0 of 3 queries."),
-        ([], "None: the gallery has a match for 0 of 0 queries."),
+        ([0, 1, 9], "None: the best candidate is right wherever the gallery has a match, for 2 of 3 queries."),
+        ([0, 1, 2], "None: the best candidate of every query is right."),
     ],
 )
-def test_without_a_mistake_the_page_says_of_how_many_queries_that_is_true(report, identities, said):
-    results = evaluate_scores(torch.eye(3)[: len(identities)], torch.tensor(identities, dtype=int), torch.arange(3))
-    assert section(report(results), "mistakes").all("p")[-1].text == said
+def test_without_a_mistake_the_page_says_of_how_many_queries_that_is_true(report, identities, text):
+    assert last_words(report, identities) == text
+
+
+@pytest.mark.parametrize("identities", [[9, 9, 9], []])
+def test_without_a_match_the_page_says_that_no_query_has_one(report, identities):
+    expected = f"None: the gallery has a match for 0 of {len(identities)} queries."
+    assert last_words(report, identities) == expected
 
 
 def test_only_so_many_queries_are_shown_as_are_asked_for(report, with_lists):

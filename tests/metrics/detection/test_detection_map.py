@@ -7,6 +7,7 @@ import pytest
 import torch
 from torchmetrics import MetricCollection, MetricTracker
 
+from reid_torchmetrics.functional.detection import RunLengths
 from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.metrics.detection.evaluator_metric import YoloMAP
@@ -326,3 +327,18 @@ def test_a_tracker_finds_the_best_step():
         fed(tracker, wrong + preds[num_wrong:], target)
     best, step = tracker.best_metric(return_step=True)
     assert (step, best) == (1, fed(DetectionMAP(), preds, target).compute()["map"])
+
+
+def test_of_an_image_that_came_twice_the_first_shapes_are_written_and_no_other(tmp_path):
+    full, half = torch.ones(1, 4, 6, dtype=torch.bool), torch.zeros(1, 4, 6, dtype=torch.bool)
+    half[..., :3] = True
+    metric = DetectionMAP(iou_type="segm", keep_shapes=True)
+    for image, mask in ((7, half), (8, full), (7, full)):
+        detection = {"masks": mask, "scores": torch.tensor([0.5]), "labels": torch.tensor([1])}
+        ground_truth = {"masks": full, "labels": torch.tensor([1]), "image_id": image}
+        metric.update([detection], [ground_truth])
+    metric.tm_to_coco(str(tmp_path / "images"))
+    sides = [f"{tmp_path}/images_{side}.json" for side in ("preds", "target")]
+    read, _ = DetectionMAP.coco_to_tm(*sides, iou_type="segm")
+    # Half of the 24 pixels in image 7, as it came first, and all of them in image 8.
+    assert [int(RunLengths.from_coco(image["masks"]).to_masks().sum()) for image in read] == [12, 24]

@@ -152,9 +152,18 @@ def test_tensors_without_values_are_refused_in_words():
 
 GOOD_ROW = {"image_id": 1, "category_id": 2, "bbox": [0, 0, 5, 5], "score": 0.5}
 FILES = [
-    ({"bbox": None, "segmentation": {}}, "must have `bbox` in every row of `results`; got a mask alone in `results[0]` (image 1)."),
-    ({"bbox": None}, "must have `bbox` in every row of `results`; got the keys image_id, category_id, score in `results[0]` (image 1)."),
-    ({"image_id": None}, "must have `image_id` in every row of `results`; got the keys category_id, bbox, score in `results[0]`."),
+    (
+        {"bbox": None, "segmentation": {}},
+        "must have `bbox` in every row of `results`; got a mask alone in `results[0]` (image 1).",
+    ),
+    (
+        {"bbox": None},
+        "must have `bbox` in every row of `results`; got the keys image_id, category_id, score in `results[0]` (image 1).",
+    ),
+    (
+        {"image_id": None},
+        "must have `image_id` in every row of `results`; got the keys category_id, bbox, score in `results[0]`.",
+    ),
     ({"image_id": 1.5}, "must have a whole number or a name as `image_id`; got 1.5 in `results[0]` (image 1.5)."),
     ({"category_id": "dog"}, 'must have a whole number as `category_id`; got "dog" in `results[0]` (image 1).'),
 ]

@@ -112,6 +112,14 @@ def test_embeddings_are_kept_once_beside_those_of_another_metric():
         metric.compute()
 
 
+def test_an_array_that_is_written_to_is_refused_though_numpy_counts_no_versions():
+    metric, embeddings = EmbeddingQuality(("uniformity",)), torch.randn(6, 3).numpy()
+    metric.update(embeddings)
+    embeddings *= 2
+    with pytest.raises(ValueError, match="`embeddings` must stay as they are"):
+        metric.compute()
+
+
 def test_it_is_a_metric_like_all_others():
     given, more = drawn(2), drawn(3)
     metric = fed(ALL().set_dtype(torch.float64), given)

@@ -12,7 +12,13 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics.functional.detection.batches import KEPT_STATES, CocoReading, ImageNumbering, read_coco, write_coco
+from reid_torchmetrics.functional.detection.batches import (
+    KEPT_STATES,
+    CocoReading,
+    ImageNumbering,
+    read_coco,
+    write_coco,
+)
 from reid_torchmetrics.functional.detection.evaluation import ShardedImages
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import ShapeType, checked_iou_type, unpack_names

@@ -90,7 +90,9 @@ def test_ids_that_are_strings_are_read(tmp_path):
     )
     results[0]["image_id"] = "other.jpg"
     paths[0].write_text(json.dumps(results), encoding="utf-8")
-    with pytest.raises(ValueError, match=r'in images of the data set only; got "other\.jpg" as `image_id` in `results\[0\]` '):
+    with pytest.raises(
+        ValueError, match=r'in images of the data set only; got "other\.jpg" as `image_id` in `results\[0\]` '
+    ):
         DetectionMAP.coco_to_tm(*map(str, paths))
 
 

@@ -37,6 +37,16 @@ def without_names(value: dict) -> dict:
 VALUE = metric().compute()
 
 
+def test_ids_are_taken_to_the_ends_of_int64_and_not_beyond():
+    for number in (-(2**63), 2**63 - 1):
+        with_number = fed(DetectionMAP(), PREDS[:5], [*TARGET[:4], TARGET[4] | {"image_id": number}])
+        assert with_number.compute()["map"] >= 0
+    for number in (-(2**63) - 1, 2**63):
+        message = re.escape(f"`target[0]['image_id']` must fit int64; got {number}.")
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            fed(DetectionMAP(), PREDS[:1], [TARGET[0] | {"image_id": number}])
+
+
 def test_values_are_those_of_ids_in_the_order_of_the_names():
     assert is_same(without_names(VALUE), metric(target=TARGET).compute())
     other = fed(DetectionMAP(**OPTIONS), PREDS, named(TARGET, NAMES)[::-1])  # other names of the images

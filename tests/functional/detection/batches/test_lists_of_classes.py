@@ -105,5 +105,9 @@ def test_broken_files_are_named(tmp_path):
     refused(rule.format("not_exhaustive_category_ids", '["a"]', image), read, images=wrong)
     frequencies = lambda: LvisMAP.frequencies_of(path)  # noqa: E731
     refused("must hold `categories`, a list of objects; got ", frequencies, categories=None)
-    refused("must have one of 'r', 'c', 'f' as `frequency`; got null in `categories[0]` (id 3).", frequencies, categories=[{"id": 3}])
+    refused(
+        "must have one of 'r', 'c', 'f' as `frequency`; got null in `categories[0]` (id 3).",
+        frequencies,
+        categories=[{"id": 3}],
+    )
     refused("must be annotated in full, as COCO is and LVIS is not", lambda: DetectionMAP.coco_to_tm(results, path))

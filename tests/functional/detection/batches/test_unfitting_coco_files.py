@@ -68,7 +68,9 @@ def test_file_names_of_digits_may_be_integers(write):
     preds, _ = DetectionMAP.coco_to_tm(*write(results(2, 1, 2), data_set()), guesses=guesses)
     assert [len(item["scores"]) for item in preds] == [1, 2, 0]
     assert guesses[1:] == ["dt.json: `image_id` as `id`, though each is also the `file_name` of an image"]
-    assert refusal(write(results(0, 5), data_set())).startswith("`dt.json` must have results in images of the data set only")
+    assert refusal(write(results(0, 5), data_set())).startswith(
+        "`dt.json` must have results in images of the data set only"
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,23 @@ def test_corners_that_leave_their_image_as_sizes_are_told(write, box, other, is_
     assert texts == [expected] * (is_told and size.get("width") == 500)
 
 
+def test_corners_at_the_edges_of_the_image_are_told_as_well(write):
+    # Corners may lie one pixel beyond the last row and column, as whole pixels are counted.
+    truth = data_set()
+    truth["images"] = [image | {"width": 500, "height": 400} for image in truth["images"]]
+    for corners, is_told in (
+        ([300, 200, 501, 401], True),
+        ([300, 200, 501, 402], False),
+        ([300, 200, 502, 401], False),
+    ):
+        rows = [row | {"bbox": corners} for _ in range(10) for row in results(1)]
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            DetectionMAP.coco_to_tm(*write(rows, truth))
+        texts = [str(warning.message) for warning in told if "seems to have corners" in str(warning.message)]
+        assert len(texts) == is_told, corners
+
+
 def test_ids_that_are_texts_are_ids_with_a_line_if_they_are_file_names_too(write):
     """`a` is an image, and the name of the file of another one."""
     guesses, truth = [], data_set({"a": "b.jpg", "b": "a.jpg"})
@@ -100,7 +119,9 @@ def test_ids_that_are_texts_are_ids_with_a_line_if_they_are_file_names_too(write
     assert guesses == ["dt.json: `image_id` as `id`, though each is also the `file_name` of an image"]
 
 
-UNKNOWN = "results in images of the data set only; got {0} as `image_id` in `results[{1}]` (image {0}); those of the data"
+UNKNOWN = (
+    "results in images of the data set only; got {0} as `image_id` in `results[{1}]` (image {0}); those of the data"
+)
 
 
 @pytest.mark.parametrize(

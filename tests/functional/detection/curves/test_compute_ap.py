@@ -25,6 +25,14 @@ def test_the_area_is_that_of_loops_over_detections(rule, verdicts, missed):
         assert float(compute_ap(recall, precision, rule)) == pytest.approx(expected, abs=1e-12)
 
 
+def test_one_of_two_objects_that_is_found_has_the_area_of_each_rule():
+    # Precision 1 up to recall 1/2: 51 of 101 recalls, 6 of 11, and 50 steps and a half of 100 under straight lines,
+    # which YOLO's rule draws from (1/2, 1) to (501/1000, 0), so that the value at 0.51 is 0.
+    areas = {"coco": 51 / 101, "voc07": 6 / 11, "voc": 1 / 2, "yolo": 50.5 / 100}
+    for rule, expected in areas.items():
+        assert float(compute_ap([0.5], [1.0], rule)) == pytest.approx(expected, abs=1e-12), rule
+
+
 @pytest.mark.parametrize("as_array", [list, np.array, torch.tensor, lambda v: torch.tensor(v, dtype=torch.float32)])
 def test_any_kind_of_array_will_do(as_array):
     # Right, wrong, right, of 4: the envelope is 1 up to recall 1/4, and 2/3 up to 2/4.

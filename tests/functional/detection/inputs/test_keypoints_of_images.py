@@ -22,7 +22,9 @@ def test_files_of_coco_are_read_with_keypoints(tmp_path):
     read = DetectionMAP.coco_to_tm(*paths, iou_type="keypoints")
     expected = fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, target).compute()
     assert is_same(fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), *read).compute(), expected)
-    with pytest.raises(ValueError, match="must have `rotated_box` in every row of `annotations`; got the keys image_id, "):
+    with pytest.raises(
+        ValueError, match="must have `rotated_box` in every row of `annotations`; got the keys image_id, "
+    ):
         DetectionMAP.coco_to_tm(*paths, iou_type="rotated")
 
 

@@ -149,7 +149,9 @@ def test_files_of_coco_are_read_with_polygons_and_run_lengths(tmp_path):
     assert largest_difference(fed(DetectionMAP(iou_type="segm"), *read).results().coco, arrays) <= 1e-12
     del coco_images[0]["height"]
     paths[1].write_text(json.dumps({"images": coco_images, "annotations": annotations}), encoding="utf-8")
-    with pytest.raises(ValueError, match="must have `height` and `width`, whole numbers of at least 1, in each image with polygons"):
+    with pytest.raises(
+        ValueError, match="must have `height` and `width`, whole numbers of at least 1, in each image with polygons"
+    ):
         DetectionMAP.coco_to_tm(*map(str, paths), iou_type="segm")
 
 

@@ -47,6 +47,12 @@ def test_equal_ground_truths_are_taken_from_the_last_to_the_first():
     assert taken([SQUARE] * 4, [SQUARE] * 3, iou_thresholds=(0.5,))[0].tolist() == [[2, 1, 0, -1]]
 
 
+def test_a_threshold_that_fewer_detections_pass_leaves_equal_ground_truths_to_the_later_ones():
+    there, lower = (100.0, 0.0, 110.0, 10.0), (0.0, 0.0, 10.0, 6.0)  # overlaps the square by 0.6
+    matched = taken([SQUARE, lower, SQUARE, *[there] * 3], [*[SQUARE] * 2, *[there] * 2], iou_thresholds=(0.5, 0.75))
+    assert matched[0].tolist() == [[1, 0, -1, 3, 2, -1], [1, -1, 0, 3, 2, -1]]
+
+
 def test_another_one_between_equal_ground_truths_is_taken_in_its_turn():
     higher = (0.0, 0.0, 10.0, 5.0)  # overlaps the square by 0.5
     assert taken([SQUARE] * 4, [SQUARE, higher, SQUARE], iou_thresholds=(0.5,))[0].tolist() == [[2, 0, 1, -1]]

@@ -1,10 +1,13 @@
 """What one call refuses, in words."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import KReciprocal, evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval import KReciprocal, evaluate, evaluate_scores, find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation import ListedTruth
 from tests.functional.retrieval.evaluation.one_call import (
     GALLERY,
     GALLERY_CAM,
@@ -30,6 +33,23 @@ def test_lists_may_be_arrays_and_wrong_ones_are_named():
         with pytest.raises(TypeError, match="`") as raised:
             evaluate_scores(SCORES[:1], ground_truth=wrong, protocol="oxford5k")
         assert str(raised.value) == message
+
+
+def test_lists_of_a_data_set_are_by_the_number_of_the_query_which_is_an_int():
+    protocol = find_protocol("oxford5k")
+    by_place = ListedTruth.of([{"ok": [1, 2]}, {"ok": [3]}], protocol)
+    assert ListedTruth.of({1: {"ok": [3]}, 0: {"ok": [1, 2]}}, protocol) == by_place
+    assert ListedTruth.of({1: {"ok": [4]}, 0: {"ok": [1, 2]}}, protocol) != by_place
+    assert ListedTruth.of(by_place, protocol) is by_place
+    assert ListedTruth.of(None, protocol) is None
+    for wrong, message in (
+        ({"all_souls_1": {"ok": [1]}}, "`ground_truth` must be an int; got str."),
+        ({True: {"ok": [1]}}, "`ground_truth` must be an int; got bool."),
+        ("lists", "`ground_truth` must be "),
+        (7, "`ground_truth` must be "),
+    ):
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}"):
+            ListedTruth.of(wrong, protocol)
 
 
 BAD = [

@@ -71,6 +71,13 @@ def test_bad_lists_are_refused_by_name(arguments, options, kind, message):
         evaluate_lists(*arguments, **options)
 
 
+def test_a_query_without_any_list_of_positives_is_named():
+    truth = {"a": {"easy": [1]}, "b": {"hard": [1]}}
+    message = "`positives` must name one of 'easy' for every query; got ['hard'] for 'b'."
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        evaluate_lists({"a": [1], "b": [1]}, truth, protocol="roxford5k_easy")
+
+
 BAD_SCENES = [
     ({"listed_twice": True}, ValueError, "`listed_twice` must come with `galleries`; got none."),
     ({"galleries": [[1], [2]]}, ValueError, "`galleries` must have one row for each label; got 2 rows for 1 labels."),

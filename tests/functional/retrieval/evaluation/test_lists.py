@@ -125,6 +125,15 @@ def test_scores_order_a_run_in_single_precision(runs, named):
     assert_equal(values_of([*runs, *expected], truth * 2), values_of([*expected, *expected], truth * 2))
 
 
+def test_lists_of_one_score_are_ordered_by_falling_names():
+    # As strings 9 > 2 > 10 > 1, so the positive is the last of four.
+    for items in (["d1", "d10", "d2", "d9"], [9, 2, 1, 10]):
+        runs = [dict.fromkeys(items, score) for score in SCORES]
+        positives = [[item for item in items if str(item).strip("d") == "1"]] * len(runs)
+        results = evaluate_lists(runs, positives, reports=("mrr",))
+        assert results.per_query["mrr"].tolist() == [1 / 4] * len(runs)
+
+
 def test_a_negative_grade_is_not_judged():
     # Before the positive of grade 2 come grades -2 and 0; of two judged negatives one counts for bpref.
     results = values_of([[1, 2, 3, 9]], [{1: -2, 2: 0, 3: 2, 4: 1, 5: 0, 6: -1}])

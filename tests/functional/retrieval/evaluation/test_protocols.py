@@ -59,6 +59,19 @@ def test_the_defaults_are_those_of_market_1501():
     assert Protocol("market1501", PROTOCOLS["market1501"].source) == PROTOCOLS["market1501"]
 
 
+def test_words_on_drawn_galleries_are_only_with_numbers_over_such():
+    weighted = "queries weighted by their chance not to be drawn"
+    protocols = [*PROTOCOLS.values(), replace(find_protocol("vehicleid"), draws_precision=False)]
+    for protocol in protocols:
+        for name in protocol.reports:
+            measure, _ = parse_report(name)
+            words = describe(name, protocol, Setup("pessimistic", "cosine", cameras=True)).split("; ")
+            expected = protocol.draws(measure) and protocol.queries_in_draw
+            assert (weighted in words) == expected, (protocol.name, name)
+            if protocol.draw is None:
+                assert "expected over" not in " ".join(words)
+
+
 SHOT = GalleryDraw(shots=1, per="identity")
 BAD = [
     (

@@ -97,6 +97,24 @@ def test_what_does_not_agree_is_not_saved(results, message, tmp_path):
         results.save(tmp_path / "results.npz")
 
 
+def test_queries_that_are_gained_or_lost_ascend(tmp_path):
+    for name in ("gained", "lost"):
+        for queries in ([1, 0], [2, 2], [0, 2, 1], [0, 1, 1]):
+            numbers = {name: torch.tensor(queries), f"{name}_index": torch.tensor(queries)}
+            message = f"`{name}` must ascend; got {queries}."
+            with pytest.raises(ValueError, match=re.escape(message)):
+                replace(COMPARED, **numbers).save(tmp_path / "results.npz")
+
+
+def test_numbers_of_drawn_galleries_that_ranks_cannot_give_are_not_saved_either(tmp_path):
+    for name, message in (
+        ("per_query__map", "`per_query.map` must lie in [0, 1]"),
+        ("cmc", "`cmc` must lie in [0, 1]"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            changed(DRAWN, **{name: [2.0] * 4}).save(tmp_path / "results.npz")
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -52,6 +52,25 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
 
 
 @examples(50)
+@given(problems(ties=ALL_TIES))
+def test_scores_by_a_function_rank_as_the_same_scores_do_in_panels_of_any_width(problem):
+    num_queries = len(problem.scores)
+    query = torch.eye(max(1, num_queries))[:num_queries]
+    gallery = torch.zeros(problem.scores.shape[1], query.shape[1])
+    gallery[:, :num_queries] = problem.scores.T
+    for max_bytes in (1, TINY, 3 * TINY, 1000):  # a function cannot look up a score: it scores panel after panel
+        ranks = rank_positives(
+            query,
+            gallery,
+            *problem.labels,
+            similarity=lambda some_queries, some_items: some_queries @ some_items.T,
+            max_bytes=max_bytes,
+            **problem.options,
+        )
+        assert as_lists(ranks) == as_lists(ranks_of(problem))
+
+
+@examples(50)
 @given(problems(ties=ALL_TIES), st.sampled_from([TINY, 10**6]))
 def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_bytes):
     with taking(wide_rows=1, few_values=2, serial_sort=1):

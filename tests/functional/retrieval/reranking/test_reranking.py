@@ -12,9 +12,11 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
+from reid_torchmetrics.functional.retrieval.reranking import k_reciprocal
 from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import (
     ORIGINAL_DISTANCES,
     KReciprocal,
+    reciprocal_sets,
     rerank_k_reciprocal,
 )
 from reid_torchmetrics.functional.retrieval.reranking.neighbors import find_neighbors
@@ -280,3 +282,18 @@ def test_an_option_that_makes_no_sense_is_refused(options, error, message):
 def test_embeddings_that_make_no_sense_are_refused(query, gallery, error, message):
     with pytest.raises(error, match=message):
         rerank_k_reciprocal(query, gallery)
+
+
+def test_the_memory_bound_decides_how_many_items_are_encoded_at_a_time(monkeypatch):
+    sizes = []
+
+    def recorded(near, half, rows):
+        sizes.append(rows.stop - rows.start)
+        return reciprocal_sets(near, half, rows)
+
+    monkeypatch.setattr(k_reciprocal, "reciprocal_sets", recorded)
+    query, gallery = clustered(num_queries=2, num_gallery=5)
+    for max_bytes, expected in ((1, [1] * 7), (10**7, [7])):
+        rerank_k_reciprocal(query, gallery, k1=3, k2=2, max_bytes=max_bytes)
+        assert sizes == expected
+        sizes.clear()

@@ -7,7 +7,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from reid_torchmetrics.functional.retrieval import rank_positives
-from reid_torchmetrics.functional.retrieval.scores import Rows
+from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks
+from tests.distributed import threads
 
 BLOCKS = [torch.randn(rows, 48, generator=torch.Generator().manual_seed(rows)) for rows in (1, 70, 30)]
 
@@ -61,3 +62,21 @@ def test_embeddings_are_read_once_before_they_are_scored():
     with Passes(gallery.numel()) as passes:
         rank_positives(query, gallery, *labels)
     assert sum(passes.names.values()) == passes.names["linalg_vector_norm"] == 1  # products take a few blocks each
+
+
+def test_a_block_of_rows_of_all_processes_fits_the_memory_bound():
+    # Two processes have every second of ten rows of 48 floats, 192 bytes; 700 bytes hold three rows.
+    every = torch.arange(10.0)[:, None].expand(10, 48)
+
+    def run(world):
+        local = Rows([every[world.process :: 2].contiguous()])
+        rows = RowsInBlocks(world, local, torch.arange(10) % 2, dtype=torch.float32, max_bytes=700)
+        rows.fetch(slice(0, 1), ahead=True)
+        assert torch.equal(rows.read(slice(0, 3), torch.float32), every[:3])
+        with pytest.raises(IndexError, match=r"must be among those that were fetched, slice\(0, 3, None\)"):
+            rows.read(slice(3, 4), torch.float32)
+        rows.fetch(slice(4, 8))  # what is asked for is sent, however much it is
+        return rows.read(slice(4, 8), torch.float32)
+
+    for values in threads.run(2, run):
+        assert torch.equal(values, every[4:8])

@@ -8,6 +8,16 @@ FINITE = [50, 0, 0, 0, 0, 0, 0, 0, 0]
 BAD = [20, 3, 1, 2, 4, 7, 9, 0, 0]  # 3 of 20, 1 of queries and 2 of gallery items, at these
 
 
+def test_samples_are_named_by_their_process_where_there_are_several():
+    for table, name in (
+        ([BAD], "samples"),
+        ([FINITE, BAD], "samples of process 1"),
+        ([BAD, BAD], "samples of process 0"),
+    ):
+        assert f"first at {name} [4, 7, 9])" in why_undefined(table, has_index=False)
+        assert "first at `index` [4, 7, 9])" in why_undefined(table, has_index=True)
+
+
 @pytest.mark.parametrize(
     ("table", "has_index", "said"),
     [

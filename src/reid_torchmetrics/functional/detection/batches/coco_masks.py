@@ -153,7 +153,9 @@ def run_lengths(row: Row, image: Row) -> dict[str, Any]:
         if fault.key == "size":
             height, width = map(shortened, fault.got)
             raise ValueError(f"`images` must have {fault.rule} got height {height} and width {width} for {place}.")
-        raise ValueError(f"`annotations` must have {fault.rule} as `segmentation`; got {shortened(fault.got)} in {place}.")
+        raise ValueError(
+            f"`annotations` must have {fault.rule} as `segmentation`; got {shortened(fault.got)} in {place}."
+        )
     segmentation = row.get("segmentation")
     if isinstance(segmentation, Mapping) and segmentation:
         return dict(segmentation)

@@ -334,9 +334,7 @@ def _check_has_boxes(listed: RowList) -> None:
             )
 
 
-def _check_masks(
-    annotations: RowList, detections: RowList, images: Mapping[Any, Row], reading: CocoReading
-) -> None:
+def _check_masks(annotations: RowList, detections: RowList, images: Mapping[Any, Row], reading: CocoReading) -> None:
     """Check masks, and tell of boxes that count as masks.
 
     Raises:

@@ -18,9 +18,7 @@ SMALLEST_AREA = torch.finfo(torch.float32).tiny
 """stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
 
 
-def write_coco(
-    numbered: NumberedImages, name: str, kept_shapes: Sequence[Any] = (), *, has_boxes: bool = True
-) -> None:
+def write_coco(numbered: NumberedImages, name: str, kept_shapes: Sequence[Any] = (), *, has_boxes: bool = True) -> None:
     """Write images to `{name}_preds.json`, a list of results, and `{name}_target.json`, a data set.
 
     Args:

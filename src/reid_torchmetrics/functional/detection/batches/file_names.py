@@ -14,7 +14,22 @@ from typing import NamedTuple, TypeAlias
 FileName: TypeAlias = str | int
 
 _SUFFIXES = frozenset(
-    (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2", ".avif", ".heic", ".mpo")
+    (
+        ".jpg",
+        ".jpeg",
+        ".png",
+        ".bmp",
+        ".tif",
+        ".tiff",
+        ".webp",
+        ".gif",
+        ".ppm",
+        ".pgm",
+        ".jp2",
+        ".avif",
+        ".heic",
+        ".mpo",
+    )
     + (".txt", ".xml", ".json", ".csv", ".npy")
 )
 
@@ -71,9 +86,7 @@ class ImagesByName:
         candidates = whole or candidates
         lengths = [_common_end(candidate.folders, parts.folders) for candidate, _ in candidates]
         longest = max(lengths, default=0)
-        return _distinct(
-            image for (_, image), length in zip(candidates, lengths, strict=True) if length == longest
-        )
+        return _distinct(image for (_, image), length in zip(candidates, lengths, strict=True) if length == longest)
 
 
 def _common_end(first: Sequence[str], second: Sequence[str]) -> int:
