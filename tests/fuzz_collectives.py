@@ -15,23 +15,16 @@ import torch
 
 from tests.distributed import recording
 from tests.distributed.processes import Processes
-from tests.distributed.scenarios import Scenario, scenario
+from tests.distributed.scenarios import scenario
 
 SIZES = (2, 3)
 AT_ONCE = 50  # problems of processes, which are stopped if they take longer than a test may
 
 
-def asked(drawn: Scenario, process: int, world: recording.RecordingWorld) -> object:
-    """What a process is told, with the metric that shares its samples."""
-    metric = drawn.make(distributed_available_fn=recording.is_shared)
-    drawn.feed(metric, process)
-    return drawn.ask(metric, world)
-
-
 def by_threads(seed: int, size: int) -> tuple[int, str]:
     """The number of collectives of a problem, and how it ended."""
     drawn = scenario(seed, size)
-    outcomes, notes = recording.run(size, lambda world: asked(drawn, world.process, world))
+    outcomes, notes = recording.run(size, lambda world: drawn.outcome(world.process, world, distributed_available_fn=recording.is_shared))
     return len(notes), ended([None if each.error is None else type(each.error).__name__ for each in outcomes])
 
 
@@ -54,9 +47,7 @@ def on_process(process: int, size: int, seeds: range) -> list[tuple[int, str | N
         drawn, error = scenario(seed, size), None
         with recording.recorded() as notes:
             try:
-                metric = drawn.make()
-                drawn.feed(metric, process)
-                drawn.ask(metric, DistributedWorld(None, torch.device("cpu")))
+                drawn.outcome(process, DistributedWorld(None, torch.device("cpu")))
             except recording.DivergedError as diverged:
                 raise recording.DivergedError(f"seed {seed}: {diverged}") from None
             except Exception as caught:  # noqa: BLE001 - compared

@@ -4,11 +4,15 @@ A scenario is drawn from a seed alike on all processes. Each feeds a metric with
 nothing, and asks for what the others ask for.
 """
 
+import contextlib
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,8 +34,12 @@ from reid_torchmetrics import (
     VocMAP,
     YoloMAP,
 )
+from reid_torchmetrics.command.evaluate import read_sides
+from reid_torchmetrics.command.options import parsed
+from reid_torchmetrics.command.processes import Share
+from reid_torchmetrics.command.streams import streamed
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOLS
+from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOLS, take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 from reid_torchmetrics.functional.world import World
 from tests.distributed.problems import SIMILARITIES
@@ -57,6 +65,13 @@ class Scenario:
     name: str
     facts: dict[str, object] = field(default_factory=dict)
     """what was drawn, for messages"""
+
+    def outcome(self, process: int, world: World, **options: Any) -> object:
+        """What a process is told; the others are told of a batch that it refused."""
+        metric = self.make(**options)
+        with contextlib.suppress(TypeError, ValueError):
+            self.feed(metric, process)
+        return self.ask(metric, world)
 
 
 def dealt(random: Random, total: int, size: int) -> list[list[int]]:
@@ -118,7 +133,8 @@ def retrieval(random: Random, size: int) -> Scenario:
         names.discard("groups")
     if kind in ("plain", "radius"):
         options["same_camera"] = random.choice([*SAME_CAMERA])
-        options["clothes"] = random.choice(("keep", "drop_same", "drop_other"))
+        if "clothes" in names:
+            options["clothes"] = random.choice(("keep", "drop_same", "drop_other"))
         options["junk_identities"] = random.choice(((), (-1,), (0,)))
         options["empty_target_action"] = random.choice(("skip", "neg", "pos"))
     labels = labels_of(random, total, names)
@@ -191,6 +207,8 @@ def detection(random: Random, size: int) -> Scenario:
         preds, target = images(seed, total, num_levels=4)
     if shapes == "rotated":
         preds, target = ([_rotated(each) for each in side] for side in (preds, target))
+    if shapes == "keypoints":
+        preds, target = ([_without_boxes(each) for each in side] for side in (preds, target))
     for number, item in enumerate(target):
         item.pop("image_id", None)
         if ids != "none":
@@ -215,6 +233,8 @@ def detection(random: Random, size: int) -> Scenario:
         classes["VocMAP"] = lambda **more: VocMAP(**options, **more)
     name = random.choice([*classes])
     held = {kind: random.random() < 0.5 for kind in ("across_classes", "boxes", "localization")}
+    if name == "DetectionMetrics":
+        del held["localization"]
     evaluator = random.choice(("coco", "lvis", "voc", "ultralytics", "scaled_yolov4", "yolov4"))
 
     def at(process: int) -> tuple[Any, Any]:
@@ -239,6 +259,10 @@ def detection(random: Random, size: int) -> Scenario:
             metric.update([preds[place]], [target[place]])
 
     return Scenario(classes[name], feed, asked[method], name, {"method": method, "ids": ids, "seen": seen} | options)
+
+
+def _without_boxes(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values for name, values in item.items() if name != "boxes"}
 
 
 def _rotated(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,8 +310,63 @@ def pairs(random: Random, size: int) -> Scenario:
     return Scenario(make, feed, lambda metric, _: getattr(metric, method)(), "PairVerification", {"seen": seen})
 
 
-KINDS = {"retrieval": retrieval, "detection": detection, "quality": quality, "pairs": pairs}
-WEIGHTS = (6, 3, 1, 1)
+def stream(random: Random, size: int) -> Scenario:
+    """A gallery in files that `evaluate --stream` reads, each process a part."""
+    folder, dice = tempfile.TemporaryDirectory(), np.random.default_rng(random.getrandbits(30))
+    words = [str(Path(folder.name, "query.npz")), str(Path(folder.name, "gallery")), "--stream"]
+    words += ["--similarity", random.choice(("cosine", "euclidean", "dot"))]
+    words += ["--ties", random.choice(("pessimistic", "optimistic", "grouped"))]
+    sizes = [random.choice((1, 2, 12)), *(random.choice((1, 2, 25)) for _ in range(random.randint(1, 3)))]
+    Path(folder.name, "gallery").mkdir()
+    for number, length in enumerate(sizes):
+        arrays = {"feat": dice.integers(-2, 3, (length, 4)).astype(np.float32), "pids": dice.integers(0, 4, length)}
+        path = Path(folder.name, "gallery", f"{number}.npz") if number else Path(folder.name, "query.npz")
+        np.savez(path, camids=dice.integers(0, 2, length), **arrays)
+
+    def ask(_: object, world: World) -> object:
+        arguments, options = parsed("evaluate", words)
+        protocol, others = take_protocol("market1501", options, lists=False)
+        share = Share(world.process, world.size)
+        return streamed(read_sides(arguments), others | {"protocol": protocol}, share)
+
+    # The folder lives as long as the scenario.
+    return Scenario(lambda **_: None, lambda *_: None, ask, "stream", {"words": words, "sizes": sizes, "in": folder})
+
+
+def lists(random: Random, size: int) -> Scenario:
+    """Relevance by the lists that come with each query."""
+    num_queries, num_items, name = random.randint(0, 5), random.randint(0, 12), random.choice(LISTED)
+    positives, junk = PROTOCOLS[name].positive_lists[0], PROTOCOLS[name].junk_lists[0]
+    truth = {}
+    for query in range(num_queries):
+        kinds = [random.choice((positives, junk, None)) for _ in range(num_items)]
+        places = {kind: [100 + place for place, each in enumerate(kinds) if each == kind] for kind in (positives, junk)}
+        truth[query] = {kind: numbers + [500] * (kind == positives) for kind, numbers in places.items()}
+    total = num_queries + num_items
+    rows = torch.tensor([[random.randint(-2, 2) for _ in range(3)] for _ in range(total)]).view(total, 3).float()
+    index = torch.tensor([*range(num_queries), *range(100, 100 + num_items)], dtype=torch.int64)
+    seen, method = dealt(random, total, size), random.choice(("compute", "results", "nearest"))
+
+    def feed(metric: Any, process: int) -> None:
+        for place in seen[process]:
+            metric.update(rows[place][None], is_query=place < num_queries, index=index[place][None])
+
+    def make(**more: Any) -> ReIDMeanAP:
+        return ReIDMeanAP(protocol=name, ground_truth=truth, **more)
+
+    return Scenario(make, feed, lambda metric, _: getattr(metric, method)(), "ReIDMeanAP", {"seen": seen})
+
+
+LISTED = ("roxford5k_easy", "roxford5k_hard")
+KINDS = {
+    "retrieval": retrieval,
+    "detection": detection,
+    "quality": quality,
+    "pairs": pairs,
+    "lists": lists,
+    "stream": stream,
+}
+WEIGHTS = (8, 4, 1, 1, 1, 1)
 
 
 def scenario(seed: int, size: int) -> Scenario:

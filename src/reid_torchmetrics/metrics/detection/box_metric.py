@@ -299,7 +299,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """
         with self._synced():
             boxes, names = self._sharded().boxes_of(image)
-        return evaluation.choose_boxes(image, boxes, names)
+            return evaluation.choose_boxes(image, boxes, names)
 
     def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as text."""
