@@ -1,7 +1,8 @@
 """Errors at any step of what one process does: at the entry of each function of the package, one after the other.
 
-The functions of the mechanism itself, `functional/world.py` and `metrics/base/process_group.py`, are left out, but not
-the work that they are given.
+Only what happens inside of `concluding` counts: before that a process does not know the others, and after it all of
+them have ended. The functions of the mechanism itself, `functional/world.py` and `metrics/base/process_group.py`, are
+left out, but not the work that they are given.
 """
 
 import sys
@@ -15,8 +16,8 @@ from tests.distributed.scenarios import Scenario
 
 WORKS = {"work", "prepare", "say", "<lambda>"}
 """functions of `functional/world.py` that are done inside of `guarded`"""
-DOOR = "metrics/base/growing_states.py"
-"""what goes on in it happens before a process can talk to the others, or after all of them have ended"""
+UNGUARDED = {"functional/retrieval/ranking/ranks.py:rank"}
+"""calls between two collectives: nothing can fail but Python's own call"""
 
 
 def _counts(frame: FrameType) -> bool:
@@ -24,9 +25,10 @@ def _counts(frame: FrameType) -> bool:
     if not path.startswith(PACKAGE):
         return False
     inside = path.removeprefix(PACKAGE).lstrip("/\\").replace("\\", "/")
-    if inside == DOOR:
-        return frame.f_code.co_name == "_whole"
-    return inside not in MECHANISM or (inside == MECHANISM[0] and frame.f_code.co_name in WORKS)
+    name = frame.f_code.co_name
+    if inside in MECHANISM:
+        return inside == MECHANISM[0] and name in WORKS
+    return f"{inside}:{name}" not in UNGUARDED
 
 
 class Injector:
@@ -46,7 +48,7 @@ class Injector:
         sys.setprofile(None)
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> None:
-        if event != "call" or not _counts(frame):
+        if event != "call" or not recording.is_concluding() or not _counts(frame):
             return
         if self.num_steps == self._step:
             self.place = f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_code.co_name}"

@@ -23,7 +23,8 @@ from torch import distributed
 
 import reid_torchmetrics
 from reid_torchmetrics.command import streams
-from reid_torchmetrics.functional.world import Said
+from reid_torchmetrics.functional.detection import evaluate_images
+from reid_torchmetrics.functional.world import Said, concluding
 from reid_torchmetrics.metrics.base import growing_states
 from tests.distributed.threads import SECONDS, ThreadWorld, run_threads
 
@@ -138,11 +139,28 @@ def _world_of_thread(_group: object, _device: torch.device, said: Said | None = 
 
 
 @contextlib.contextmanager
+def _noting_concluding(world: RecordingWorld) -> Iterator[None]:
+    with concluding(world):
+        _here.depth = getattr(_here, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            _here.depth -= 1
+
+
+def is_concluding() -> bool:
+    """Whether this thread's errors are told to the others, by `concluding`."""
+    return getattr(_here, "depth", 0) > 0
+
+
+@contextlib.contextmanager
 def threads_as_processes() -> Iterator[None]:
     """Let metrics and the command find the world of their thread in the place of a process group."""
     with contextlib.ExitStack() as patched:
         for module in (growing_states, streams):
             patched.enter_context(mock.patch.object(module, "DistributedWorld", _world_of_thread))
+        for module in (growing_states, streams, sys.modules[evaluate_images.__module__]):
+            patched.enter_context(mock.patch.object(module, "concluding", _noting_concluding))
         yield
 
 
@@ -172,6 +190,11 @@ def run(size: int, function: Callable[[RecordingWorld], Any]) -> tuple[list[Outc
         ends = [f"process {process} ended with {outcome.error!r}" for process, outcome in enumerate(outcomes)]
         raise DivergedError("\n".join([meeting.diverged, *ends]))
     return outcomes, meeting.sequences[0]
+
+
+def process_of_thread() -> int:
+    """The number of the process that this thread is."""
+    return _here.process
 
 
 def is_shared() -> bool:

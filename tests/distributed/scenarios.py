@@ -5,6 +5,7 @@ nothing, and asks for what the others ask for.
 """
 
 import contextlib
+import io
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -323,14 +324,17 @@ def stream(random: Random, size: int) -> Scenario:
         path = Path(folder.name, "gallery", f"{number}.npz") if number else Path(folder.name, "query.npz")
         np.savez(path, camids=dice.integers(0, 2, length), **arrays)
 
-    def ask(_: object, world: World) -> object:
-        arguments, options = parsed("evaluate", words)
-        protocol, others = take_protocol("market1501", options, lists=False)
-        share = Share(world.process, world.size)
-        return streamed(read_sides(arguments), others | {"protocol": protocol}, share)
+    def read(**_: Any) -> tuple[Any, dict[str, Any]]:
+        with contextlib.redirect_stderr(io.StringIO()):
+            arguments, options = parsed("evaluate", words)
+            protocol, others = take_protocol("market1501", options, lists=False)
+            return read_sides(arguments), others | {"protocol": protocol}
+
+    def ask(sides_and_options: Any, world: World) -> object:
+        return streamed(*sides_and_options, Share(world.process, world.size))
 
     # The folder lives as long as the scenario.
-    return Scenario(lambda **_: None, lambda *_: None, ask, "stream", {"words": words, "sizes": sizes, "in": folder})
+    return Scenario(read, lambda *_: None, ask, "stream", {"words": words, "sizes": sizes, "in": folder})
 
 
 def lists(random: Random, size: int) -> Scenario:
