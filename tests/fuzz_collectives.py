@@ -1,4 +1,4 @@
-"""Compares the collectives of 2 and of 3 processes on many random problems: `python -m tests.fuzz_collectives [N] [SEED]`.
+"""Compares the collectives of 2 and of 3 processes: `python -m tests.fuzz_collectives [problems] [first seed]`.
 
 Not a part of the test suite. Each problem is a metric with options, labels and a kind of result, on processes of which
 some have no samples. It writes how many collectives were compared, and exits with 1 where the sequences of two
@@ -24,7 +24,9 @@ AT_ONCE = 50  # problems of processes, which are stopped if they take longer tha
 def by_threads(seed: int, size: int) -> tuple[int, str]:
     """The number of collectives of a problem, and how it ended."""
     drawn = scenario(seed, size)
-    outcomes, notes = recording.run(size, lambda world: drawn.outcome(world.process, world, distributed_available_fn=recording.is_shared))
+    outcomes, notes = recording.run(
+        size, lambda world: drawn.outcome(world.process, world, distributed_available_fn=recording.is_shared)
+    )
     return len(notes), ended([None if each.error is None else type(each.error).__name__ for each in outcomes])
 
 

@@ -5,15 +5,15 @@ nothing, and asks for what the others ask for.
 """
 
 import contextlib
-import io
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -297,7 +297,10 @@ def pairs(random: Random, size: int) -> Scenario:
     """Verification of given pairs."""
     name, total = random.choice(("auc", "eer", "tar_at_far", "min_dcf")), random.choice((0, 1, 6, 30))
     first, second = (torch.tensor([[random.gauss(0, 1)] * 3 for _ in range(total)]).view(total, 3) for _ in range(2))
-    same, seen = torch.tensor([random.random() < 0.5 for _ in range(total)], dtype=torch.bool), dealt(random, total, size)
+    same, seen = (
+        torch.tensor([random.random() < 0.5 for _ in range(total)], dtype=torch.bool),
+        dealt(random, total, size),
+    )
     has_index, method = random.random() < 0.5, random.choice(("compute", "results"))
 
     def feed(metric: Any, process: int) -> None:
@@ -313,28 +316,33 @@ def pairs(random: Random, size: int) -> Scenario:
 
 def stream(random: Random, size: int) -> Scenario:
     """A gallery in files that `evaluate --stream` reads, each process a part."""
-    folder, dice = tempfile.TemporaryDirectory(), np.random.default_rng(random.getrandbits(30))
-    words = [str(Path(folder.name, "query.npz")), str(Path(folder.name, "gallery")), "--stream"]
+    folder = tempfile.mkdtemp()
+    words = [str(Path(folder, "query.pt")), str(Path(folder, "gallery")), "--stream"]
     words += ["--similarity", random.choice(("cosine", "euclidean", "dot"))]
     words += ["--ties", random.choice(("pessimistic", "optimistic", "grouped"))]
     sizes = [random.choice((1, 2, 12)), *(random.choice((1, 2, 25)) for _ in range(random.randint(1, 3)))]
-    Path(folder.name, "gallery").mkdir()
+    Path(folder, "gallery").mkdir()
+    generator = torch.Generator().manual_seed(random.getrandbits(30))
     for number, length in enumerate(sizes):
-        arrays = {"feat": dice.integers(-2, 3, (length, 4)).astype(np.float32), "pids": dice.integers(0, 4, length)}
-        path = Path(folder.name, "gallery", f"{number}.npz") if number else Path(folder.name, "query.npz")
-        np.savez(path, camids=dice.integers(0, 2, length), **arrays)
+        # No array of NumPy: Python 3.11 does not parse their headers in several threads at a time.
+        arrays = {
+            "embeddings": torch.randint(-2, 3, (length, 4), generator=generator).float(),
+            "identities": torch.randint(0, 4, (length,), generator=generator),
+            "cameras": torch.randint(0, 2, (length,), generator=generator),
+        }
+        torch.save(arrays, Path(folder, f"gallery/{number}.pt" if number else "query.pt"))
 
     def read(**_: Any) -> tuple[Any, dict[str, Any]]:
-        with contextlib.redirect_stderr(io.StringIO()):
-            arguments, options = parsed("evaluate", words)
-            protocol, others = take_protocol("market1501", options, lists=False)
-            return read_sides(arguments), others | {"protocol": protocol}
+        arguments, options = parsed("evaluate", words)
+        protocol, others = take_protocol("market1501", options, lists=False)
+        return read_sides(arguments), others | {"protocol": protocol}
 
     def ask(sides_and_options: Any, world: World) -> object:
         return streamed(*sides_and_options, Share(world.process, world.size))
 
-    # The folder lives as long as the scenario.
-    return Scenario(read, lambda *_: None, ask, "stream", {"words": words, "sizes": sizes, "in": folder})
+    drawn = Scenario(read, lambda *_: None, ask, "stream", {"words": words, "sizes": sizes})
+    weakref.finalize(drawn, shutil.rmtree, folder, ignore_errors=True)
+    return drawn
 
 
 def lists(random: Random, size: int) -> Scenario:

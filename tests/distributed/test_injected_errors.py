@@ -28,7 +28,7 @@ def steps_of(total, random):
 
 
 def problems(kind):
-    """Scenarios of a kind that are no error by themselves, with a process that is to fail and the number of its steps."""
+    """Scenarios of a kind that are no error by themselves, with a process that is to fail and its steps."""
     for seed in range(1000):
         random = Random(seed)  # noqa: S311 - no secret
         size = 2 + seed % 2
