@@ -5,6 +5,7 @@ them have ended. The functions of the mechanism itself, `functional/world.py` an
 left out, but not the work that they are given.
 """
 
+import contextlib
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -40,9 +41,8 @@ class Injector:
         self.place = ""
         """where the error was raised"""
 
-    def __enter__(self) -> "Injector":
+    def __enter__(self) -> None:
         sys.setprofile(self._enter)
-        return self
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
@@ -92,19 +92,9 @@ def _asked_twice(
     def ask(world: RecordingWorld) -> tuple[recording.Outcome, recording.Outcome]:
         metric = drawn.make(distributed_available_fn=is_shared)
         drawn.feed(metric, world.process)
-        ends = []
-        for is_first in (True, False):
-            try:
-                if is_first and world.process == victim:
-                    with injector:
-                        value = drawn.ask(metric, world)
-                else:
-                    value = drawn.ask(metric, world)
-            except Exception as error:  # noqa: BLE001 - looked at above
-                ends.append(recording.Outcome(error=error))
-            else:
-                ends.append(recording.Outcome(value))
-        return ends[0], ends[1]
+        with injector if world.process == victim else contextlib.nullcontext():
+            first = recording.outcome_of(lambda: drawn.ask(metric, world))
+        return first, recording.outcome_of(lambda: drawn.ask(metric, world))
 
     try:
         outcomes, _ = recording.run(size, ask)

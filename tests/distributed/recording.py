@@ -60,6 +60,14 @@ class Outcome(NamedTuple):
     error: Exception | None = None
 
 
+def outcome_of(work: Callable[[], Any]) -> Outcome:
+    """How some work ends."""
+    try:
+        return Outcome(work())
+    except Exception as error:  # noqa: BLE001 - a test looks at it
+        return Outcome(error=error)
+
+
 END = Note("end", "")
 
 
@@ -176,10 +184,7 @@ def run(size: int, function: Callable[[RecordingWorld], Any]) -> tuple[list[Outc
 
     def work(process: int) -> Outcome:
         _here.process, _here.meeting = process, meeting
-        try:
-            outcome = Outcome(function(RecordingWorld(process, meeting)))
-        except Exception as error:  # noqa: BLE001 - the test looks at it
-            outcome = Outcome(error=error)
+        outcome = outcome_of(lambda: function(RecordingWorld(process, meeting)))
         with contextlib.suppress(DivergedError):
             meeting.exchange(process, END)
         return outcome

@@ -110,81 +110,27 @@ def labels_of(random: Random, total: int, names: set[str]) -> dict[str, Tensor]:
 
 def retrieval(random: Random, size: int) -> Scenario:
     """A metric of embeddings under any labels and options."""
-    options: dict[str, Any] = {"ties": random.choice([*ALL_TIES]), "similarity": random.choice(SIMILARITIES)}
-    options["max_bytes"] = random.choice((None, 1, 500, 20_000))
-    kind = random.choice(("plain", "plain", "radius", "radius", "protocol", "drawn", "reranked"))
-    total, names = random.choice((0, 1, 3, 9, 20, 40)), {name for name in LABELS if random.random() < 0.5}
-    names |= {"identities", "index"} if random.random() < 0.7 else {"identities"}
-    if kind == "radius":
-        options["radius"] = RADIUS
-        names.add("positions")
-    elif kind == "protocol":
-        options["protocol"] = random.choice([*PROTOCOLS])
-    elif kind == "drawn":
-        options["protocol"] = random.choice(DRAWING)
-        options["ties"] = random.choice(("pessimistic", "optimistic", "stable"))
-        names |= {"cameras"}
-    if kind in ("protocol", "drawn"):
-        names |= {*PROTOCOLS[options["protocol"]].needed_labels}
-        names |= {"groups"} if PROTOCOLS[options["protocol"]].needs_groups else set()
-    if kind == "reranked":
-        options["similarity"] = random.choice(("cosine", "euclidean"))
-        options["rerank"] = random.choice((KReciprocal(k1=3, k2=2), QueryExpansion(k=2)))
-    if kind in ("drawn", "reranked"):
-        names.discard("groups")
-    if kind in ("plain", "radius"):
-        options["same_camera"] = random.choice([*SAME_CAMERA])
-        if "clothes" in names:
-            options["clothes"] = random.choice(("keep", "drop_same", "drop_other"))
-        options["junk_identities"] = random.choice(((), (-1,), (0,)))
-        options["empty_target_action"] = random.choice(("skip", "neg", "pos"))
+    options, names = retrieval_options(random)
+    total = random.choice((0, 1, 3, 9, 20, 40))
     labels = labels_of(random, total, names)
     embeddings = torch.tensor([[random.randint(-2, 2) for _ in range(4)] for _ in range(total)]).view(total, 4).float()
     if total and random.random() < 0.05:
         embeddings[random.randrange(total)] = torch.nan
-    roles = random.choice(("mixed", "mixed", "batches", "none"))
-    if "groups" in names or PROTOCOLS[options.get("protocol", "market1501")].leave_one_out is False:
-        roles = "mixed" if roles == "none" else roles
+    roles = random.choice(("mixed", "batches") if "groups" in names else ("mixed", "mixed", "batches", "none"))
     if PROTOCOLS[options.get("protocol", "market1501")].leave_one_out:
         roles = "none"
         labels.pop("groups", None)
     is_query = torch.tensor([random.random() < 0.4 for _ in range(total)], dtype=torch.bool)
     seen, batch_size = dealt(random, total, size), random.choice((1, 3, 100))
-    classes: list[tuple[str, Callable[..., Any]]] = [
-        ("ReIDMeanAP", lambda **more: ReIDMeanAP(**options, **more)),
-        ("ReIDMINP", lambda **more: ReIDMINP(**options, **more)),
-        ("ReIDCMC", lambda **more: ReIDCMC(2, **options, **more)),
-        ("ReIDCMCCurve", lambda **more: ReIDCMCCurve(5, **options, **more)),
-        ("ReIDMeasure", lambda **more: ReIDMeasure("precision_2", **options, **more)),
-        ("ReIDMetrics", lambda **more: ReIDMetrics(**options, **more)),
-        ("ReIDOpenSet", lambda **more: ReIDOpenSet(0.1, **options, **more)),
-    ]
-    if roles != "none":
-        directions = {"directions": ("a2b", "b2a")}
-        classes.append(("ReIDMetrics", lambda **more: ReIDMetrics(**directions, **options, **more)))
-    name, make = random.choice(classes)
-    k, threshold = random.randint(1, 30), random.choice((-1.0, 0.5, 0.9))
-    queries = torch.tensor([0, 0]) if random.random() < 0.2 else None
-    asked: dict[str, Callable[[Any, World], object]] = {
-        "compute": lambda metric, _: metric.compute(),
-        "results": lambda metric, _: metric.results(),
-        "results with lists and cameras": lambda metric, _: metric.results(
-            nearest=3, camera_pairs="cameras" in labels and options.get("protocol") not in DRAWING
-        ),
-        "nearest": lambda metric, _: metric.nearest(k, queries),
-        "duplicates": lambda metric, _: metric.duplicates(abs(threshold)),
-        "compute twice": lambda metric, _: (metric.compute(), metric.results()),
-    }
-    if name == "ReIDOpenSet":
-        asked["identification"] = lambda metric, _: metric.identification()
-    method = random.choice([*asked])
+    kind, more = random.choice(RETRIEVAL_METRICS)
+    if kind is ReIDMetrics and roles != "none" and random.random() < 0.5:
+        more = more | {"directions": ("a2b", "b2a")}
+    method, ask = retrieval_question(random, kind, with_pairs="cameras" in labels and not _draws(options))
 
     def feed(metric: Any, process: int) -> None:
-        order = [*seen[process]]
+        parts = [seen[process]]
         if roles == "batches":
-            parts = [[place for place in order if bool(is_query[place]) == role] for role in (True, False)]
-        else:
-            parts = [order]
+            parts = [[place for place in seen[process] if bool(is_query[place]) == role] for role in (True, False)]
         for part in parts:
             for first in range(0, len(part), batch_size):
                 places = torch.tensor(part[first : first + batch_size])
@@ -192,74 +138,146 @@ def retrieval(random: Random, size: int) -> Scenario:
                 role: Any = {"none": None, "mixed": is_query[places], "batches": bool(is_query[places[0]])}[roles]
                 metric.update(embeddings[places], is_query=role, **given)
 
+    def make(**others: Any) -> Any:
+        return kind(**more, **options, **others)
+
     facts = {"method": method, "labels": [*labels], "roles": roles, "total": total, "seen": seen, **options}
-    return Scenario(make, feed, asked[method], name, facts)
+    return Scenario(make, feed, ask, kind.__name__, facts)
+
+
+def retrieval_options(random: Random) -> tuple[dict[str, Any], set[str]]:
+    """Options of a metric of embeddings, and the names of the labels that it is given."""
+    options: dict[str, Any] = {"ties": random.choice([*ALL_TIES]), "similarity": random.choice(SIMILARITIES)}
+    options["max_bytes"] = random.choice((None, 1, 500, 20_000))
+    names = {name for name in LABELS if random.random() < 0.5} | {"identities"}
+    names |= {"index"} if random.random() < 0.5 else set()
+    kind = random.choice(("plain", "plain", "radius", "radius", "protocol", "drawn", "reranked"))
+    if kind in ("plain", "radius"):
+        options["same_camera"] = random.choice([*SAME_CAMERA])
+        options["junk_identities"] = random.choice(((), (-1,), (0,)))
+        options["empty_target_action"] = random.choice(("skip", "neg", "pos"))
+        options |= {"clothes": random.choice(("drop_same", "drop_other"))} if "clothes" in names else {}
+    if kind == "radius":
+        options["radius"] = RADIUS
+        names.add("positions")
+    if kind in ("protocol", "drawn"):
+        options["protocol"] = random.choice(DRAWING if kind == "drawn" else [*PROTOCOLS])
+        protocol = PROTOCOLS[options["protocol"]]
+        names |= {*protocol.needed_labels} | ({"groups"} if protocol.needs_groups else set())
+    if kind == "drawn":
+        options["ties"] = random.choice(("pessimistic", "optimistic", "stable"))
+        names |= {"cameras"}
+    if kind == "reranked":
+        options["similarity"] = random.choice(("cosine", "euclidean"))
+        options["rerank"] = random.choice((KReciprocal(k1=3, k2=2), QueryExpansion(k=2)))
+    return options, names - ({"groups"} if kind in ("drawn", "reranked") else set())
+
+
+def _draws(options: Mapping[str, Any]) -> bool:
+    return options.get("protocol") in DRAWING
+
+
+RETRIEVAL_METRICS: list[tuple[Any, dict[str, Any]]] = [
+    (ReIDMeanAP, {}),
+    (ReIDMINP, {}),
+    (ReIDCMC, {"top_k": 2}),
+    (ReIDCMCCurve, {"max_rank": 5}),
+    (ReIDMeasure, {"metric": "precision_2"}),
+    (ReIDMetrics, {}),
+    (ReIDMetrics, {}),
+    (ReIDOpenSet, {"fpir": 0.1}),
+]
+
+
+def retrieval_question(random: Random, kind: type, *, with_pairs: bool) -> tuple[str, Callable[[Any, World], object]]:
+    """What is asked of a metric of embeddings, by its name."""
+    k, threshold = random.randint(1, 30), random.choice((0.5, 0.9, 1.0))
+    queries = torch.tensor([0, 0]) if random.random() < 0.2 else None
+    asked: dict[str, Callable[[Any, World], object]] = {
+        "compute": lambda metric, _: metric.compute(),
+        "results": lambda metric, _: metric.results(),
+        "results with lists and cameras": lambda metric, _: metric.results(nearest=3, camera_pairs=with_pairs),
+        "nearest": lambda metric, _: metric.nearest(k, queries),
+        "duplicates": lambda metric, _: metric.duplicates(threshold),
+        "compute twice": lambda metric, _: (metric.compute(), metric.results()),
+    }
+    if kind is ReIDOpenSet:
+        asked["identification"] = lambda metric, _: metric.identification()
+    method = random.choice([*asked])
+    return method, asked[method]
 
 
 def detection(random: Random, size: int) -> Scenario:
     """A metric of boxes or other shapes, or the function, with any kind of image ids."""
-    total, seed, ids = random.choice((0, 1, 4, 9)), random.getrandbits(20), random.choice(("none", "int", "str"))
-    shapes = random.choice(("bbox", "bbox", "segm", "keypoints", "rotated"))
-    if shapes == "segm":
-        preds, target = mask_images(seed, total)
-    elif shapes == "keypoints":
-        preds, target = keypoint_images(seed, total)
-    else:
-        preds, target = images(seed, total, num_levels=4)
-    if shapes == "rotated":
-        preds, target = ([_rotated(each) for each in side] for side in (preds, target))
-    if shapes == "keypoints":
-        preds, target = ([_without_boxes(each) for each in side] for side in (preds, target))
+    shapes, ids = random.choice(("bbox", "bbox", "segm", "keypoints", "rotated")), random.choice(("none", "int", "str"))
+    preds, target = objects(shapes, random.getrandbits(20), random.choice((0, 1, 4, 9)))
     for number, item in enumerate(target):
         item.pop("image_id", None)
         if ids != "none":
             item["image_id"] = 3 * number if ids == "int" else f"{number}.jpg"
         item |= {"neg_category_ids": [0, 3], "not_exhaustive_category_ids": [1]}
-    seen = dealt(random, total, size)
-    options: dict[str, Any] = {"iou_type": shapes} | ({"sigmas": SIGMAS} if shapes == "keypoints" else {})
-    classes: dict[str, Callable[..., Any]] = {"DetectionMAP": lambda **more: DetectionMAP(**options, **more)}
-    if shapes == "bbox":
-        classes |= {
-            "DetectionMAP, micro": lambda **more: DetectionMAP(
-                average="micro", class_metrics=True, extended_summary=True, **more
-            ),
-            "LvisMAP": lambda **more: LvisMAP(frequencies={0: "r", 1: "f"}, **more),
-            "LvisMAP, fixed": lambda **more: LvisMAP(fixed=True, max_detections=3, **more),
-            "YoloMAP": lambda **more: YoloMAP(**more),
-            "YoloMAP, scaled": lambda **more: YoloMAP(matching="scaled_yolov4", **more),
-            "YoloMAP, yolov4": lambda **more: YoloMAP(matching="yolov4", **more),
-            "DetectionMetrics": lambda **more: DetectionMetrics(**more),
-        }
-    if shapes in ("bbox", "rotated"):
-        classes["VocMAP"] = lambda **more: VocMAP(**options, **more)
-    name = random.choice([*classes])
-    held = {kind: random.random() < 0.5 for kind in ("across_classes", "boxes", "localization")}
-    if name == "DetectionMetrics":
-        del held["localization"]
+    seen = dealt(random, len(target), size)
+    kind, options = random.choice([row for row in DETECTION_METRICS if shapes == row[1].get("iou_type", "bbox")])
+    held = {name: random.random() < 0.5 for name in ("across_classes", "boxes", "localization")}
     evaluator = random.choice(("coco", "lvis", "voc", "ultralytics", "scaled_yolov4", "yolov4"))
+    if kind is DetectionMetrics:
+        del held["localization"]
 
     def at(process: int) -> tuple[Any, Any]:
         return [preds[place] for place in seen[process]], [target[place] for place in seen[process]]
 
+    def by_function(_: object, world: World) -> object:
+        return evaluate_images(*at(world.process), evaluator=evaluator, world=world, **held)
+
+    chosen = ["0.jpg"] if ids == "str" else torch.tensor([0])
     asked: dict[str, Callable[[Any, World], object]] = {
         "compute": lambda metric, _: metric.compute(),
         "results": lambda metric, _: metric.results(**held),
+        "boxes_of": lambda metric, _: metric.boxes_of(chosen),
+        "compute twice": lambda metric, _: (metric.compute(), metric.results()),
     }
-    if name != "DetectionMetrics":
-        chosen = ["0.jpg"] if ids == "str" else torch.tensor([0])
-        asked["boxes_of"] = lambda metric, _: metric.boxes_of(chosen)
-        asked["compute twice"] = lambda metric, _: (metric.compute(), metric.results())
     if shapes == "bbox":
-        asked["evaluate_images"] = lambda _, world: evaluate_images(
-            *at(world.process), evaluator=evaluator, world=world, **held
-        )
+        asked["evaluate_images"] = by_function
     method = random.choice([*asked])
 
     def feed(metric: Any, process: int) -> None:
         for place in seen[process]:
             metric.update([preds[place]], [target[place]])
 
-    return Scenario(classes[name], feed, asked[method], name, {"method": method, "ids": ids, "seen": seen} | options)
+    def make(**others: Any) -> Any:
+        return kind(**options, **others)
+
+    return Scenario(make, feed, asked[method], kind.__name__, {"method": method, "ids": ids, "seen": seen} | options)
+
+
+DETECTION_METRICS: list[tuple[Any, dict[str, Any]]] = [
+    (DetectionMAP, {}),
+    (DetectionMAP, {"average": "micro", "class_metrics": True, "extended_summary": True}),
+    (DetectionMAP, {"iou_type": "segm"}),
+    (DetectionMAP, {"iou_type": "keypoints", "sigmas": SIGMAS}),
+    (DetectionMAP, {"iou_type": "rotated"}),
+    (DetectionMetrics, {}),
+    (LvisMAP, {"frequencies": {0: "r", 1: "f"}}),
+    (LvisMAP, {"fixed": True, "max_detections": 3}),
+    (VocMAP, {}),
+    (VocMAP, {"iou_type": "rotated"}),
+    (YoloMAP, {}),
+    (YoloMAP, {"matching": "scaled_yolov4"}),
+    (YoloMAP, {"matching": "yolov4"}),
+]
+
+
+def objects(shapes: str, seed: int, total: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Detections and ground truths of some images, of one kind of shapes."""
+    if shapes == "segm":
+        return mask_images(seed, total)
+    if shapes == "keypoints":
+        preds, target = keypoint_images(seed, total)
+        return [_without_boxes(item) for item in preds], [_without_boxes(item) for item in target]
+    preds, target = images(seed, total, num_levels=4)
+    if shapes == "rotated":
+        return [_rotated(item) for item in preds], [_rotated(item) for item in target]
+    return preds, target
 
 
 def _without_boxes(item: Mapping[str, Any]) -> dict[str, Any]:

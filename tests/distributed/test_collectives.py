@@ -20,7 +20,7 @@ from tests.distributed.scenarios import scenario
 from tests.functional.detection.detection_samples import fed, images
 from tests.profiles import IS_QUICK, PROFILE
 
-NUM_PROBLEMS = 10 if IS_QUICK else 500 if PROFILE == "nightly" else 60
+NUM_PROBLEMS = 10 if IS_QUICK else 500 if PROFILE == "nightly" else 32
 SIZES = (2, 3)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
