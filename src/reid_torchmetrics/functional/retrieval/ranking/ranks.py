@@ -301,7 +301,7 @@ class _Counting:
     def _read(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
         """Put the scores of local positives, and NaN for local junk, into the slots of this process."""
         self._store()
-        next(self._progress)
+        next(self._progress, None)
         self._of_tiles = [self._part.relevance.tile(rows) for rows in group]
         for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
             self._table.num_candidates[rows] = tile.num_candidates
