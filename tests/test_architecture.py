@@ -253,10 +253,10 @@ def test_the_map_of_the_rooms_is_the_rooms():
     assert sorted(named) == sorted({room for room in rooms if room != "."})
 
 
-def test_no_file_is_longer_than_400_lines():
+def test_no_file_is_longer_than_500_lines():
     tests = {str(path): path.read_text(encoding="utf-8") for path in Path(__file__).parent.rglob("*.py")}
     lengths = {name: source.count("\n") for name, source in (modules() | tests).items()}
-    assert {name: length for name, length in lengths.items() if length > 400} == {}
+    assert {name: length for name, length in lengths.items() if length > 500} == {}
 
 
 ONE_IMPORTER = {

@@ -17,7 +17,7 @@ from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP, VocMAP
 from . import say
 from .options import parsed
 from .outputs import Outputs
-from .processes import joined
+from .processes import joined, telling_errors
 
 _METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP, "dota": VocMAP}
 _USUAL: dict[str, Any] = {"dota": {"iou_type": ("rotated",), "rule": "voc07", "class_names": DOTA_CLASSES}}
@@ -40,9 +40,10 @@ def run(words: Sequence[str]) -> int:
     has_boxes = arguments.report is not None
     shown = {"across_classes": has_boxes or arguments.pictures is not None, "boxes": has_boxes}
     with joined() as share:
-        images = share.of(len(sides[0]))
-        metric.update(*(side[images] for side in sides))
-        results = {prefix: metric.results(kind, **shown) for prefix, kind in zip(prefixes, kinds, strict=True)}
+        with telling_errors(share):
+            images = share.of(len(sides[0]))
+            metric.update(*(side[images] for side in sides))
+            results = {prefix: metric.results(kind, **shown) for prefix, kind in zip(prefixes, kinds, strict=True)}
         return outputs.write(results) if share.process == 0 else 0
 
 

@@ -11,7 +11,7 @@ from reid_torchmetrics.metrics.reid import ReIDMeanAP
 from . import say
 from .evaluate import naming_bad_rows, read_sides
 from .options import parsed
-from .processes import joined
+from .processes import joined, telling_errors
 from .sides import batches
 
 
@@ -22,12 +22,11 @@ def run(words: Sequence[str]) -> int:
     files = [file for side in sides.values() for file in side.files]
     if files[0].kind != "embeddings":
         raise ValueError(f"{files[0].path}: `query` must be embeddings; got {files[0].kind}.")
-    with joined() as share:
+    with joined() as share, naming_bad_rows(files), telling_errors(share):
         metric = ReIDMeanAP(**options)
         for embeddings, is_query, _ in batches(sides, share):
             metric.update(embeddings, np.zeros(len(embeddings), dtype=np.int64), is_query=is_query)
-        with naming_bad_rows(files):
-            found = metric.duplicates(threshold)
+        found = metric.duplicates(threshold)
     groups, columns = found.groups(), (each.tolist() for each in (found.query, found.gallery, found.score))
     if share.process == 0:
         rows = (f"{query},{item},{score:.9g}" for query, item, score in zip(*columns, strict=True))

@@ -22,7 +22,7 @@ from reid_torchmetrics.metrics.reid import ReIDMetrics
 from . import say
 from .options import named_values, parsed
 from .outputs import Outputs
-from .processes import Share, joined
+from .processes import Share, joined, telling_errors
 from .sides import Columns, Side, batches
 from .streams import check_streamed, streamed
 
@@ -53,7 +53,7 @@ def run(words: Sequence[str]) -> int:
     read = [*chain(*_label_files(arguments.labels).values()), arguments.ground_truth, arguments.captions]
     outputs = Outputs(arguments, [*(file.path for file in files), *read])
     with joined() as share:
-        with naming_bad_rows(files):
+        with naming_bad_rows(files), telling_errors(share):
             results = _evaluated(sides, beside | {"protocol": protocol}, arguments, share)
         if results.counts.not_ranked:
             _name_bad_rows(files)

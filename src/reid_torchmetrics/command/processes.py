@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import torch
 from torch import distributed
+
+from reid_torchmetrics.functional.world import DistributedMetricError
+from reid_torchmetrics.metrics.base import DistributedWorld
 
 
 class Share(NamedTuple):
@@ -32,3 +36,24 @@ def joined() -> Iterator[Share]:
         yield Share(distributed.get_rank(), distributed.get_world_size())
     finally:
         distributed.destroy_process_group()
+
+
+@contextmanager
+def telling_errors(share: Share) -> Iterator[None]:
+    """Raise an error of one process on all, also an error outside of the metrics, such as a file that cannot be read.
+
+    Raises:
+        DistributedMetricError: an error on some process.
+    """
+    if share.size == 1:
+        yield
+        return
+    world = DistributedWorld(None, torch.device("cpu"))
+    try:
+        yield
+    except DistributedMetricError:  # all processes have it
+        raise
+    except Exception as error:
+        world.conclude(error)
+        raise
+    world.conclude(None)

@@ -6,13 +6,14 @@ MiB at a time, counted and dropped.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
 from reid_torchmetrics import _arrays
 from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_relevance
@@ -75,7 +76,29 @@ def _total(world: World, gallery: Side, chosen: _arrays.Array, tell: Callable[..
     """The sum of what blocks of the rows that are chosen tell; each process reads a part."""
     blocks = gallery.blocks(chosen, Share(world.process, world.size).of(len(gallery)), what)
     told = (tell(block, key=int(rows[0]), **gallery.labels(rows)) for rows, block in blocks)
-    sums = [world.guarded(lambda: sum(told))] * world.size
-    if world.size > 1:
-        distributed.all_gather_object(sums, sums[0])
-    return sum(filter(None, sums))
+    return _sum_over_processes(world, lambda: sum(told))
+
+
+def _sum_over_processes(world: World, work: Callable[[], Any]) -> Any:
+    """Do local work, and sum the `Counts` or `Survey`s that it returns over all processes; 0 stands for no blocks.
+
+    Raises:
+        DistributedMetricError: an error on some process.
+    """
+    if world.size == 1:
+        return work()
+
+    def encode() -> tuple[Tensor, list[int]]:
+        data = bytearray(pickle.dumps(work()))
+        return torch.frombuffer(data, dtype=torch.uint8), [len(data)]
+
+    # `all_gather_object` of PyTorch would do this, but where one process fails in it the others wait.
+    encoded, table = world.guarded_all_gather(encode)
+    sizes = [size for (size,) in table]
+    (received,) = exchange_rows(world, sizes, SentRows(lambda: [encoded], dtype=torch.uint8))
+
+    def decode() -> Any:
+        sums = [pickle.loads(part.numpy().data) for part in received.split(sizes)]  # noqa: S301 - of these processes
+        return sum(sums)
+
+    return world.guarded(decode)

@@ -4,9 +4,9 @@ Code for several processes is written once, against `World`, and is handed the w
 world of `torch.distributed`, made outside of this layer.
 
 A collective that only some processes reach hangs the others. So number and shape of the collectives depend only on
-sizes that all processes have agreed on, and between two collectives nothing can fail outside of `guarded`,
-`guarded_all_gather` or the `fill` of `all_reduce_sum`, which raise an error of one process on every process. Buffers
-are reserved there, too.
+options and sizes that all processes have agreed on, never on what one process holds, and between two collectives
+nothing can fail outside of `guarded`, `guarded_all_gather` or the `fill` of `all_reduce_sum`, which raise an error of
+one process on every process. Buffers are reserved there, too.
 
 A computation begins by `meet`: processes compare what they were asked for.
 """

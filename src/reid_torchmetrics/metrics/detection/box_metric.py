@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -204,10 +205,12 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     def _values(self, matches: Sequence[evaluation.ImageMatches]) -> dict[str, Any]:
         """All numbers by name, given the matches that were asked for."""
 
-    def _match(self, request: evaluation.MatchRequest) -> evaluation.ImageMatches:
-        """The matches of the images of all processes."""
+    def _match(
+        self, request: evaluation.MatchRequest, asked: Mapping[str, str] = MappingProxyType({})
+    ) -> evaluation.ImageMatches:
+        """The matches of the images of all processes; see `ShardedImages.match`."""
         sharded = self._sharded()
-        matches = sharded.match(request)
+        matches = sharded.match(request, asked)
         # Units are checked once, on one process, not for every batch of `forward`.
         if sharded.world.process == 0 and self._states_before_forward is None:
             self._units.look(matches, sharded, reported=self.metric)
@@ -270,7 +273,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             _checks.boolean("boxes", boxes)
             # The matches of `compute`, and of each detection the ground truth that it took.
             request = self._request(iou_type).of_results(across_classes=across_classes, localization=localization)
-            matches, options = self._match(request), {"class_names": self.class_names}
+            matches = self._match(request, {"boxes": repr(boxes)})
+            options = {"class_names": self.class_names}
             all_boxes = self._sharded().boxes_of()[0] if boxes else None
             return evaluation.make_results(matches, self.rule, self.confidence, boxes=all_boxes, **options)
 
@@ -295,7 +299,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """
         with self._synced():
             boxes, names = self._sharded().boxes_of(image)
-        return evaluation.choose_boxes(image, boxes, names)
+            return evaluation.choose_boxes(image, boxes, names)
 
     def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as text."""

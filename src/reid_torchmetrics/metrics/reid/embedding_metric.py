@@ -202,8 +202,8 @@ class EmbeddingMetric(SampleStates):
             ValueError: `nearest` is negative; lists or camera pairs of embeddings that are not finite, or camera pairs
                 without cameras or under a protocol that draws galleries.
         """
-        asked = {"nearest": repr(nearest), "camera_pairs": repr(camera_pairs)}
         with self._synced():
+            asked = {"nearest": repr(nearest), "camera_pairs": repr(camera_pairs)}
             ranking, of_cmc = (self._ranking("results", of_cmc=of_cmc, asked=asked) for of_cmc in (False, True))
             _checks.positive_int("nearest", nearest, least=0)
             _checks.boolean("camera_pairs", camera_pairs)
@@ -250,8 +250,9 @@ class EmbeddingMetric(SampleStates):
         def collect() -> tuple[tuple[float, Samples], tuple[()]]:
             return (least_score(threshold, self.similarity), self._accepted_samples().samples), ()
 
-        asked, options = {"threshold": repr(threshold)}, self._ranks_by(of_cmc=False)
         with self._synced():
+            asked = {"threshold": repr(threshold)}
+            options = self._ranks_by(of_cmc=False)
             (least, samples), _ = meet(self._world, collect, lambda: self._settings("duplicates", asked))
             pairs = evaluation.pair_samples(samples, options, self._world, max_bytes=self.max_bytes)
             return find_pairs(pairs, least)

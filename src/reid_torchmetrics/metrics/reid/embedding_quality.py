@@ -164,10 +164,12 @@ class EmbeddingQuality(base.GrowingStates):
         number, num_bad = moments[0, :2].long().tolist()
         if number > num_bad == 0:
             values = {name: getattr(self, f"_{name}")(moments, num_sums, samples) for name in values}
-        undefined = ", ".join(f"`{name}`" for name, value in values.items() if value.isnan())
-        if undefined and self._states_before_forward is None:  # a batch may well be small
+        if self._states_before_forward is None:  # a batch may well be small
+            undefined = ", ".join(f"`{name}`" for name, value in values.items() if value.isnan())
             why = f"cannot be told of {number} embeddings, {num_bad} of them NaN or infinite"
-            world.warn_once(self._world, "undefined", f"{undefined} {why}, so the result is NaN.")
+            # Process 0 decides: rounding on another machine could make a value NaN there alone.
+            text = f"{undefined} {why}, so the result is NaN."
+            world.warn_once(self._world, "undefined", text, lambda: bool(undefined))
         return {name: value.to(self.device, self.dtype) for name, value in values.items()}
 
     def extra_repr(self) -> str:

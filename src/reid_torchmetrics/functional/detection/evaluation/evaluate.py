@@ -200,6 +200,7 @@ def evaluate_images(
         states = {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
         of_rule = dict(zip(("rule", "confidence"), chosen.checked(rule, confidence), strict=True))
         settings = {"evaluator": evaluator, "grid": repr(grid), **{name: str(each) for name, each in of_rule.items()}}
+        settings["boxes"] = repr(boxes)
         device = _arrays.place_of_work(states["detection_counts"][0].device)
         images = ShardedImages(world, states, device, box_format, "evaluate_images", lambda: settings)
         return images, request, of_rule | {"class_names": named_classes(class_names)}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -93,8 +94,11 @@ class ShardedImages:
         return Images.joined(self.states, self.box_format, self.device)
 
     @torch.no_grad()
-    def match(self, request: MatchRequest) -> ImageMatches:
+    def match(self, request: MatchRequest, asked: Mapping[str, str] = MappingProxyType({})) -> ImageMatches:
         """The matches of the images of all processes, made now or for another metric.
+
+        `asked` are arguments that the matches do not depend on, as text, which must be the same on all processes, too:
+        they decide which messages follow.
 
         They follow from the processes, the states, the device, the format and the request, which all are in the key of
         the cache. An error at the end is this process's alone: `conclude` tells the others.
@@ -114,7 +118,7 @@ class ShardedImages:
             # First message: what is asked for and which images there are. Kept matches are used if all processes have
             # them, for images may have changed on another process alone.
             method = "results" if request.with_origins else "compute"
-            kept, images, of_processes, numbers = self._meet(method, request.describe, find)
+            kept, images, of_processes, numbers = self._meet(method, lambda: {**request.describe(), **asked}, find)
             kept = kept if number_of_all([offered for _, offered in numbers]) else None
         if kept is not None:
             warn_again(world, kept.found)

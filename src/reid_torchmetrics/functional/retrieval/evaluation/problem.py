@@ -199,7 +199,7 @@ class RetrievalProblem:
     groups: Grouping | None = None
     """groups of gallery items; they are ranked in the place of the items, and the labels of the gallery are theirs"""
     member_positions: Float[Tensor, "gallery axes"] | None = None
-    """positions of the gallery items, where that of a group's best member decides relevance"""
+    """positions of the gallery items, if some members of a group of this process have different positions"""
 
     @property
     def numbers_of_queries(self) -> Int[Tensor, " queries"]:
@@ -249,16 +249,24 @@ class RetrievalProblem:
         relevance = world.guarded(lambda: self.labels.relevance(protocol, self.source))
         if protocol.radius is not None:
             warn_once(world, "positions", relevance.doubt or "", lambda: relevance.doubt is not None)
-        if self.groups is None:
+        groups = self.groups
+        if groups is None:
             return self.source.scores(relevance, world), relevance
         _checks.length(self.source.argument, self.source.shape[0], relevance.num_queries)
-        kept, positions, radius = self.groups.kept(relevance), self.member_positions, protocol.radius
+        kept = groups.kept(relevance)
         scores = of_pairs.GroupScores(self.source.scores_of(kept.members, world), kept.members, kept.sizes)
-        if positions is None or radius is None:
+        if protocol.radius is None:
             return scores, relevance
-        query = LABELS["positions"].check("query_positions", self.labels.query["positions"])
-        near = partial(kept.find_near, relevance, scores, query, positions, radius, ties)
-        return scores, world.guarded(near)
+
+        def find_near_groups(radius: float) -> Relevance:
+            # The groups of this process may all stay in place while those of another process do not.
+            if self.member_positions is None:
+                return relevance
+            query_positions = LABELS["positions"].check("query_positions", self.labels.query["positions"])
+            return kept.find_near(relevance, scores, query_positions, self.member_positions, radius, ties)
+
+        # All processes know the radius, so all of them come here.
+        return scores, world.guarded(partial(find_near_groups, protocol.radius))
 
     def kept_places(self, relevance: Relevance) -> Int[Tensor, " kept"] | None:
         """Places of the gallery items that a relevance keeps, or of the first items of its groups."""

@@ -85,9 +85,10 @@ def warn_if_backwards(
     opposite = problem.source.opposite()
     if opposite is None:
         return
-    # The first process decides for all: rounding could differ on another machine.
+    # The first process of `to` decides for all: rounding could differ on another machine. `world` does not suffice, as
+    # a process that has all samples ranks them alone.
     identities = ranking.query_identities
-    _, table = world.guarded_all_gather(lambda: (None, [int(seems_backwards(ranking.ranks, identities))]))
+    _, table = to.guarded_all_gather(lambda: (None, [int(seems_backwards(ranking.ranks, identities))]))
     if table[0][0]:
         ranks = rank_problem(replace(problem, source=opposite), options, world).ranks
         warn_once(to, "backwards", problem.source.backwards, lambda: is_good(ranks, identities))

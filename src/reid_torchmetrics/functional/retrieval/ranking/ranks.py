@@ -215,8 +215,8 @@ def count_sharded_ranks(
         return ranks, relevance.counts(ranks.num_positives)
     policy = TIE_POLICIES[ties]
     counting = _Counting(world, GalleryPart(scores, relevance, policy, places if policy.by_place else None))
-    for group in _progress.steps(counting.groups, "Ranking"):
-        counting.rank(*group)
+    for group, sizes in counting.groups:
+        counting.rank(group, sizes)
     return counting.results()
 
 
@@ -256,6 +256,8 @@ class _Counting:
             weights.clamp_(min=4 * at_once * min(num_rows, len(self._total)) // self._sent.num_fitting)
         cuts = segments.ranges_within(weights, at_once) if at_once else segments.ranges(len(num_slots), 1)
         self.groups = [(self._tiles.rows[cut], num_slots[cut]) for cut in cuts]
+        # A bar may fail to be written, so its steps are taken inside of collectives.
+        self._progress = _progress.steps(self.groups, "Ranking")
         # Buffers that are summed over the processes, for the largest group; their first entry says whether one failed.
         most = 1 + max((sum(sizes) for _, sizes in self.groups), default=0)
         self._scores = torch.empty(most, dtype=part.scores.dtype, device=device)
@@ -288,6 +290,7 @@ class _Counting:
 
         def fill(out: Tensor) -> None:
             self._store()
+            next(self._progress, None)  # ends the bar
             out[:num_queries] = table.num_candidates
             out[num_queries:] = relevance.num_others
 
@@ -298,6 +301,7 @@ class _Counting:
     def _read(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
         """Put the scores of local positives, and NaN for local junk, into the slots of this process."""
         self._store()
+        next(self._progress, None)
         self._of_tiles = [self._part.relevance.tile(rows) for rows in group]
         for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
             self._table.num_candidates[rows] = tile.num_candidates
