@@ -56,7 +56,7 @@ class COCO:
     """
 
     def __init__(self, annotation_file: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> None:
-        self._source = os.fspath(annotation_file) if _is_path(annotation_file) else "annotation_file"
+        self._source = _source_name(annotation_file, "annotation_file")
         self.dataset: Any = _content({} if annotation_file is None else annotation_file)
         if not isinstance(self.dataset, Mapping):
             came = type(self.dataset).__name__
@@ -156,7 +156,7 @@ class COCO:
         Results that name the files of images, by `file_name` or as `image_id`, get the ids of the images. If they may
         be ids as well, there is a warning that says which was taken.
         """
-        source = os.fspath(resFile) if _is_path(resFile) else "resFile"
+        source = _source_name(resFile, "resFile")
         rows = self.loadNumpyAnnotations(resFile) if isinstance(resFile, np.ndarray) else _content(resFile)
         if not isinstance(rows, list):
             hint = ": is it the data set?" if isinstance(rows, Mapping) else "."
@@ -263,13 +263,14 @@ def mask_of(annotation: Row, images: Mapping[Any, Row]) -> Row:
     return run_lengths(annotation, images.get(annotation["image_id"], {}))
 
 
-def _is_path(source: Any) -> bool:
-    return isinstance(source, (str, os.PathLike))
+def _source_name(source: Any, argument: str) -> str:
+    """Return the path of a file for messages; the name of the argument for contents in memory."""
+    return str(os.fspath(source)) if isinstance(source, (str, os.PathLike)) else argument
 
 
 def _content(source: Any) -> Any:
     """Return what a file of JSON holds; what such a file would hold is returned as it is."""
-    return parsed(source) if _is_path(source) else source
+    return parsed(source) if isinstance(source, (str, os.PathLike)) else source
 
 
 def _listed(ids: Ids) -> list[Any]:
@@ -282,7 +283,8 @@ def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mappin
     if "categories" in data_set and "caption" not in results.rows[0]:
         columns.append(_column(RESULTS, "category_id"))
     for note in find_images(results, list(images.values())):
-        warn(note.text)
+        if note.is_doubtful:
+            warn(note.text)
     results.check(columns)
     for position, row in enumerate(results.rows):
         if row["image_id"] not in images:
@@ -295,7 +297,8 @@ def _check_results(results: RowList, data_set: Mapping[str, Any], images: Mappin
 
 def _column(table: Sequence[Column], key: str) -> Column:
     """Return the column of a table with a key."""
-    return next(column for column in table if column.key == key)
+    columns = {column.key: column for column in table}
+    return columns[key]
 
 
 def _fill_boxes(results: RowList, images: Mapping[Any, Row]) -> None:  # noqa: ARG001 - as for masks

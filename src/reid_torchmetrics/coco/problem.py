@@ -175,7 +175,7 @@ class CocoProblem:
 
 
 def _warn_of_boxes_as_masks(truth: CocoSide, results: CocoSide) -> None:
-    """Warn of rows whose box stands for their mask.
+    """Warn of rows without a mask, as their boxes count as masks.
 
     Raises:
         ValueError: no annotation has a mask.

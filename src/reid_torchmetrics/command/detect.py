@@ -70,7 +70,7 @@ def _read(arguments: SimpleNamespace, kinds: Sequence[str], options: dict[str, A
 
 
 def _distinct_names(categories: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Return the names of categories by their ids; of those with the same name, with the id appended."""
+    """Return the names of categories by their ids; to a name that several categories have the id is appended."""
     names = {int(row["id"]): row["name"] for row in categories if row.get("name") is not None}
     counts = Counter(names.values())
     return {number: f"{name} ({number})" if counts[name] > 1 else name for number, name in names.items()}

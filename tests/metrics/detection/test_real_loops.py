@@ -158,7 +158,10 @@ FILES = [
     ),
     (
         {"bbox": None},
-        "must have `bbox` in every row of `results`; got the keys image_id, category_id, score in `results[0]` (image 1).",
+        (
+            "must have `bbox` in every row of `results`; got the keys image_id, category_id, score in `results[0]`"
+            " (image 1)."
+        ),
     ),
     (
         {"image_id": None},

@@ -91,7 +91,8 @@ def test_rows_of_an_image_have_numbers_or_corners(tmp_path, added, rule):
     row = {"image_id": 7, "category_id": 1, "score": 0.5, "bbox": [0, 0, 1, 1]}
     found.write_text(json.dumps([row | {"rotated_box": each} for each in ([0.0] * 8, added)]), encoding="utf-8")
     true.write_text(json.dumps({"images": [{"id": 7}], "annotations": [], "categories": []}), encoding="utf-8")
-    text = f"`{found}` must have {f'5 numbers or 8 {rule}'.strip()} as `rotated_box`; got {added} in `results[1]` (image 7)."
+    numbers = f"5 numbers or 8 {rule}".strip()
+    text = f"`{found}` must have {numbers} as `rotated_box`; got {added} in `results[1]` (image 7)."
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         DetectionMAP.coco_to_tm(str(found), str(true), iou_type="rotated")
 

@@ -135,8 +135,10 @@ UNKNOWN = (
         (
             ("a",),
             {1: "a.jpg", 2: "b.jpg", 3: "val/a.png"},
-            "an `image_id` of one image; got 'a', the `file_name` without suffix of images 1, 3, in `results[0]` (image"
-            ' "a").',
+            (
+                "an `image_id` of one image; got 'a', the `file_name` without suffix of images 1, 3, in `results[0]`"
+                ' (image "a").'
+            ),
         ),
     ],
 )
@@ -165,7 +167,21 @@ def test_swapped_files_are_told(write):
         COCO("gt.json")
     with pytest.raises(ValueError, match=r"^`resFile` must hold a list of results; got a dict: is it the data set\?$"):
         COCO("dt.json").loadRes(paths[0])
-    with pytest.raises(
-        ValueError, match=r"of images of the data set; got '000000'; ids of the data set begin with 1, 2, 7\.$"
+    unknown = r"of images of the data set; got 'a' in `results\[0\]` .*; ids of the data set begin with 1, 2, 7\.$"
+    with pytest.raises(ValueError, match=unknown):
+        COCO("dt.json").loadRes(results("a"))
+
+
+def test_results_of_coco_with_names_of_files_get_the_ids_of_the_images(write):
+    write(data_set(), [])
+    for rows, images in (
+        (results("000002", "000000"), [7, 1]),
+        ([row | {"file_name": "000002.jpg"} for row in results(2)], [7]),
     ):
-        COCO("dt.json").loadRes(results("000000"))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            read = COCO("dt.json").loadRes(rows)
+        assert [row["image_id"] for row in read.anns.values()] == images
+        # The id 2 is that of another image.
+        told = ["resFile: images by `file_name`, not by `image_id`"] * (images == [7])
+        assert [str(warning.message) for warning in caught] == told

@@ -1,4 +1,4 @@
-"""The columns of COCO's files: which keys a row must have, which values are allowed, and which keys are optional.
+"""The columns of COCO's files: required keys, optional keys, and the values that each may have.
 
 There is one table for each list of a data set (`images`, `categories`, `annotations`) and one for results. Everything
 that reads COCO's files reads these tables. Source of the columns: the data format and the results format of COCO
@@ -161,7 +161,7 @@ class Column:
     default: Any = _NO_VALUE
     """the value of rows without the key"""
     other_keys: tuple[str, ...] = ()
-    """keys by which other tools call it, in lower case without `_` and `-`; a message names them"""
+    """keys that other tools use for it, in lower case without `_` and `-`; messages name them"""
 
     @property
     def is_required(self) -> bool:
@@ -225,7 +225,7 @@ class RowList:
     """path of the file, or name of the argument"""
     name: str
     """`images`, `categories`, `annotations` or `results`"""
-    rows: Sequence[Row]
+    rows: Sequence[dict[str, Any]]
 
     def place(self, position: int) -> str:
         """Words for the place of a row, such as "`annotations[3]` (id 41, image 7)"."""
@@ -281,9 +281,8 @@ class RowList:
         except KeyError:
             positions = [position for position, row in enumerate(self.rows) if column.key in row]
             if column.is_required:
-                present = set(positions)
-                first = next(position for position in range(len(self.rows)) if position not in present)
-                raise self.missing(first, column) from None
+                lacks_key = [column.key not in row for row in self.rows]
+                raise self.missing(lacks_key.index(True), column) from None
             values = [self.rows[position][column.key] for position in positions]
         if column.kind is None:
             return
@@ -328,9 +327,9 @@ def _similar_key(column: Column, row: Row) -> str | None:
             return key
     simple_keys = {_simplified(key): key for key in row}
     for other_key in column.other_keys:
-        key = simple_keys.get(_simplified(other_key))
-        if key is not None:
-            return key
+        found = simple_keys.get(_simplified(other_key))
+        if found is not None:
+            return found
     return None
 
 

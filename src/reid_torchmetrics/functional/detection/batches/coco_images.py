@@ -65,12 +65,12 @@ def _find_by_file_name(results: RowList, ids: set[Any], by_name: ImagesByName) -
         return []
     are_ids = all(isinstance(row["image_id"], Hashable) and row["image_id"] in ids for row in results.rows)
     for row in results.rows:
-        row["image_id"] = found[row["file_name"]][0]  # type: ignore[index]
+        row["image_id"] = found[row["file_name"]][0]
     return [Note(f"{results.source}: images by `file_name`, not by `image_id`", is_doubtful=are_ids)]
 
 
 def _raise_for_name(results: RowList, position: int, images: Sequence[Hashable]) -> None:
-    """Raise for a row whose `file_name` does not name one image, where others do."""
+    """Raise for a row with a `file_name` of no image, or of several."""
     if images:
         listed = ", ".join(map(repr, images))
         raise ValueError(
@@ -107,7 +107,7 @@ def _find_by_image_id(results: RowList, ids: set[Any], by_name: ImagesByName) ->
                 f" without suffix of images {listed}, in {results.place(position)}."
             )
     for row in results.rows:
-        (row["image_id"],) = found[row["image_id"]]  # type: ignore[index]
+        (row["image_id"],) = found[row["image_id"]]
     return [Note(f"{results.source}: {_NAMES_ARE_STEMS}", is_doubtful=False)]
 
 

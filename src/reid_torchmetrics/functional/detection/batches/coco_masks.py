@@ -42,14 +42,19 @@ def find_mask_fault(row: Row, image: Row) -> MaskFault | None:
         if fault is not None:
             return fault
     size = [image.get("height"), image.get("width")]
-    if not all(is_whole_number(side) and side >= 1 for side in size):
+    if not all(map(_is_side, size)):
         return MaskFault("size", _SIZE_RULE, size)
     return None
 
 
+def _is_side(value: Any) -> bool:
+    """Whether a value is the height or the width of an image."""
+    return is_whole_number(value) and value >= 1
+
+
 def _run_lengths_fault(mask: Mapping[str, Any]) -> MaskFault | None:
     size = mask.get("size")
-    is_pair = isinstance(size, (list, tuple)) and len(size) == 2  # noqa: PLR2004 - height and width
+    is_pair = isinstance(size, (list, tuple)) and len(size) == 2
     if not is_pair or not all(is_whole_number(side) and side >= 0 for side in size):  # type: ignore[union-attr]
         return MaskFault("segmentation", "run lengths with the height and width of the image as `size`", dict(mask))
     counts = mask.get("counts")
@@ -136,7 +141,7 @@ def check_mask_sizes(lists: Sequence[RowList], images: Mapping[Any, Row]) -> Non
 
 
 def num_without_mask(rows: Sequence[Row]) -> int:
-    """Count the rows whose box stands for their mask."""
+    """Count the rows without a mask."""
     return sum(is_missing(row.get("segmentation")) for row in rows)
 
 
@@ -156,7 +161,7 @@ def run_lengths(row: Row, image: Row) -> dict[str, Any]:
         raise ValueError(
             f"`annotations` must have {fault.rule} as `segmentation`; got {shortened(fault.got)} in {place}."
         )
-    segmentation = row.get("segmentation")
+    segmentation: Any = row.get("segmentation")
     if isinstance(segmentation, Mapping) and segmentation:
         return dict(segmentation)
     if is_missing(segmentation):

@@ -45,7 +45,7 @@ _SWAPPED = (
 _DTYPES = dict.fromkeys(("labels", "iscrowd", "num_keypoints"), torch.int64) | {"difficult": torch.bool}
 _WIDTHS = {"boxes": 4, "rotated_boxes": 5}
 _ROTATED_KEYS = ("rotated_box", "rbox", "poly")
-"""keys of rotated boxes in results: of this package, and those of Ultralytics' `predictions.json`"""
+"""keys of rotated boxes in results: that of this package, then the two of Ultralytics' `predictions.json`"""
 
 
 def image_dict(**columns: Sequence[Any]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class CocoReading:
     is_federated: bool
     """whether images have LVIS' lists of classes"""
     invalid: _names.InvalidAction
-    """what the metric does with invalid objects; those that it drops are not checked here"""
+    """what the metric does with invalid objects; objects that it drops are not checked here"""
     unknown_categories: _names.UnknownCategories
     notes: list[str] | None
     """gets a line for each decision that the files leave open; None for a warning where a number may depend on it"""
@@ -247,11 +247,10 @@ def _check_lists(images: RowList, position: int, image: Row, *, is_federated: bo
 
 
 def _without_empty_objects(annotations: RowList) -> RowList:
-    """Leave out annotations with the area 0, which lvis-api does not count, and take `ignore` as `iscrowd`."""
-    rows = []
-    for row in annotations.rows:
-        if row.get("area", 1) != 0:
-            rows.append(row if "ignore" not in row else {**row, "iscrowd": row["ignore"]})
+    """Leave out annotations with the area 0, as lvis-api does, and take `ignore` as `iscrowd`."""
+    rows = [dict(row) for row in annotations.rows if row.get("area", 1) != 0]
+    for row in rows:
+        row["iscrowd"] = row.get("ignore", 0)
     return RowList(annotations.source, annotations.name, rows)
 
 
@@ -319,7 +318,7 @@ def _add_boxes(results: RowList, images: Mapping[Any, Row]) -> None:
     check_masks(RowList(results.source, results.name, rows), images)
     masks = [run_lengths(row, images[row["image_id"]]) for row in rows]
     for row, (_, box) in zip(rows, areas_and_boxes(masks), strict=True):
-        row["bbox"] = box  # type: ignore[index]
+        row["bbox"] = box
 
 
 def _check_has_boxes(listed: RowList) -> None:

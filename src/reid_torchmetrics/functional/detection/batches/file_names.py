@@ -1,6 +1,6 @@
 """Images found by the names of their files.
 
-Tools write references to images in different ways: with or without the folder, with `/` or `\\`, with or without the
+Tools write references to images in different ways: with or without the folder, with either slash, with or without the
 suffix, and names of digits as integers. A reference names an image if the last parts of both names are equal, with or
 without suffix.
 """
@@ -15,23 +15,11 @@ FileName: TypeAlias = str | int
 
 _SUFFIXES = frozenset(
     (
-        ".jpg",
-        ".jpeg",
-        ".png",
-        ".bmp",
-        ".tif",
-        ".tiff",
-        ".webp",
-        ".gif",
-        ".ppm",
-        ".pgm",
-        ".jp2",
-        ".avif",
-        ".heic",
-        ".mpo",
+        *(".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif", ".ppm", ".pgm", ".jp2", ".avif", ".heic"),
+        *(".mpo", ".txt", ".xml", ".json", ".csv", ".npy"),
     )
-    + (".txt", ".xml", ".json", ".csv", ".npy")
 )
+"""suffixes of images, and of files about images"""
 
 
 class _Parts(NamedTuple):

@@ -191,7 +191,7 @@ class RunLengths:
 
 
 def first_invalid_counts(masks: Sequence[Mapping[str, Any]]) -> int | None:
-    """Position of the first mask whose `counts` do not cover its `size`; None if all do.
+    """Position of the first mask with `counts` that do not cover its `size`; None if there is none.
 
     Args:
         masks: dicts with `size`, height and width, and `counts`, lengths compressed to a text.
@@ -202,7 +202,8 @@ def first_invalid_counts(masks: Sequence[Mapping[str, Any]]) -> int | None:
     except ValueError:  # some text breaks off, or is no text of COCO's API
         if len(masks) == 1:
             return 0
-        return next(position for position, mask in enumerate(masks) if first_invalid_counts([mask]) is not None)
+        are_invalid = [first_invalid_counts([mask]) is not None for mask in masks]
+        return are_invalid.index(True)
     mask_of_length = np.repeat(np.arange(len(masks)), num_lengths)
     sums = np.bincount(mask_of_length, weights=lengths, minlength=len(masks))
     is_invalid = sums != pixels
