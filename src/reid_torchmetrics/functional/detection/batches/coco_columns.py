@@ -226,17 +226,27 @@ class RowList:
     name: str
     """`images`, `categories`, `annotations` or `results`"""
     rows: Sequence[dict[str, Any]]
+    positions: Sequence[int] | None = None
+    """positions of the rows in the file; None if they are all rows"""
+
+    def select(self, positions: Sequence[int]) -> RowList:
+        """Return some of the rows; messages name their positions in the file."""
+        rows = [self.rows[position] for position in positions]
+        if self.positions is not None:
+            positions = [self.positions[position] for position in positions]
+        return replace(self, rows=rows, positions=positions)
 
     def place(self, position: int) -> str:
         """Words for the place of a row, such as "`annotations[3]` (id 41, image 7)"."""
         row = self.rows[position]
+        number = position if self.positions is None else self.positions[position]
         names = []
         if self.name != "results" and "id" in row:
             names.append(f"id {shortened(row['id'])}")
         if "image_id" in row:
             names.append(f"image {shortened(row['image_id'])}")
         known = f" ({', '.join(names)})" if names else ""
-        return f"`{self.name}[{position}]`{known}"
+        return f"`{self.name}[{number}]`{known}"
 
     def invalid(self, position: int, key: str, rule: str, got: object = _NO_VALUE) -> ValueError:
         """Return the error for a value that is not allowed; `got` is the value of `key` unless it is given."""
@@ -250,8 +260,10 @@ class RowList:
         row = self.rows[position]
         similar = _similar_key(column, row)
         if similar is None:
-            names = ", ".join(map(str, list(row)[:_MAX_SHOWN_KEYS]))
-            got = f"the keys {names}" if names else "an empty object"
+            # An unknown key may be the one that is meant, so it comes first.
+            known_keys = {known.key for known in TABLES[self.name]}
+            keys = sorted(map(str, row), key=known_keys.__contains__)
+            got = f"the keys {', '.join(keys[:_MAX_SHOWN_KEYS])}" if keys else "an empty object"
         else:
             got = f"`{similar}` in its place"
         return ValueError(

@@ -135,12 +135,12 @@ def read_coco(
         _check_lists(images, position, image, is_federated=reading.is_federated)
     images_by_id = {image["id"]: image for image in images.rows}
     check_kind_of_ids(images)
-    if reading.is_federated:
-        annotations = _without_empty_objects(annotations)
     for note in find_images(detections, images.rows):
         reading.tell(note.text, is_doubtful=note.is_doubtful)
 
     annotations.check(reading.columns(ANNOTATIONS, has_boxes=reading.has_true_boxes))
+    if reading.is_federated:
+        annotations = _without_empty_objects(annotations)
     _check_references(annotations, images_by_id, categories)
     detections = _prepared_results(detections, images_by_id, categories, reading)
     if "segm" in reading.iou_type:
@@ -248,10 +248,10 @@ def _check_lists(images: RowList, position: int, image: Row, *, is_federated: bo
 
 def _without_empty_objects(annotations: RowList) -> RowList:
     """Leave out annotations with the area 0, as lvis-api does, and take `ignore` as `iscrowd`."""
-    rows = [dict(row) for row in annotations.rows if row.get("area", 1) != 0]
-    for row in rows:
+    kept = annotations.select([position for position, row in enumerate(annotations.rows) if row.get("area", 1) != 0])
+    for row in kept.rows:
         row["iscrowd"] = row.get("ignore", 0)
-    return RowList(annotations.source, annotations.name, rows)
+    return kept
 
 
 def _check_references(listed: RowList, images: Collection[Any], categories: Collection[Any]) -> None:
@@ -272,12 +272,12 @@ def _check_references(listed: RowList, images: Collection[Any], categories: Coll
 
 def _without_unknown_categories(detections: RowList, categories: Collection[Any], reading: CocoReading) -> RowList:
     """Leave out results of categories that the data set does not have."""
-    rows = [row for row in detections.rows if row["category_id"] in categories]
-    num_dropped = len(detections.rows) - len(rows)
+    kept = [position for position, row in enumerate(detections.rows) if row["category_id"] in categories]
+    num_dropped = len(detections.rows) - len(kept)
     if num_dropped:
         text = f"left out {num_dropped:,} of {len(detections.rows):,} results of categories that the data set lacks"
         reading.tell(f"{detections.source}: {text}", is_doubtful=False)
-    return RowList(detections.source, detections.name, rows)
+    return detections.select(kept)
 
 
 def _by_image(rows: Iterable[Row], images: Iterable[Row]) -> dict[Any, list[Row]]:
@@ -314,10 +314,10 @@ def _add_boxes(results: RowList, images: Mapping[Any, Row]) -> None:
             positions.append(position)
     if not positions:
         return
-    rows = [results.rows[position] for position in positions]
-    check_masks(RowList(results.source, results.name, rows), images)
-    masks = [run_lengths(row, images[row["image_id"]]) for row in rows]
-    for row, (_, box) in zip(rows, areas_and_boxes(masks), strict=True):
+    bare = results.select(positions)
+    check_masks(bare, images)
+    masks = [run_lengths(row, images[row["image_id"]]) for row in bare.rows]
+    for row, (_, box) in zip(bare.rows, areas_and_boxes(masks), strict=True):
         row["bbox"] = box
 
 
