@@ -8,10 +8,11 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._files import files_in
+
 from reid_torchmetrics.functional.detection.batches import image_dict
 
 from .array_files import text_lines
+from .folders import list_files
 
 _NUM_BOX, _LEAST_POLYGON = 4, 6  # numbers of a box, and of a polygon of three corners
 _LARGEST_CLASS = 2**63 - 1
@@ -87,7 +88,7 @@ def _size(sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None, name: s
 
 def _read(argument: str, folder: str | PathLike[str]) -> dict[str, list[_Object]]:
     """The objects of each image that has a file."""
-    paths = sorted(files_in(folder, ".txt"))  # so that an error is the same on any disk
+    paths = list_files(argument, folder, ".txt")
     return {path.stem: [_object(argument, line, where) for where, line in text_lines(path)] for path in paths}
 
 
