@@ -90,11 +90,12 @@ def read_yolo(
     if iou_type == "segm" and image_sizes is None:
         raise ValueError("`image_sizes` must be given for iou_type='segm', as masks consist of pixels; got None.")
     true, detected = read_lines("labels", labels), read_lines("results", results)
-    layout = _found_layout(true, detected, iou_type)
-    if layout is None or _are_exchanged_poses(true, detected, layout, iou_type):
-        exchanged = _found_layout(detected, true, iou_type) if _have_lines(true, detected) else None
+    lines = _all(true), _all(detected)
+    layout = find_layout(*lines, iou_type)
+    if layout is None or _are_exchanged_poses(*lines, layout, iou_type):
+        exchanged = find_layout(lines[1], lines[0], iou_type) if all(lines) else None
         if exchanged is None:
-            raise_first_fault(_all(true), _all(detected), usual_layout(_all(true), _all(detected), iou_type))
+            raise_first_fault(*lines, usual_layout(*lines, iou_type))
             raise AssertionError  # some line does not fit
         warn_of_exchange("labels", labels, results)
         true, detected, layout = detected, true, exchanged
@@ -105,26 +106,18 @@ def read_yolo(
     return reading.read(true, detected)
 
 
-def _found_layout(labels: _Lines, results: _Lines, iou_type: str | None) -> Layout | None:
-    return find_layout(_all(labels), _all(results), iou_type)
-
-
 def _all(lines: _Lines) -> list[Line]:
     return [line for lines_of_image in lines.values() for line in lines_of_image]
 
 
-def _have_lines(labels: _Lines, results: _Lines) -> bool:
-    return bool(_all(labels)) and bool(_all(results))
-
-
-def _are_exchanged_poses(labels: _Lines, results: _Lines, layout: Layout, iou_type: str | None) -> bool:
+def _are_exchanged_poses(labels: Sequence[Line], results: Sequence[Line], layout: Layout, iou_type: str | None) -> bool:
     """Return whether lines that can be polygons are boxes with keypoints in the other order of the folders.
 
     Keypoints of three numbers may have an odd number of them, and so does a polygon with its confidence.
     """
-    if iou_type not in (None, "bbox") or layout.kind != "polygons" or not _have_lines(labels, results):
+    if iou_type not in (None, "bbox") or layout.kind != "polygons" or not labels or not results:
         return False
-    return find_pose(_all(results), _all(labels), needs_box=True) is not None
+    return find_pose(results, labels, needs_box=True) is not None
 
 
 def _with_names_of(true: Collection[str], detected: _Lines) -> _Lines:
@@ -193,7 +186,7 @@ class _Reading:
         labels = self._objects(true, is_result=False)
         results = self._objects(detected, is_result=True)
         _check_order([result for objects in results.values() for result in objects if len(result.shape) == NUM_BOX])
-        self._warn(sum(map(len, (_all(true), _all(detected)))))
+        self._warn(len(_all(true)) + len(_all(detected)))
         preds, target = [], []
         for name in sorted({*results, *labels}):
             size = self.sizes.find(name)

@@ -67,20 +67,22 @@ def shape_sizes(lines: Sequence[Line], layout: Layout, *, is_result: bool) -> li
 
     In results a confidence follows, and perhaps a tracking id: a whole number in all lines that are one number longer.
     """
-    if not is_result:
-        sizes = [len(line.numbers) for line in lines]
-        return [size if layout.allows(size, is_result=False) else None for size in sizes]
-    has_ids = _have_ids(lines, layout)
-    found: list[int | None] = []
-    for line in lines:
-        size = len(line.numbers)
-        if layout.allows(size - 1, is_result=True):
-            found.append(size - 1)
-        elif has_ids and layout.allows(size - 2, is_result=True):
-            found.append(size - 2)
-        else:
-            found.append(None)
-    return found
+    has_ids = is_result and _have_ids(lines, layout)
+    by_length: dict[int, int | None] = {}
+    for length in {len(line.numbers) for line in lines}:
+        by_length[length] = _shape_size(length, layout, is_result=is_result, has_ids=has_ids)
+    return [by_length[len(line.numbers)] for line in lines]
+
+
+def _shape_size(length: int, layout: Layout, *, is_result: bool, has_ids: bool) -> int | None:
+    """Return how many of the numbers of a line are the shape; None if their number is not allowed."""
+    candidates = [length]
+    if is_result:
+        candidates = [length - 1, length - 2] if has_ids else [length - 1]
+    for size in candidates:
+        if layout.allows(size, is_result=is_result):
+            return size
+    return None
 
 
 def fits(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> bool:
@@ -176,17 +178,17 @@ def _hint(line: Line, layout: Layout) -> str:
 
 def _have_ids(results: Sequence[Line], layout: Layout) -> bool:
     """Return whether all lines that are too long for a shape and a confidence end with a tracking id."""
-    words = []
-    is_sure = False
-    for line in results:
-        size = len(line.numbers)
-        if layout.allows(size - 1, is_result=True) or not layout.allows(size - 2, is_result=True):
-            continue
-        word = line.last_word
-        words.append(word)
-        if word.isdecimal() and (size - 2 == NUM_BOX or int(word) >= _MIN_TRACK):
-            is_sure = True
-    return is_sure and all(word.isdecimal() for word in words)
+    lengths = set()
+    for length in {len(line.numbers) for line in results}:
+        is_shape = layout.allows(length - 1, is_result=True)
+        if not is_shape and layout.allows(length - 2, is_result=True):
+            lengths.add(length)
+    lines = [line for line in results if len(line.numbers) in lengths] if lengths else []
+    words = [line.last_word for line in lines]
+    if not all(word.isdecimal() for word in words):
+        return False
+    pairs = zip(lines, words, strict=True)
+    return any(len(line.numbers) - 2 == NUM_BOX or int(word) >= _MIN_TRACK for line, word in pairs)
 
 
 def _sizes(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> set[int | None]:

@@ -70,7 +70,9 @@ def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ())
 
 def are_shares(numbers: Sequence[float]) -> bool:
     """Return whether numbers lie within the image, up to rounding."""
-    return all(-_ROUNDING <= number <= 1 + _ROUNDING for number in numbers)
+    if not numbers or math.isnan(sum(numbers)):  # NaN may hide from a minimum
+        return not numbers
+    return min(numbers) >= -_ROUNDING and max(numbers) <= 1 + _ROUNDING
 
 
 def _is_note(path: Path) -> bool:
