@@ -11,6 +11,7 @@ _EXTRAS = {
     "PIL": ("Pillow", "plot"),
     "lightning": ("Lightning", "lightning"),
     "jsonargparse": ("jsonargparse", "command"),
+    "yaml": ("PyYAML", "command"),
     "safetensors": ("safetensors", "files"),
     "pyarrow": ("pyarrow", "files"),
 }

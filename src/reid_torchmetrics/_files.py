@@ -1,4 +1,4 @@
-"""Files: listed by suffix, found to be readable, and written as a whole."""
+"""Files: found to be readable, and written as a whole."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ import os
 import shutil
 from pathlib import Path
 from uuid import uuid4
-
-
-def files_in(folder: str | os.PathLike[str], suffix: str) -> list[Path]:
-    """The files of a folder with a suffix.
-
-    Raises:
-        FileNotFoundError: the folder does not exist.
-    """
-    if not Path(folder).is_dir():
-        raise FileNotFoundError(f"There is no folder {str(folder)!r}.")
-    return [path for path in Path(folder).iterdir() if path.suffix == suffix]
 
 
 def readable(path: str | os.PathLike[str]) -> Path:

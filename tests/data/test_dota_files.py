@@ -23,7 +23,7 @@ def folders(tmp_path) -> tuple[Path, Path]:
     (annotations / "P0001.txt").write_text("imagesource:GoogleEarth\ngsd:null\n", encoding="utf-8")
     (results / "Task1_ship.txt").write_text(f"P0002 0.9 {SHIP}\nP0002 0.5 21 2 31 2 31 12 21 12\n", encoding="utf-8")
     (results / "Task1_small-vehicle.txt").write_text(f"\nP0001 0.25 {SHIP}\n", encoding="utf-8")
-    return results, annotations
+    return annotations, results
 
 
 def test_each_image_has_its_corners_by_name(folders):
@@ -74,6 +74,18 @@ def test_other_classes_may_be_given(folders):
         ("labelTxt/P0003.txt", f"{SHIP} ship 0 1", "ship 0 1', "),
         ("labelTxt/P0003.txt", f"{SHIP} ship easy", "P0003.txt:1."),
         ("labelTxt/P0003.txt", f"{SHIP[:-2]}x ship", "P0003.txt:1."),
+        (
+            "labelTxt/P0003.txt",
+            f"{SHIP[:-2]}nan ship 0",
+            "`annotations` must have finite numbers in a line; got '1.0 2",
+        ),
+        ("labelTxt/P0003.txt", f"{SHIP[:-2]}inf ship 0", "P0003.txt:1."),
+        (
+            "results/Task1_ship.txt",
+            f"P0001 nan {SHIP}",
+            "`results` must have finite numbers in a line; got 'P0001 nan ",
+        ),
+        ("results/Task1_ship.txt", f"P0001 0.9 {SHIP[:-2]}-inf", "Task1_ship.txt:1."),
         ("labelTxt/P0003.txt", f"{SHIP} boat 0", "`class_names` only; got 'boat'"),
     ],
 )

@@ -31,7 +31,7 @@ def folders(tmp_path) -> tuple[Path, Path]:
         "2008_000002 0.9 11 21 110.5 120\n2008_000001 0.25 1 2 3 4\n\n", encoding="utf-8"
     )
     (results / "cat.txt").write_text("2008_000002 0.5 1 2 5 7\n", encoding="utf-8")
-    return results, annotations
+    return annotations, results
 
 
 def test_each_image_has_its_boxes_by_name(folders):
@@ -47,7 +47,7 @@ def test_each_image_has_its_boxes_by_name(folders):
 
 
 def test_a_class_is_the_longest_name_that_ends_a_file(folders):
-    (folders[0] / "results_hot_dog.txt").write_text("2008_000002 0.5 1 2 5 7\n", encoding="utf-8")
+    (folders[1] / "results_hot_dog.txt").write_text("2008_000002 0.5 1 2 5 7\n", encoding="utf-8")
     preds, _ = read_voc(*folders, class_names=("cat", "dog", "hot_dog"))
     assert preds[1]["labels"].tolist() == [0, 1, 2]
 
@@ -93,13 +93,30 @@ def test_a_metric_knows_the_images_by_their_names(folders):
         (
             "annotations/2.xml",
             f"<annotation>{DOG.replace('21', 'top')}</annotation>",
-            "could not convert string to float",
+            "'bndbox/ymin' of `object[0]` must be a finite number; got 'top'.",
         ),
         (
             "annotations/2.xml",
             f"<annotation>{DOG.replace('ymin', 'y')}</annotation>",
             "an object without 'bndbox/ymin'",
         ),
+        (
+            "annotations/2.xml",
+            f"<annotation>{DOG.replace('21', 'nan')}</annotation>",
+            "2.xml: 'bndbox/ymin' of `object[0]` must be a finite number; got 'nan'.",
+        ),
+        (
+            "annotations/2.xml",
+            f"<annotation>{DOG.replace('>0<', '>hard<')}</annotation>",
+            "2.xml: 'difficult' of `object[0]` must be 0, 1, Unspecified or empty; got 'hard'.",
+        ),
+        (
+            "annotations/2.xml",
+            "<annotations></annotations>",
+            "2.xml: the first tag must be 'annotation'; got 'annotations'.",
+        ),
+        ("results/dog.txt", "2008_000002 nan 1 2 3 4\n", "finite numbers in a line; got '2008_000002 nan 1 2 3 4', "),
+        ("results/dog.txt", "2008_000002 0.5 1 2 inf 4\n", "dog.txt:1."),
     ],
 )
 def test_what_is_wrong_is_named(folders, file, text, message):
@@ -117,3 +134,37 @@ def test_a_byte_order_mark_is_no_part_of_a_name(folders):
     for path in (*folders[0].iterdir(), *folders[1].iterdir()):
         path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
     assert [len(each["labels"]) for side in read_voc(*folders) for each in side] == [1, 2, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("tag", "is_difficult"),
+    [
+        ("", False),
+        ("<difficult/>", False),
+        ("<difficult></difficult>", False),
+        ("<difficult> \n </difficult>", False),
+        ("<difficult>Unspecified</difficult>", False),
+        ("<difficult>unspecified</difficult>", False),
+        ("<difficult>0</difficult>", False),
+        ("<difficult> 1 </difficult>", True),
+        ("<Difficult>1</Difficult>", True),
+        ("<DIFFICULT>0</DIFFICULT>", False),
+    ],
+)
+def test_an_object_is_difficult_if_its_tag_says_so(folders, tag, is_difficult):
+    (folders[0] / "2008_000002.xml").write_text(
+        f"<annotation>{DOG.replace('<difficult>0</difficult>', tag)}</annotation>", encoding="utf-8"
+    )
+    assert read_voc(*folders)[1][1]["difficult"].tolist() == [is_difficult]
+
+
+def test_tags_may_have_capital_letters(folders):
+    text = f"<annotation><!-- a comment -->{HARD_CAT}</annotation>"
+    (folders[0] / "2008_000002.xml").write_text(text.upper().replace("CAT", "cat"), encoding="utf-8")
+    assert read_voc(*folders)[1][1]["boxes"].tolist() == [[1, 2, 5, 6]]
+
+
+@pytest.mark.parametrize("reference", ["2008_000002.jpg", "images/2008_000002", "images\\2008_000002.png"])
+def test_a_line_names_an_image_by_the_last_part_with_or_without_suffix(folders, reference):
+    (folders[1] / "cat.txt").write_text(f"{reference} 0.5 1 2 5 7\n", encoding="utf-8")
+    assert read_voc(*folders)[0][1]["scores"].tolist() == [0.5, 0.9]

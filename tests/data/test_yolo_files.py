@@ -19,7 +19,7 @@ def folders(tmp_path) -> tuple[Path, Path]:
     (labels / "b.txt").write_text("3 0.5 0.5 0.25 0.5\n0 0.25 0.125 0.5 0.125 0.5 0.75\n", encoding="utf-8")
     (results / "b.txt").write_text("3 0.5 0.5 0.25 0.5 0.875\n\n", encoding="utf-8")
     (results / "a.txt").write_text("1 0.5 0.5 1 1 0.25\n", encoding="utf-8")
-    return results, labels
+    return labels, results
 
 
 def test_boxes_and_polygons_are_read_as_corners_in_pixels(folders):
@@ -68,7 +68,7 @@ def test_a_metric_knows_the_images_by_their_names(folders):
         ("labels/b.txt", "3 0.5 0.5 0.25 0.5 0.875\n", "`labels` must have"),
         ("labels/b.txt", "dog 0.5 0.5 0.25 0.5\n", "got 'dog 0.5 0.5 0.25 0.5',"),
         ("results/b.txt", "\n3 0.5 0.5 0.25 0.5\n", "and a confidence in a line; got '3 0.5 0.5 0.25 0.5',"),
-        ("results/b.txt", "3\n", "b.txt:1."),
+        ("results/b.txt", "3\n", "b.txt:1 with 0 numbers behind the class."),
         ("labels/b.txt", f"{10**30} 0.5 0.5 0.25 0.5\n", f"`labels` must have a class from 0 to {2**63 - 1} in a line;"),
         ("results/b.txt", "-1 0.5 0.5 0.25 0.5 0.5\n", "in a line; got '-1 0.5 0.5 0.25 0.5 0.5',"),
         ("labels/b.txt", "3 0.1 0.1 0.5 0.1 0.5 0.5 0.9\n", "`labels` must have a class, a box or polygon in a line;"),
@@ -105,7 +105,7 @@ def test_a_folder_that_is_not_there_is_named(folders):
 
 
 def test_a_box_may_leave_the_image_by_a_rounding(folders):
-    (folders[1] / "b.txt").write_text("3 0.5 0.5 1.004 1.0\n3 0.9 0.5 0.3 0.5\n", encoding="utf-8")
+    (folders[0] / "b.txt").write_text("3 0.5 0.5 1.004 1.0\n3 0.9 0.5 0.3 0.5\n", encoding="utf-8")
     assert read_yolo(*folders)[1][1]["boxes"][1].tolist() == pytest.approx([0.75, 0.25, 1.05, 0.75])
 
 
@@ -118,8 +118,8 @@ def lines(rows):
 
 
 def test_a_confidence_in_front_of_the_box_is_named(folders):
-    (folders[0] / "a.txt").write_text(lines(DARKNET[:1]), encoding="utf-8")
-    (folders[0] / "b.txt").write_text(lines(DARKNET[1:]), encoding="utf-8")
+    (folders[1] / "a.txt").write_text(lines(DARKNET[:1]), encoding="utf-8")
+    (folders[1] / "b.txt").write_text(lines(DARKNET[1:]), encoding="utf-8")
     message = (
         "`results` must have the confidence behind the box, as boxes leave the image otherwise; got '0 0.9 0.3 0.5 0.2"
     )
@@ -137,12 +137,12 @@ def test_a_confidence_in_front_of_the_box_is_named(folders):
     ],
 )
 def test_boxes_that_leave_the_image_are_read_where_the_order_is_not_sure(folders, rows):
-    (folders[0] / "a.txt").write_text(lines(rows), encoding="utf-8")
-    (folders[0] / "b.txt").unlink()
+    (folders[1] / "a.txt").write_text(lines(rows), encoding="utf-8")
+    (folders[1] / "b.txt").write_text("", encoding="utf-8")
     assert len(read_yolo(*folders)[0][0]["boxes"]) == len(rows)
 
 
 def test_a_byte_order_mark_is_no_class(folders):
-    for path in (folders[0] / "b.txt", folders[1] / "b.txt"):
+    for path in (folders[1] / "b.txt", folders[0] / "b.txt"):
         path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
     assert [each[1]["labels"].tolist() for each in read_yolo(*folders)] == [[3], [3, 0]]

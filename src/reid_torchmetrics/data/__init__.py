@@ -8,6 +8,7 @@ from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_lab
 from .samplers import UnpaddedDistributedSampler
 from .voc_files import DOTA_CLASSES, VOC_CLASSES, read_dota, read_voc
 from .yolo_files import read_yolo
+from .yolo_names import read_yolo_names
 
 __all__ = [
     "DOTA_CLASSES",
@@ -25,4 +26,5 @@ __all__ = [
     "read_samples",
     "read_voc",
     "read_yolo",
+    "read_yolo_names",
 ]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from os import PathLike
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from reid_torchmetrics._files import files_in
-from reid_torchmetrics.functional.detection.batches import image_dict
+from reid_torchmetrics.functional.detection.batches import ImagesByName, image_dict
 
 from .array_files import text_lines
+from .folders import Folder, has_files, list_files, warn_of_exchange
 
 VOC_CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"),
@@ -27,24 +28,39 @@ DOTA_CLASSES = (
 """the 15 classes of DOTA-v1.0"""
 
 _EDGES = ("xmin", "ymin", "xmax", "ymax")
-_OF_CORNERS, _HEADERS = 8, ("imagesource", "gsd")  # of a line of DOTA
+_NUM_CORNER_NUMBERS = 8  # x and y of four corners
+_HEADERS = ("imagesource", "gsd")  # first words of lines of DOTA that are no objects
+_NOT_DIFFICULT = ("", "0", "unspecified")  # texts of `difficult`, in small letters
 
 _Dicts = list[dict[str, Any]]
 
 
-def read_voc(
-    results: str | PathLike[str], annotations: str | PathLike[str], class_names: Sequence[str] = VOC_CLASSES
-) -> tuple[_Dicts, _Dicts]:
+class _Shape(NamedTuple):
+    """The shape of a detection in a line of results."""
+
+    key: str
+    size: int
+    description: str
+
+
+_BOX = _Shape(key="boxes", size=len(_EDGES), description="four edges")
+_CORNERS = _Shape(key="rotated_boxes", size=_NUM_CORNER_NUMBERS, description="x and y of four corners")
+
+
+def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = VOC_CLASSES) -> tuple[_Dicts, _Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 
     A label is the place of the class in `class_names`. Boxes are corners, `box_format="xyxy"`, as in the files: pixels
-    are counted from 1, and the last pixel belongs to the box. Source of the formats: the
-    development kit of the Pascal VOC challenge.
+    are counted from 1, and the last pixel belongs to the box. A line of results names an image by the last part of its
+    name, with or without suffix. An object is difficult unless its tag `difficult` is missing, empty, 0 or Unspecified;
+    tags may have capital letters. Source of the formats: the development kit of the Pascal VOC challenge.
+
+    Folders that were exchanged are recognized by the XML documents: they are read as they are meant, with a warning.
 
     Args:
+        annotations: folder of XML documents, one for each image, named like the images.
         results: folder of text files, one for each detected class, with a name that ends with the class, such as
             `comp4_det_test_car.txt`; a line is the name of an image, the confidence and the four edges.
-        annotations: folder of XML documents, one for each image, named like the images.
         class_names: names of the classes that are evaluated.
 
     Returns:
@@ -53,29 +69,33 @@ def read_voc(
 
     Raises:
         FileNotFoundError: a folder that does not exist.
-        ValueError: a malformed file, a class that is not among `class_names`, or a detection in an image without a
-            document; the message names the file, and the line.
+        ValueError: a folder without a single file of its kind, a malformed file, a class that is not among
+            `class_names`, or a detection in an image without a document; the message names the file, and the line or
+            the tag.
     """
+    if has_files(results, ".xml") and not has_files(annotations, ".xml"):
+        warn_of_exchange("annotations", annotations, results)
+        annotations, results = results, annotations
     labels = {name: label for label, name in enumerate(class_names)}
-    documents = sorted(files_in(annotations, ".xml"), key=lambda path: path.stem)
+    documents = list_files("annotations", annotations, ".xml")
     # Images are those with a document: without objects they have one, too.
     target = [_objects_of_voc(path, labels) for path in documents]
-    return _detections(results, target, labels, "boxes", (len(_EDGES), "four edges")), target
+    return _detections(results, documents, labels, _BOX), target
 
 
-def read_dota(
-    results: str | PathLike[str], annotations: str | PathLike[str], class_names: Sequence[str] = DOTA_CLASSES
-) -> tuple[_Dicts, _Dicts]:
+def read_dota(annotations: Folder, results: Folder, class_names: Sequence[str] = DOTA_CLASSES) -> tuple[_Dicts, _Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `VocMAP(iou_type="rotated")`.
 
-    A label is the place of the class in `class_names`. The script of DOTA-v1.5 takes no object as difficult: leave the
-    flags out for its numbers.
+    A label is the place of the class in `class_names`. A line of results names an image by the last part of its name,
+    with or without suffix. The script of DOTA-v1.5 takes no object as difficult: leave the flags out for its numbers.
+
+    Folders that were exchanged are recognized by their lines: they are read as they are meant, with a warning.
 
     Args:
-        results: folder of text files, one for each detected class, such as `Task1_plane.txt`; a line is the name of an
-            image, the confidence, and x and y of four corners in turn.
         annotations: folder of text files, one for each image, named like the images, usually `labelTxt`; a line is x
             and y of four corners, the class and, if there is one, the flag of difficult objects.
+        results: folder of text files, one for each detected class, such as `Task1_plane.txt`; a line is the name of an
+            image, the confidence, and x and y of four corners in turn.
         class_names: names of the classes that are evaluated.
 
     Returns:
@@ -84,89 +104,193 @@ def read_dota(
 
     Raises:
         FileNotFoundError: a folder that does not exist.
-        ValueError: a malformed line, a class that is not among `class_names`, or a detection in an image without
-            annotations; the message names the file, and the line.
+        ValueError: a folder without a single file of its kind, a malformed line, a number that is not finite, a class
+            that is not among `class_names`, or a detection in an image without annotations; the message names the file,
+            and the line.
     """
     labels = {name: label for label, name in enumerate(class_names)}
-    paths = sorted(files_in(annotations, ".txt"), key=lambda path: path.stem)
+    paths = list_files("annotations", annotations, ".txt")
+    result_paths = list_files("results", results, ".txt")
+    if _are_dota_results(paths, labels) and not _are_dota_results(result_paths, labels):
+        warn_of_exchange("annotations", annotations, results)
+        paths, results = result_paths, annotations
     target = [_objects_of_dota(path, labels) for path in paths]
-    return _detections(results, target, labels, "rotated_boxes", (_OF_CORNERS, "x and y of four corners")), target
+    return _detections(results, paths, labels, _CORNERS), target
 
 
-def _detections(
-    results: str | PathLike[str], target: _Dicts, labels: Mapping[str, int], key: str, numbers: tuple[int, str]
-) -> _Dicts:
-    """Read the detections of each image from a file for each class, with some numbers of an object under a key.
+def _are_dota_results(paths: Sequence[Path], classes: Collection[str]) -> bool:
+    """Return whether files are named like classes and have lines of detections, at least one."""
+    if not all(_class_of_file(path, classes) for path in paths):
+        return False
+    first_lines = [line for path in paths for _, line in islice(text_lines(path), 1)]
+    return bool(first_lines) and all(_is_detection(line, _CORNERS) for line in first_lines)
 
-    `numbers` are how many they are, and what.
-    """
-    detections: dict[str, list[tuple[list[float], float, int]]] = {each["image_id"]: [] for each in target}
-    for path in sorted(files_in(results, ".txt")):
-        # The class with the longest name that is the file's, or ends it after an underscore.
-        fitting = [name for name in labels if f"_{path.stem}".endswith(f"_{name}")]
-        if not fitting:
+
+def _is_detection(line: str, shape: _Shape) -> bool:
+    numbers = _numbers(line.split()[1:])
+    return len(numbers) == 1 + shape.size
+
+
+def _class_of_file(path: Path, classes: Collection[str]) -> str | None:
+    """Return the class with the longest name that is the name of a file, or ends it after an underscore."""
+    names = [name for name in classes if f"_{path.stem}".endswith(f"_{name}")]
+    return max(names, key=len, default=None)
+
+
+def _detections(results: Folder, documents: Sequence[Path], labels: Mapping[str, int], shape: _Shape) -> _Dicts:
+    """Read the detections of each image from a file for each class."""
+    names = [path.name for path in documents]
+    images = ImagesByName(names, range(len(names)))
+    columns: list[dict[str, list[Any]]] = [{shape.key: [], "scores": [], "labels": []} for _ in names]
+    for path in list_files("results", results, ".txt"):
+        name = _class_of_file(path, labels)
+        if name is None:
             raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
-        label = labels[max(fitting, key=len)]
         for where, line in text_lines(path):
-            image, score, *box = _detection(line, where, detections, *numbers)
-            detections[image].append((box, score, label))
-    columns = [[*zip(*rows, strict=True)] or [()] * 3 for rows in detections.values()]
-    return [image_dict(**{key: boxes}, scores=scores, labels=each) for boxes, scores, each in columns]
+            reference, *words = line.split()
+            numbers = _checked_numbers(words, shape, line, where)
+            image = columns[_image(reference, images, documents, where)]
+            image["scores"].append(numbers[0])
+            image[shape.key].append(numbers[1:])
+            image["labels"].append(labels[name])
+    return [image_dict(**image) for image in columns]
 
 
-def _detection(line: str, where: str, images: Container[str], size: int, what: str) -> tuple[Any, ...]:
-    image, *values = line.split()
+def _image(reference: str, images: ImagesByName, documents: Sequence[Path], where: str) -> int:
+    """Return the position of the image that a line of results names."""
+    positions = images.find(reference)
+    if len(positions) == 1:
+        (position,) = positions
+        return int(str(position))
+    if positions:
+        raise ValueError(f"`results` must name one image in a line; got {reference!r}, {where}, for {len(positions)}.")
+    first = documents[0].stem
+    raise ValueError(
+        f"`results` must have detections in annotated images only; got {reference!r}, {where}; the first annotated image"
+        f" is {first!r}."
+    )
+
+
+def _checked_numbers(words: Sequence[str], shape: _Shape, line: str, where: str) -> list[float]:
+    """Return the confidence and the shape of a detection."""
+    numbers = _numbers(words)
+    if len(numbers) != 1 + shape.size:
+        rule = f"an image, a confidence and {shape.description} in a line"
+        raise ValueError(f"`results` must have {rule}; got {line!r}, {where}.")
+    _check_finite("results", numbers, line, where)
+    return numbers
+
+
+def _numbers(words: Sequence[str]) -> list[float]:
+    """Return words as numbers; none if one is not."""
     try:
-        numbers = [*map(float, values)]
+        return list(map(float, words))
     except ValueError:
-        numbers = []
-    if len(numbers) != 1 + size:
-        raise ValueError(f"`results` must have an image, a confidence and {what} in a line; got {line!r}, {where}.")
-    if image not in images:
-        raise ValueError(f"`results` must have detections in annotated images only; got {image!r}, {where}.")
-    return image, *numbers
+        return []
+
+
+def _check_finite(argument: str, numbers: Sequence[float], line: str, where: str) -> None:
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"`{argument}` must have finite numbers in a line; got {line!r}, {where}.")
 
 
 def _objects_of_voc(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
+    names, boxes, difficult = [], [], []
     try:
-        objects = ET.parse(path).getroot().findall("object")  # noqa: S314 - annotations of one's own data
-        names = [_text(each, "name") for each in objects]
-        boxes = [[float(_text(each, f"bndbox/{edge}")) for edge in _EDGES] for each in objects]
-        # Not all documents have the flag.
-        difficult = [int(each.findtext("difficult", "0")) != 0 for each in objects]
+        root = ET.parse(path).getroot()  # noqa: S314 - annotations of one's own data
+        if root.tag.lower() != "annotation":
+            raise ValueError(f"the first tag must be 'annotation'; got {root.tag!r}")
+        objects = [element for element in root if _is_tag(element, "object")]
+        for position, element in enumerate(objects):
+            place = f"`object[{position}]`"
+            names.append(_text(element, "name", place))
+            boxes.append([_edge(element, edge, place) for edge in _EDGES])
+            difficult.append(_is_difficult(element, place))
     except (ET.ParseError, ValueError) as error:
-        came = f"{path}: {error}"
-        raise ValueError(f"`annotations` must have objects with a name and the edges of a box; {came}.") from error
+        rule = "objects with a name and the edges of a box"
+        raise ValueError(f"`annotations` must have {rule}; {path}: {error}.") from error
     return _annotated(path, names, labels, boxes=boxes, difficult=difficult)
 
 
+def _is_tag(element: ET.Element, tag: str) -> bool:
+    """Return whether an element, which may be a comment, has a tag in any case."""
+    return isinstance(element.tag, str) and element.tag.lower() == tag
+
+
+def _find(element: ET.Element, tag: str) -> ET.Element | None:
+    """Return the first child with a tag in any case."""
+    children = [child for child in element if _is_tag(child, tag)]
+    return children[0] if children else None
+
+
+def _text(element: ET.Element, path: str, place: str) -> str:
+    """Return the text of the element at a path of tags, without spaces around it.
+
+    Raises:
+        ValueError: there is none; the message names the path.
+    """
+    inner: ET.Element | None = element
+    for tag in path.split("/"):
+        if inner is not None:
+            inner = _find(inner, tag)
+    if inner is None:
+        raise ValueError(f"{place} is an object without {path!r}")
+    return (inner.text or "").strip()
+
+
+def _edge(element: ET.Element, edge: str, place: str) -> float:
+    path = f"bndbox/{edge}"
+    text = _text(element, path, place)
+    numbers = _numbers([text])
+    if not numbers or not math.isfinite(numbers[0]):
+        raise ValueError(f"{path!r} of {place} must be a finite number; got {text!r}")
+    return numbers[0]
+
+
+def _is_difficult(element: ET.Element, place: str) -> bool:
+    flag = _find(element, "difficult")  # not all documents have it
+    if flag is None:
+        return False
+    text = (flag.text or "").strip()
+    if text.lower() in _NOT_DIFFICULT:
+        return False
+    try:
+        return int(text) != 0
+    except ValueError:
+        rule = "must be 0, 1, Unspecified or empty"
+        raise ValueError(f"{flag.tag!r} of {place} {rule}; got {text!r}") from None
+
+
 def _objects_of_dota(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
-    rows = [_object_of_dota(line, where) for where, line in text_lines(path) if not line.startswith(_HEADERS)]
-    corners, names, difficult = [*zip(*rows, strict=True)] or [()] * 3
+    corners, names, difficult = [], [], []
+    for where, line in text_lines(path):
+        if line.startswith(_HEADERS):
+            continue
+        numbers, name, is_difficult = _object_of_dota(line, where)
+        corners.append(numbers)
+        names.append(name)
+        difficult.append(is_difficult)
     return _annotated(path, names, labels, rotated_boxes=corners, difficult=difficult)
 
 
 def _object_of_dota(line: str, where: str) -> tuple[list[float], str, bool]:
-    values = line.split()
+    words = line.split()
+    corners = _numbers(words[:_NUM_CORNER_NUMBERS])
     try:
-        name, *flags = values[_OF_CORNERS:]
+        name, *flags = words[_NUM_CORNER_NUMBERS:]
         (flag,) = map(int, flags or ["0"])
-        return [*map(float, values[:_OF_CORNERS])], name, flag != 0
     except ValueError:
-        what = "x and y of four corners and a class in a line, and maybe a flag"
-        raise ValueError(f"`annotations` must have {what}; got {line!r}, {where}.") from None
+        corners = []
+    if len(corners) != _NUM_CORNER_NUMBERS:
+        rule = "x and y of four corners and a class in a line, and maybe a flag"
+        raise ValueError(f"`annotations` must have {rule}; got {line!r}, {where}.")
+    _check_finite("annotations", corners, line, where)
+    return corners, name, flag != 0
 
 
 def _annotated(path: Path, names: Sequence[str], labels: Mapping[str, int], **columns: Any) -> dict[str, Any]:
-    """The dict of an image from the names of its objects' classes, and more columns."""
+    """Return the dict of an image from the names of its objects' classes, and more columns."""
     for name in names:
         if name not in labels:
             raise ValueError(f"`annotations` must have objects of `class_names` only; got {name!r}, {path}.")
     return image_dict(labels=[labels[name] for name in names], **columns) | {"image_id": path.stem}
-
-
-def _text(element: ET.Element, path: str) -> str:
-    value = element.findtext(path)
-    if value is None:
-        raise ValueError(f"an object without {path!r}")
-    return value.strip()

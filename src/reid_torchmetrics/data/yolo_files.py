@@ -2,136 +2,293 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Mapping, Sequence
-from os import PathLike
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reid_torchmetrics import _checks
-from reid_torchmetrics._files import files_in
-from reid_torchmetrics.functional.detection.batches import image_dict
+import torch
+from torch import Tensor
 
-from .array_files import text_lines
+from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._warnings import warn
+from reid_torchmetrics.functional.detection.batches import bare_name, image_dict
+from reid_torchmetrics.functional.detection.inputs import RunLengths
 
-_NUM_BOX, _LEAST_POLYGON = 4, 6  # numbers of a box, and of a polygon of three corners
-_LARGEST_CLASS = 2**63 - 1
-_ROUNDING = 0.01  # tolerance, a share of the image, as in Ultralytics
+from .folders import Folder, check_common_name, warn_of_exchange
+from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, raise_first_fault, shape_sizes, usual_layout
+from .yolo_lines import Line, are_shares, check_shares, read_lines
+
 _LEAST_LEAVING = 3  # boxes outside of the image that are no chance
 
-Dicts = list[dict[str, Any]]
+_Dicts = list[dict[str, Any]]
+_Lines = dict[str, list[Line]]
+_Size = tuple[int, int]
 
 
 class _Object(NamedTuple):
-    """A line."""
+    """The numbers of a line, as the layout of all lines has them."""
 
     label: int
-    numbers: list[float]
-    """of a box or a polygon"""
+    shape: list[float]
+    """of a box, a polygon or corners, or of a box and its keypoints"""
     confidence: float
-    text: str
-    """the line, and where it stands"""
+    """of a ground truth a number without meaning"""
+    line: Line
+
+
+_Objects = dict[str, list[_Object]]
 
 
 def read_yolo(
-    results: str | PathLike[str],
-    labels: str | PathLike[str],
+    labels: Folder,
+    results: Folder,
     *,
     image_sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None = None,
-) -> tuple[Dicts, Dicts]:
+    iou_type: _names.IouType | None = None,
+) -> tuple[_Dicts, _Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 
-    A line of `labels` is the class, and center, width and height as shares of the image; a line of `results` ends with
-    the confidence. The corners of a polygon, x and y each, may stand for a box: their bounding box is read. Boxes are
-    corners, `box_format="xyxy"`. An image may have a file in one folder only, for there are no files without objects.
-    Source of the formats: Ultralytics' documentation of its data sets, and `save_txt=True` with `save_conf=True` of its
-    `predict`.
+    A line is the class, a shape in shares of the image and, in `results`, the confidence, behind which a tracking id is
+    left out. There are four kinds of shapes: a box, center, width and height; a polygon, x and y of its corners; four
+    corners of a rotated box; and a box with keypoints, x and y or x, y and visibility. Which of them the lines have is
+    found for all files of both folders together.
+
+    An image may have a file in one folder only, for there are no files without objects. Files belong to the same image
+    if their names are equal, with or without the suffix of an image. Lists of classes, `classes.txt`, and a README are
+    left out. Folders that were exchanged are recognized by the confidences: they are read as they are meant, with a
+    warning. Source of the formats: Ultralytics' documentation of its data sets, and `save_txt=True` with
+    `save_conf=True` of its `predict`.
 
     Args:
-        results: folder of text files, named like the images.
         labels: folder of text files, named like the images.
-        image_sizes: width and height in pixels of all images, or of each by its name; boxes are then in pixels. None
-            leaves them as shares, with the same overlaps, but without areas for COCO's ranges.
+        results: folder of text files, named like the images.
+        image_sizes: width and height in pixels of all images, or of each by its name; shapes are then in pixels. None
+            leaves them as shares, with the same overlaps of boxes and corners, but without areas for COCO's ranges, and
+            with the similarity of keypoints that square images have, of which a warning tells.
+        iou_type: what is read. "bbox": boxes, or those around polygons and corners, or those of keypoints; "segm":
+            polygons, as masks with the pixels of pycocotools' `frPyObjects`, for which `image_sizes` are required;
+            "rotated": four corners; "keypoints": keypoints, of which those of two numbers are labeled unless both are
+            0. None is "bbox", but 8 numbers in all lines are four corners if all are parallelograms and not all lie
+            along the axes: then corners are read as well, with a warning.
 
     Returns:
-        For each image `boxes`, `scores` and `labels`, float64 and int64, and `boxes`, `labels` and `image_id`, the name
-        of the image, a str.
+        For each image detections and ground truths: `labels`, int64, of detections `scores`, float64, of ground truths
+        `image_id`, the name of the image, a str, and the shapes, float64: `boxes` [objects, 4], corners as with
+        `box_format="xyxy"`; `masks`, a list of dicts of run lengths; `rotated_boxes` [objects, 8]; or `keypoints`
+        [objects, keypoints, 3] with `boxes` and, of ground truths, `area`, that of the box, since the files have no
+        other. Ultralytics takes 0.53 of it, which makes the similarities of keypoints smaller.
 
     Raises:
         FileNotFoundError: a folder that does not exist.
         TypeError: `image_sizes` are neither a pair of sizes nor such pairs by name.
-        ValueError: a malformed line, named with its file: without a class, with shares outside of 0 to 1 by more than
-            0.01, or with the confidence in front of the box, as in darknet, if boxes tell; or an image without a size.
+        ValueError: an unknown `iou_type`; None where the lines may be of several kinds; a folder without text files;
+            two folders without a common name; a malformed line, named with its file: without a class, with shares
+            outside of 0 to 1 by more than 0.01, or with the confidence in front of the box, as in darknet, if boxes
+            tell; or an image without a size.
     """
-    detected, true = _read("results", results), _read("labels", labels)
-    _check_order([each for objects in detected.values() for each in objects if len(each.numbers) == _NUM_BOX])
-    preds, target = [], []
-    for name in sorted({*detected, *true}):
-        size, objects = _size(image_sizes, name), detected.get(name, [])
-        preds.append(_columns(objects, size) | image_dict(scores=[each.confidence for each in objects]))
-        target.append(_columns(true.get(name, []), size) | {"image_id": name})
-    return preds, target
+    if iou_type is not None:
+        _checks.one_of("iou_type", iou_type, _names.IouType)
+    if iou_type == "segm" and image_sizes is None:
+        raise ValueError("`image_sizes` must be given for iou_type='segm', as masks consist of pixels; got None.")
+    true, detected = read_lines("labels", labels), read_lines("results", results)
+    lines = _all(true), _all(detected)
+    layout = find_layout(*lines, iou_type)
+    if layout is None or _are_exchanged_poses(*lines, layout, iou_type):
+        exchanged = find_layout(lines[1], lines[0], iou_type) if all(lines) else None
+        if exchanged is None:
+            raise_first_fault(*lines, usual_layout(*lines, iou_type))
+            raise AssertionError  # some line does not fit
+        warn_of_exchange("labels", labels, results)
+        true, detected, layout = detected, true, exchanged
+        labels, results = results, labels
+    detected = _with_names_of(true, detected)
+    check_common_name(list(true), list(detected), argument="labels", folder=labels, results=results)
+    reading = _Reading(layout, iou_type, _Sizes(image_sizes))
+    return reading.read(true, detected)
 
 
-def _size(sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None, name: str) -> tuple[int, int]:
-    if sizes is None:
-        return 1, 1
-    if isinstance(sizes, Mapping):
-        if name not in sizes:
-            raise ValueError(f"`image_sizes` must have the size of each image; got none of {name!r}.")
-        sizes = sizes[name]
-    _checks.positive_ints("image_sizes", sizes, distinct=False)
-    if len(sizes) != 2:
-        raise ValueError(f"`image_sizes` must be width and height; got {sizes!r}.")
-    return sizes
+def _all(lines: _Lines) -> list[Line]:
+    return [line for lines_of_image in lines.values() for line in lines_of_image]
 
 
-def _read(argument: str, folder: str | PathLike[str]) -> dict[str, list[_Object]]:
-    """The objects of each image that has a file."""
-    paths = sorted(files_in(folder, ".txt"))  # so that an error is the same on any disk
-    return {path.stem: [_object(argument, line, where) for where, line in text_lines(path)] for path in paths}
+def _are_exchanged_poses(labels: Sequence[Line], results: Sequence[Line], layout: Layout, iou_type: str | None) -> bool:
+    """Return whether lines that can be polygons are boxes with keypoints in the other order of the folders.
+
+    Keypoints of three numbers may have an odd number of them, and so does a polygon with its confidence.
+    """
+    if iou_type not in (None, "bbox") or layout.kind != "polygons" or not labels or not results:
+        return False
+    return find_pose(results, labels, needs_box=True) is not None
 
 
-def _object(argument: str, line: str, where: str) -> _Object:
-    has_confidence = argument == "results"
-    try:
-        first, *others = line.split()
-        label, numbers = int(first), [*map(float, others)]
-    except ValueError:
-        label, numbers = 0, []
-    num = len(numbers) - has_confidence
-    is_shape = num == _NUM_BOX or (num >= _LEAST_POLYGON and num % 2 == 0)
-    rules = (
-        (is_shape, "a class, a box or polygon" + " and a confidence" * has_confidence),
-        (0 <= label <= _LARGEST_CLASS, f"a class from 0 to {_LARGEST_CLASS}"),
-        (_are_shares(numbers), "numbers from 0 to 1"),
-    )
-    for is_kept, rule in rules:
-        if not is_kept:
-            raise ValueError(f"`{argument}` must have {rule} in a line; got {line!r}, {where}.")
-    return _Object(label, numbers[:num], numbers[-1], f"{line!r}, {where}")
+def _with_names_of(true: Collection[str], detected: _Lines) -> _Lines:
+    """Return the detections by the names that the images have among the ground truths, if they have one there."""
+    by_bare_name: dict[str, list[str]] = {}
+    for name in true:
+        by_bare_name.setdefault(bare_name(name), []).append(name)
+    renamed: _Lines = {}
+    origins: dict[str, str] = {}
+    for name, lines in detected.items():
+        names = [name] if name in true else by_bare_name.get(bare_name(name), [name])
+        if len(names) > 1:
+            raise ValueError(f"`labels` must have one file for each image; got {', '.join(names)} for {name!r}.")
+        (image,) = names
+        if image in renamed:
+            both = f"{origins[image]!r} and {name!r}"
+            raise ValueError(f"`results` must have one file for each image; got {both} for {image!r}.")
+        renamed[image] = lines
+        origins[image] = name
+    return renamed
 
 
-def _check_order(boxes: Sequence[_Object]) -> None:
+class _Sizes:
+    """Width and height of images in pixels."""
+
+    def __init__(self, sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None) -> None:
+        self.sizes = sizes
+        self.by_bare_name: dict[str, list[str]] = {}
+        if isinstance(sizes, Mapping):
+            for name in sizes:
+                self.by_bare_name.setdefault(bare_name(str(name)), []).append(name)
+
+    def find(self, name: str) -> _Size:
+        """Return the size of an image; without sizes that of shares.
+
+        Raises:
+            TypeError: sizes that are neither a pair nor pairs by name.
+            ValueError: there is none, or several by names that differ in their suffix.
+        """
+        sizes = self.sizes
+        if sizes is None:
+            return 1, 1
+        if isinstance(sizes, Mapping):
+            names = [name] if name in sizes else self.by_bare_name.get(bare_name(name), [])
+            if len({tuple(sizes[key]) for key in names}) != 1:
+                got = ", ".join(map(repr, names)) or "none"
+                raise ValueError(f"`image_sizes` must have the size of each image; got {got} of {name!r}.")
+            sizes = sizes[names[0]]
+        _checks.positive_ints("image_sizes", sizes, distinct=False)
+        if len(sizes) != 2:
+            raise ValueError(f"`image_sizes` must be width and height; got {sizes!r}.")
+        return sizes
+
+
+class _Reading:
+    """What is read of lines with a layout."""
+
+    def __init__(self, layout: Layout, iou_type: _names.IouType | None, sizes: _Sizes) -> None:
+        self.layout = layout
+        self.sizes = sizes
+        self.iou_type = iou_type or "bbox"
+        self.is_inferred_rotated = iou_type is None and layout is CORNERS
+
+    def read(self, true: _Lines, detected: _Lines) -> tuple[_Dicts, _Dicts]:
+        """Return the dicts of all images for `update`."""
+        labels = self._objects(true, is_result=False)
+        results = self._objects(detected, is_result=True)
+        _check_order([result for objects in results.values() for result in objects if len(result.shape) == NUM_BOX])
+        self._warn(len(_all(true)) + len(_all(detected)))
+        preds, target = [], []
+        for name in sorted({*results, *labels}):
+            size = self.sizes.find(name)
+            detections, ground_truths = results.get(name, []), labels.get(name, [])
+            scores = image_dict(scores=[detection.confidence for detection in detections])
+            preds.append(self._shapes(detections, size, is_result=True) | scores)
+            target.append(self._shapes(ground_truths, size, is_result=False) | {"image_id": name})
+        return preds, target
+
+    def _objects(self, lines: _Lines, *, is_result: bool) -> _Objects:
+        """Return the objects of each image, with numbers that are checked."""
+        argument = "results" if is_result else "labels"
+        objects: _Objects = {name: [] for name in lines}
+        flat = _all(lines)
+        names = [name for name, lines_of_image in lines.items() for _ in lines_of_image]
+        free = self._visibilities(is_result=is_result)
+        for name, line, size in zip(names, flat, shape_sizes(flat, self.layout, is_result=is_result), strict=True):
+            if size is None:
+                raise AssertionError  # the layout is one that all lines fit
+            check_shares(argument, line, size + is_result, free if size > NUM_BOX else ())
+            confidence = line.numbers[size] if is_result else 1.0
+            objects[name].append(_Object(line.label, line.numbers[:size], confidence, line))
+        return objects
+
+    def _visibilities(self, *, is_result: bool) -> range:
+        """Return the positions of the visibilities of keypoints in a line of ground truths."""
+        layout = self.layout
+        if layout.kind != "pose" or is_result or layout.label_width == 2:  # noqa: PLR2004 - x and y
+            return range(0)
+        return range(NUM_BOX + 2, NUM_BOX + 3 * layout.num_keypoints, 3)
+
+    def _warn(self, num_lines: int) -> None:
+        if self.is_inferred_rotated:
+            warn(
+                f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`, and"
+                " `boxes` are those around them: pass `iou_type`, 'rotated' or 'bbox', to read one of them."
+            )
+        if self.iou_type == "keypoints" and self.sizes.sizes is None and num_lines:
+            warn(
+                "Keypoints are read as shares of images: without `image_sizes` their similarity is that of square images."
+            )
+
+    def _shapes(self, objects: Sequence[_Object], size: _Size, *, is_result: bool) -> dict[str, Any]:
+        """Return the labels and the shapes of the objects of an image, in pixels."""
+        item = image_dict(labels=[item.label for item in objects])
+        if self.iou_type == "rotated" or self.is_inferred_rotated:
+            corners = [_scaled(item.shape, size) for item in objects]
+            item |= image_dict(rotated_boxes=corners)
+        if self.iou_type == "segm":
+            item["masks"] = _masks([_scaled(item.shape, size) for item in objects], size)
+        if self.iou_type in ("bbox", "keypoints"):
+            edges = [_scaled(self._edges(item.shape), size) for item in objects]
+            item |= image_dict(boxes=edges)
+        if self.iou_type == "keypoints":
+            item["keypoints"] = self._keypoints(objects, size, is_result=is_result)
+        if self.iou_type == "keypoints" and not is_result:
+            item |= image_dict(area=[item.shape[2] * item.shape[3] * size[0] * size[1] for item in objects])
+        return item
+
+    def _edges(self, shape: Sequence[float]) -> list[float]:
+        """Return left, top, right and bottom of a shape, as shares."""
+        if len(shape) == NUM_BOX or self.layout.kind == "pose":
+            x, y, width, height = shape[:NUM_BOX]
+            return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
+        return [min(shape[::2]), min(shape[1::2]), max(shape[::2]), max(shape[1::2])]
+
+    def _keypoints(self, objects: Sequence[_Object], size: _Size, *, is_result: bool) -> Tensor:
+        """Return x, y and visibility of keypoints, in pixels: [objects, keypoints, 3]."""
+        if not objects:
+            return torch.zeros(0, self.layout.num_keypoints, 3, dtype=torch.float64)
+        width = self.layout.width(is_result=is_result)
+        numbers = torch.tensor([item.shape[NUM_BOX:] for item in objects], dtype=torch.float64)
+        points = numbers.view(len(objects), self.layout.num_keypoints, width)
+        if width == 2:  # noqa: PLR2004 - x and y
+            is_labeled = (points != 0).any(-1, keepdim=True)
+            points = torch.cat([points, 2.0 * is_labeled], dim=-1)
+        return points * torch.tensor([*size, 1.0], dtype=torch.float64)
+
+
+def _check_order(results: Sequence[_Object]) -> None:
     """Raise if most boxes of detections leave the image, but hardly any does with the confidence in front of it."""
-    leaving = [each for each in boxes if not _are_shares(_corners(each.numbers))]
-    otherwise = [each for each in boxes if not _are_shares(_corners([*each.numbers[1:], each.confidence]))]
-    if len(leaving) >= max(_LEAST_LEAVING, len(boxes) / 2 + 1) and 10 * len(otherwise) <= len(boxes):
+    leaving = [result for result in results if _leaves_image(result.shape)]
+    otherwise = [result for result in results if _leaves_image([*result.shape[1:], result.confidence])]
+    if len(leaving) >= max(_LEAST_LEAVING, len(results) / 2 + 1) and 10 * len(otherwise) <= len(results):
         rule = "the confidence behind the box, as boxes leave the image otherwise"
-        raise ValueError(f"`results` must have {rule}; got {leaving[0].text}.")
+        raise ValueError(f"`results` must have {rule}; got {leaving[0].line}.")
 
 
-def _are_shares(numbers: Sequence[float]) -> bool:
-    return all(-_ROUNDING <= number <= 1 + _ROUNDING for number in numbers)
+def _leaves_image(box: Sequence[float]) -> bool:
+    x, y, width, height = box
+    return not are_shares([x - width / 2, y - height / 2, x + width / 2, y + height / 2])
 
 
-def _columns(objects: Sequence[_Object], size: tuple[int, int]) -> dict[str, Any]:
-    boxes = [[*map(operator.mul, _corners(each.numbers), (*size, *size))] for each in objects]
-    return image_dict(boxes=boxes, labels=[each.label for each in objects])
+def _scaled(shares: Sequence[float], size: _Size) -> list[float]:
+    """Return x and y in turn in pixels."""
+    width, height = size
+    pixels = list(shares)
+    pixels[::2] = [share * width for share in shares[::2]]
+    pixels[1::2] = [share * height for share in shares[1::2]]
+    return pixels
 
 
-def _corners(numbers: Sequence[float]) -> list[float]:
-    """Left, top, right and bottom of a box or of a polygon, as shares."""
-    if len(numbers) == _NUM_BOX:
-        x, y, width, height = numbers
-        return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
-    return [min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])]
+def _masks(polygons: Sequence[list[float]], size: _Size) -> list[dict[str, Any]]:
+    width, height = size
+    return RunLengths.from_polygons([[polygon] for polygon in polygons], (height, width)).to_coco()

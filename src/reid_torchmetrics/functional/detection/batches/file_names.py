@@ -39,6 +39,11 @@ def _parts(name: str, *, has_suffix: bool) -> _Parts:
     return _Parts(tuple(folders), last, stem)
 
 
+def bare_name(name: str) -> str:
+    """Return the last part of a name, without its suffix if that is a known one."""
+    return _parts(name, has_suffix=False).stem
+
+
 class ImagesByName:
     """The images of a data set, by the names of their files.
 

@@ -1,0 +1,124 @@
+"""Lines of YOLO's text files: a class, and the numbers behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .array_files import text_lines
+from .folders import Folder, list_files
+
+_MAX_CLASS = 2**63 - 1
+_ROUNDING = 0.01  # tolerance, a share of the image, as in Ultralytics
+_MIN_WORDS = 5  # of a line: a class and a box
+_NAMES_OF_NOTES = ("classes", "predefined_classes")  # of LabelImg
+_BEGIN_OF_NOTES = "readme"  # of exports of Roboflow
+
+
+class Line(NamedTuple):
+    """A line of a file."""
+
+    label: int
+    numbers: list[float]
+    """behind the class: the shape, and in results the confidence and perhaps a tracking id"""
+    text: str
+    where: str
+
+    @property
+    def last_word(self) -> str:
+        """The last word, in which a whole number is told from a float."""
+        return self.text.rsplit(maxsplit=1)[-1]
+
+    def __str__(self) -> str:
+        return f"{self.text!r}, {self.where}"
+
+
+def read_lines(argument: str, folder: Folder) -> dict[str, list[Line]]:
+    """Read the lines of each image that has a file; a list of classes and a README are no images.
+
+    Raises:
+        FileNotFoundError: the folder does not exist.
+        ValueError: a folder without a single file, or a line without a class or with a word that is no number.
+    """
+    paths = list_files(argument, folder, ".txt", is_skipped=_is_note)
+    return {path.stem: [_line(argument, text, where) for where, text in text_lines(path)] for path in paths}
+
+
+def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ()) -> None:
+    """Raise unless numbers of a line are shares of the image, from 0 to 1.
+
+    Args:
+        argument: the name of the argument, for messages.
+        line: the line.
+        size: how many of its numbers are looked at.
+        free: positions that may hold other numbers of at least 0, such as visibilities.
+
+    Raises:
+        ValueError: the message names the word.
+    """
+    if not free and are_shares(line.numbers[:size]):
+        return
+    for position, number in enumerate(line.numbers[:size]):
+        is_allowed = are_shares([number])
+        if position in free:
+            is_allowed = number >= 0 and math.isfinite(number)
+        if not is_allowed:
+            raise _fault(argument, "numbers from 0 to 1", line.text, line.where, position + 1, "is none")
+
+
+def are_shares(numbers: Sequence[float]) -> bool:
+    """Return whether numbers lie within the image, up to rounding."""
+    if not numbers or math.isnan(sum(numbers)):  # NaN may hide from a minimum
+        return not numbers
+    return min(numbers) >= -_ROUNDING and max(numbers) <= 1 + _ROUNDING
+
+
+def _is_note(path: Path) -> bool:
+    """Return whether a file is a list of classes or a README, by its name and its first line."""
+    stem = path.stem.lower()
+    if stem not in _NAMES_OF_NOTES and not stem.startswith(_BEGIN_OF_NOTES):
+        return False
+    words = path.read_text(encoding="utf-8-sig", errors="replace").lstrip().partition("\n")[0].split()
+    is_label = len(words) >= _MIN_WORDS and all(_number(word) is not None for word in words)
+    return bool(words) and not is_label
+
+
+def _line(argument: str, text: str, where: str) -> Line:
+    words = text.split()
+    try:
+        numbers = list(map(float, words[1:]))
+    except ValueError:
+        position = [_number(word) is None for word in words].index(True, 1)
+        fault = "has a comma" if "," in words[position] else "is no number"
+        raise _fault(argument, "numbers behind the class", text, where, position, fault) from None
+    return Line(_class(argument, words[0], text, where), numbers, text, where)
+
+
+def _class(argument: str, word: str, text: str, where: str) -> int:
+    """Return a class: a whole number, also as a float such as 2.0."""
+    try:
+        label = int(word)
+    except ValueError:
+        number = _number(word)
+        if number is None or not number.is_integer():
+            fault = "has a comma" if "," in word else "is no whole number"
+            raise _fault(argument, f"a class from 0 to {_MAX_CLASS}", text, where, 0, fault) from None
+        label = int(number)
+    if not 0 <= label <= _MAX_CLASS:
+        raise _fault(argument, f"a class from 0 to {_MAX_CLASS}", text, where, 0, "is outside of it")
+    return label
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _fault(argument: str, rule: str, text: str, where: str, position: int, fault: str) -> ValueError:
+    """Return the error for a word of a line."""
+    word = f"word {position + 1}, {text.split()[position]!r}, {fault}"
+    return ValueError(f"`{argument}` must have {rule} in a line; got {text!r}, {where}: {word}.")

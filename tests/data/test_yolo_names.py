@@ -1,0 +1,62 @@
+"""Names of YOLO's classes: what is read is what stands in the file, and what is wrong in it is named."""
+
+import re
+
+import pytest
+
+from reid_torchmetrics.data import read_yolo_names
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "names"),
+    [
+        ("data.yaml", "path: x\nnames:\n  0: person\n  1: traffic light\n", {0: "person", 1: "traffic light"}),
+        ("data.yaml", "nc: 2\nnames: ['cat', \"dog\"]\n", {0: "cat", 1: "dog"}),
+        ("data.YML", "names: {3: a, 1: b}\n", {3: "a", 1: "b"}),
+        ("data.yaml", "names: [no, on, 1e3, null, 7]\n", {0: "no", 1: "on", 2: "1e3", 3: "null", 4: "7"}),
+        ("data.yaml", "\ufeffnames: [Fußgänger]\n", {0: "Fußgänger"}),
+        ("classes.txt", "cat\nhot dog\n\n", {0: "cat", 1: "hot dog"}),
+        ("obj.names", "\ufeffcat\r\ndog\r\n", {0: "cat", 1: "dog"}),
+    ],
+)
+def test_classes_have_their_names(tmp_path, name, text, names):
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    assert read_yolo_names(tmp_path / name) == names
+
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("data.yaml", "path: x\nnc: 2\n", "must have the names of classes as `names`; got `path`, `nc`."),
+        ("data.yaml", "- a\n", "as `names`; got no mapping."),
+        ("data.yaml", "names: cat\n", "`names` must be a list or a mapping; got 'cat'."),
+        ("data.yaml", "names: {cat: 0}\n", "`names` must have whole numbers from 0 as keys; got 'cat'."),
+        ("data.yaml", "names: {-1: cat}\n", "as keys; got '-1'."),
+        ("data.yaml", "names: [[a], b]\n", "`names` must have texts as values; got a list."),
+        ("data.yaml", "names: []\n", "must have the name of a class; got none."),
+        ("data.yaml", "names: [a\n", "the file must be a mapping in YAML; got ParserError"),
+        (
+            "data.yaml",
+            "names: !!python/object/apply:os.system [ls]\nx: *y\n",
+            "the file must be a mapping in YAML; got",
+        ),
+        ("data.yaml", f"{BOMB}names: [*a11]\n", "`names` must have texts as values; got a list."),
+        ("data.yaml", f"{BOMB}names: *a11\n", "`names` must have texts as values; got a list."),
+        ("classes.txt", "\n\n", "must have the name of a class; got none."),
+        ("classes.json", "[]", "the suffix must be one of .yaml, .yml, .txt, .names; got '.json'."),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"{name}: .*{re.escape(message)}"):
+        read_yolo_names(tmp_path / name)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        read_yolo_names(tmp_path / "data.yaml")
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        read_yolo_names(tmp_path / "classes.txt")
