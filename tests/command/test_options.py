@@ -39,7 +39,7 @@ FUNCTIONS = {
     "compare": [compare],
     "duplicates": [find_duplicates],
 }
-OWN = {"evaluator", "seed", "unknown_categories"}
+OWN = {"evaluator", "seed", "unknown_categories", "image_size"}
 TYPES = {int: "N", float: "X", str: "NAME"}
 LITERALS = {getattr(_names, name): name for name in vars(_names) if get_origin(getattr(_names, name)) is Literal}
 MAPS = {(int, int): "MAP", (str, tuple[float, float]): "RANGES"}

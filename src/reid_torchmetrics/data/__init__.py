@@ -6,7 +6,7 @@ from .list_files import read_ground_truth, read_retrieved
 from .pair_files import read_pairs
 from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
 from .samplers import UnpaddedDistributedSampler
-from .voc_files import DOTA_CLASSES, VOC_CLASSES, read_dota, read_voc
+from .voc_files import DOTA_CLASSES, VOC_CLASSES, find_voc_classes, read_dota, read_voc
 from .yolo_files import read_yolo
 from .yolo_names import read_yolo_names
 
@@ -16,6 +16,7 @@ __all__ = [
     "VOC_CLASSES",
     "SampleFile",
     "UnpaddedDistributedSampler",
+    "find_voc_classes",
     "labels_from_names",
     "number_identities",
     "read_dota",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,6 +82,22 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
     # Images are those with a document: without objects they have one, too.
     target = [_objects_of_voc(path, labels) for path in documents]
     return _detections(results, documents, labels, _BOX), target
+
+
+def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
+    """Find the names of the classes in a folder of XML documents of Pascal VOC, in ascending order.
+
+    Args:
+        annotations: folder of XML documents; one without any has no classes.
+
+    Raises:
+        FileNotFoundError: the folder does not exist.
+        ValueError: a document that cannot be read; the message names it.
+    """
+    if not has_files(annotations, ".xml"):
+        return ()
+    names = {name for path in list_files("annotations", annotations, ".xml") for name in _names_of_voc(path)}
+    return tuple(sorted(names))
 
 
 def read_dota(annotations: Folder, results: Folder, class_names: Sequence[str] = DOTA_CLASSES) -> tuple[_Dicts, _Dicts]:
@@ -196,20 +213,41 @@ def _check_finite(argument: str, numbers: Sequence[float], line: str, where: str
 
 def _objects_of_voc(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
     names, boxes, difficult = [], [], []
-    try:
-        root = ET.parse(path).getroot()  # noqa: S314 - annotations of one's own data
-        if root.tag.lower() != "annotation":
-            raise ValueError(f"the first tag must be 'annotation'; got {root.tag!r}")
-        objects = [element for element in root if _is_tag(element, "object")]
-        for position, element in enumerate(objects):
+    with _reading_document(path):
+        for position, element in enumerate(_elements(path)):
             place = f"`object[{position}]`"
             names.append(_text(element, "name", place))
             boxes.append([_edge(element, edge, place) for edge in _EDGES])
             difficult.append(_is_difficult(element, place))
-    except (ET.ParseError, ValueError) as error:
+    return _annotated(path, names, labels, boxes=boxes, difficult=difficult)
+
+
+def _names_of_voc(path: Path) -> list[str]:
+    """Return the name of the class of each object of a document."""
+    with _reading_document(path):
+        return [_text(element, "name", f"`object[{position}]`") for position, element in enumerate(_elements(path))]
+
+
+@contextmanager
+def _reading_document(path: Path) -> Iterator[None]:
+    """Name the document in errors.
+
+    Raises:
+        ValueError: the document cannot be read.
+    """
+    try:
+        yield
+    except (ET.ParseError, LookupError, ValueError) as error:  # LookupError: an unknown encoding
         rule = "objects with a name and the edges of a box"
         raise ValueError(f"`annotations` must have {rule}; {path}: {error}.") from error
-    return _annotated(path, names, labels, boxes=boxes, difficult=difficult)
+
+
+def _elements(path: Path) -> list[ET.Element]:
+    """Return the objects of a document."""
+    root = ET.parse(path).getroot()  # noqa: S314 - annotations of one's own data
+    if root.tag.lower() != "annotation":
+        raise ValueError(f"the first tag must be 'annotation'; got {root.tag!r}")
+    return [element for element in root if _is_tag(element, "object")]
 
 
 def _is_tag(element: ET.Element, tag: str) -> bool:

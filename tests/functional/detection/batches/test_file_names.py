@@ -84,7 +84,7 @@ def test_results_are_found_by_names_where_they_have_names(tmp_path, rows, found,
         (
             SWAPPED,
             [{"image_id": 1, "file_name": "1.jpg"}, {"image_id": 2}],
-            r"the name of an image of the data set in every row, or in none, as `file_name`; got null in `results\[1\]`",
+            r"an image of the data set in every row, or in none, as `file_name`; got null in `results\[1\]`",
         ),
         (
             SWAPPED,

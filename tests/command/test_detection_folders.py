@@ -1,0 +1,129 @@
+"""`detect` on folders of Pascal VOC and YOLO, by the rules of each evaluator."""
+
+import json
+
+import pytest
+
+# Two cats, of which one is found exactly and one by half: at 0.5 AP is 1/2, as the half has the overlap 1/2 or less.
+VOC_OBJECT = (
+    "<object><name>{}</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"
+)
+
+
+@pytest.fixture
+def voc(tmp_path):
+    """A cat that is found, a cat that is not, and a dog that is found; in two images."""
+    annotations, results = tmp_path / "Annotations", tmp_path / "results"
+    annotations.mkdir()
+    results.mkdir()
+    cats = VOC_OBJECT.format("cat", 1, 1, 10, 10) + VOC_OBJECT.format("cat", 51, 51, 60, 60)
+    (annotations / "a.xml").write_text(f"<annotation>{cats}</annotation>", encoding="utf-8")
+    dog = VOC_OBJECT.format("dog", 21, 21, 40, 40)
+    (annotations / "b.xml").write_text(f"<annotation>{dog}</annotation>", encoding="utf-8")
+    (results / "comp4_det_val_cat.txt").write_text("a 0.9 1 1 10 10\nb 0.3 1 1 5 5\n", encoding="utf-8")
+    (results / "comp4_det_val_dog.txt").write_text("b 0.8 21 21 40 40\n", encoding="utf-8")
+    return "Annotations", "results"
+
+
+@pytest.fixture
+def yolo(tmp_path):
+    """The same objects in shares of images of 100 x 100 pixels, in the folders of Ultralytics."""
+    labels, results = tmp_path / "set" / "labels" / "val", tmp_path / "runs" / "labels"
+    labels.mkdir(parents=True)
+    results.mkdir(parents=True)
+    (tmp_path / "set" / "data.yaml").write_text("names: [cat, dog]\n", encoding="utf-8")
+    (labels / "a.txt").write_text("0 .05 .05 .1 .1\n0.0 .55 .55 .1 .1\n", encoding="utf-8")
+    (labels / "b.txt").write_text("1 .3 .3 .2 .2\n", encoding="utf-8")
+    (results / "a.txt").write_text("0 .05 .05 .1 .1 .9\n", encoding="utf-8")
+    (results / "b.txt").write_text("1 .3 .3 .2 .2 .8\n0 .03 .03 .04 .04 .3\n", encoding="utf-8")
+    return "set/labels/val", "runs/labels"
+
+
+def numbers(outcome):
+    assert outcome.status == 0, outcome.err
+    return {name: number["value"] for name, number in json.loads(outcome.out)["numbers"].items()}
+
+
+# The AP of the cat is 1/2 by the area under the curve, 51 of 101 recalls by COCO's rule, 6 of 11 by VOC 2007's.
+@pytest.mark.parametrize("folders", ["voc", "yolo"])
+@pytest.mark.parametrize(
+    ("words", "cat"),
+    [
+        (["--evaluator", "voc"], 1 / 2),
+        (["--evaluator", "voc", "--rule", "voc07"], 6 / 11),
+        (["--evaluator", "coco"], 51 / 101),
+        (["--evaluator", "yolo", "--rule", "voc"], 1 / 2),
+    ],
+)
+def test_folders_are_evaluated_by_the_rules_of_any_evaluator(command, request, folders, words, cat):
+    paths = request.getfixturevalue(folders)
+    found = numbers(command("detect", *paths, *words, "--json", "-"))
+    name = "map_50" if "map_50" in found else "map"
+    assert found[name] == pytest.approx((cat + 1) / 2, abs=1e-12)
+
+
+def test_names_of_classes_come_from_the_file_beside_the_labels(command, yolo):
+    outcome = command("detect", *yolo, "--evaluator", "yolo", "--format", "csv")
+    assert outcome.status == 0
+    assert "names of classes from" in outcome.err
+    assert "data.yaml" in outcome.err
+
+
+@pytest.mark.parametrize("name", ["classes.txt", "obj.names"])
+def test_a_list_of_classes_beside_the_labels_is_no_label_file(command, tmp_path, yolo, name):
+    (tmp_path / "set" / "labels" / "val" / name).write_text("cat\ndog\n", encoding="utf-8")
+    outcome = command("detect", *yolo, "--evaluator", "yolo", "--json", "-")
+    assert numbers(outcome)["map_50"] == pytest.approx(0.75, abs=0.01)
+    assert name in outcome.err
+
+
+def test_sizes_of_objects_need_the_size_of_the_images(command, yolo):
+    outcome = command("detect", *yolo, "--json", "-")
+    assert "map_small" not in numbers(outcome)
+    assert "see --image-size" in outcome.err
+    outcome = command("detect", *yolo, "--image-size", "1000", "1000", "--json", "-")
+    found = numbers(outcome)
+    # 100 x 100 and 200 x 200 pixels: all objects are large.
+    assert found["map_large"] == found["map"]
+    assert "--image-size" not in outcome.err
+
+
+def test_classes_of_pascal_voc_are_found_in_the_annotations(command, tmp_path, voc):
+    document = tmp_path / "Annotations" / "b.xml"
+    document.write_text(document.read_text(encoding="utf-8").replace("dog", "forklift"), encoding="utf-8")
+    (tmp_path / "results" / "comp4_det_val_dog.txt").rename(tmp_path / "results" / "comp4_det_val_forklift.txt")
+    found = numbers(command("detect", *voc, "--evaluator", "voc", "--json", "-"))
+    assert found["map"] == 0.75
+
+
+@pytest.mark.filterwarnings("default")
+def test_folders_in_the_other_order_are_read_as_they_are_meant(command, voc, yolo):
+    for paths in (voc, yolo):
+        outcome = command("detect", *paths[::-1], "--evaluator", "voc", "--json", "-")
+        assert numbers(outcome)["map"] == 0.75
+        assert "were exchanged" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            "Annotations dt.json",
+            "must both be files of JSON, or both folders; got the folder 'Annotations' and 'dt.json'.",
+        ),
+        ("Annotations results --evaluator lvis", "must be a file of JSON for `--evaluator lvis`; got a folder."),
+        ("Annotations results --iou-type segm", "`iou_type` must be one of 'bbox'; got 'segm'."),
+        ("Annotations results --iou-type bbox segm", "`--iou-type` must be one type for folders; got bbox segm."),
+        ("Annotations results --image-size 9 9", "`--image-size` must be given with folders of YOLO's files only"),
+        ("Annotations empty --evaluator voc", "`results` must be a folder of .txt files; got 'empty' without files."),
+        ("empty empty --evaluator dota", "must be a folder of .txt files; got 'empty' without files."),
+        ("empty empty --evaluator yolo", "must be a folder of .txt files; got 'empty' without files."),
+    ],
+)
+def test_folders_that_do_not_fit_are_one_line(command, tmp_path, voc, words, line):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "dt.json").write_text("[]", encoding="utf-8")
+    outcome = command("detect", *words.split())
+    assert outcome.status == 1
+    assert line in outcome.err
+    assert outcome.err.count("\n") == 1
