@@ -193,8 +193,8 @@ def by_pycocotools(place: Place, found: str, truth: str, iou_type: str) -> float
     from pycocotools.coco import COCO as TheirCOCO  # noqa: N811, PLC0415
     from pycocotools.cocoeval import COCOeval as TheirEvaluation  # noqa: PLC0415
 
-    if iou_type == "rotated" or (iou_type == "segm" and "segmentation" in place.path):
-        return None  # with some run lengths it does not end
+    if iou_type == "rotated" or (iou_type == "segm" and {"segmentation", "images", "bbox"} & {*place.path}):
+        return None  # with some masks and sizes it does not end
     try:
         return by_cocoeval(TheirCOCO, TheirEvaluation, found, truth, iou_type)
     except Exception:  # noqa: BLE001 - whatever it does
@@ -237,20 +237,28 @@ def run(number: int, seed: int, folder: Path) -> tuple[Counter, list[str]]:
     }
     for place, value in changes[:number]:
         files = write(folder, changed(contents, place, value))
-        # A number in the place of another one may be meant.
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         for iou_type in IOU_TYPES:
             theirs = by_pycocotools(place, *files, iou_type)
             for name, entry in entries[iou_type].items():
                 right = [base[iou_type][name]] + ([] if theirs is None else [theirs])
-                found = fault(place, entry, files, iou_type, right)
                 counts["outcomes"] += 1
-                if found is None or (found[0] in "-0123456789" and is_number and "for" in found):
-                    continue
+                found = fault(place, entry, files, iou_type, right)
+                if found is None or (is_plain_number(value) and "for [" in found and theirs is None):
+                    continue  # a number in the place of another one, which nobody else can judge
                 counts["faults"] += 1
-                shown = "removed" if value is REMOVE else "renamed" if value is RENAME else repr(value)[:30]
-                faults.append(f"{iou_type} by {name}, {place.file}{list(place.path)} {shown}: {found}")
+                faults.append(f"{iou_type} by {name}, {place.file}{list(place.path)} {shown(value)}: {found}")
     return counts, faults
+
+
+def is_plain_number(value: Any) -> bool:
+    """Whether a value may be meant in the place of another number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def shown(value: Any) -> str:
+    """What a place was changed to, in words."""
+    words = {REMOVE: "removed", RENAME: "renamed"}
+    return words[value] if value in (REMOVE, RENAME) else repr(value)[:30]
 
 
 def main() -> int:
