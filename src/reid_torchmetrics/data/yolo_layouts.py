@@ -49,7 +49,7 @@ class Layout:
         if self.kind == "corners":
             return size == _NUM_CORNERS
         width = self.result_width if is_result else self.label_width
-        return self.kind == "pose" and size == NUM_BOX + self.num_keypoints * width
+        return self.num_keypoints > 0 and size == NUM_BOX + self.num_keypoints * width
 
     def width(self, *, is_result: bool) -> int:
         """Numbers of a keypoint."""
@@ -101,6 +101,8 @@ def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str |
     Raises:
         ValueError: `iou_type` is None and the lines may be of several kinds.
     """
+    if not labels and not results:
+        return KEYPOINTS if iou_type == "keypoints" else BOXES
     if iou_type == "keypoints":
         return find_pose(labels, results, needs_box=False)
     layout = {"segm": POLYGONS, "rotated": CORNERS}.get(iou_type or "", BOXES)
@@ -149,12 +151,8 @@ def usual_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str 
     return BOXES if needs_box else KEYPOINTS
 
 
-def raise_first_fault(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> None:
-    """Raise for the first line that does not fit a layout.
-
-    Raises:
-        ValueError: the message names the rule, the line and its numbers.
-    """
+def first_fault(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> ValueError:
+    """Return the error for the first line that does not fit a layout: its rule, the line and its numbers."""
     for argument, lines in (("labels", labels), ("results", results)):
         is_result = argument == "results"
         for line, size in zip(lines, shape_sizes(lines, layout, is_result=is_result), strict=True):
@@ -162,7 +160,8 @@ def raise_first_fault(labels: Sequence[Line], results: Sequence[Line], layout: L
                 rule = f"a class, {layout.description}{' and a confidence' * is_result}"
                 hint = _hint(line, layout) if is_result else ""
                 got = f"{line} with {len(line.numbers)} numbers behind the class"
-                raise ValueError(f"`{argument}` must have {rule} in a line; got {got}{hint}.")
+                return ValueError(f"`{argument}` must have {rule} in a line; got {got}{hint}.")
+    return ValueError("`labels` and `results` must have lines of one kind; got several.")
 
 
 def _hint(line: Line, layout: Layout) -> str:
@@ -293,8 +292,8 @@ def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layou
 
 def _are_visibilities(numbers: Sequence[float], *, is_result: bool) -> bool:
     """Return whether numbers are visibilities of ground truths, or confidences of detected keypoints."""
-    if is_result:
-        return are_shares(numbers)
+    if is_result and are_shares(numbers):
+        return True
     return all(number in (0, 1, 2) for number in numbers)
 
 
