@@ -1,5 +1,7 @@
 """Kinds of lines in YOLO's files: boxes, polygons, corners and keypoints, found for all files of both folders."""
 
+# ruff: noqa: E501 - a message stays on one line, to be searched for
+
 import re
 from pathlib import Path
 
@@ -248,7 +250,7 @@ def test_lines_that_do_not_fit_are_named(folders, iou_type, labels, results, mes
 
 def test_results_without_confidences_are_named_with_the_option_that_writes_them(folders):
     fill(folders, [BOX], [BOX], confidence="")
-    with pytest.raises(ValueError, match="and a confidence in a line; .* Ultralytics writes .* `save_conf=True`"):
+    with pytest.raises(ValueError, match=r"and a confidence in a line; .* Ultralytics writes .* `save_conf=True`"):
         read_yolo(*folders)
 
 

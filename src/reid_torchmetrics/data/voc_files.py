@@ -166,8 +166,8 @@ def _image(reference: str, images: ImagesByName, documents: Sequence[Path], wher
         raise ValueError(f"`results` must name one image in a line; got {reference!r}, {where}, for {len(positions)}.")
     first = documents[0].stem
     raise ValueError(
-        f"`results` must have detections in annotated images only; got {reference!r}, {where}; the first annotated image"
-        f" is {first!r}."
+        f"`results` must have detections in annotated images only; got {reference!r}, {where}; the first annotated"
+        f" image is {first!r}."
     )
 
 
@@ -197,10 +197,7 @@ def _check_finite(argument: str, numbers: Sequence[float], line: str, where: str
 def _objects_of_voc(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
     names, boxes, difficult = [], [], []
     try:
-        root = ET.parse(path).getroot()  # noqa: S314 - annotations of one's own data
-        if root.tag.lower() != "annotation":
-            raise ValueError(f"the first tag must be 'annotation'; got {root.tag!r}")
-        objects = [element for element in root if _is_tag(element, "object")]
+        objects = _elements_of_voc(path)
         for position, element in enumerate(objects):
             place = f"`object[{position}]`"
             names.append(_text(element, "name", place))
@@ -210,6 +207,18 @@ def _objects_of_voc(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
         rule = "objects with a name and the edges of a box"
         raise ValueError(f"`annotations` must have {rule}; {path}: {error}.") from error
     return _annotated(path, names, labels, boxes=boxes, difficult=difficult)
+
+
+def _elements_of_voc(path: Path) -> list[ET.Element]:
+    """Return the elements of the objects in a document.
+
+    Raises:
+        ValueError: the document is of another kind.
+    """
+    root = ET.parse(path).getroot()  # noqa: S314 - annotations of one's own data
+    if not _is_tag(root, "annotation"):
+        raise ValueError(f"the first tag must be 'annotation'; got {root.tag!r}")
+    return [element for element in root if _is_tag(element, "object")]
 
 
 def _is_tag(element: ET.Element, tag: str) -> bool:

@@ -213,19 +213,20 @@ class _Reading:
 
     def _visibilities(self, *, is_result: bool) -> range:
         """Return the positions of the visibilities of keypoints in a line."""
-        if self.layout.width(is_result=is_result) != 3:  # noqa: PLR2004 - x, y and visibility
+        if self.layout.width(is_result=is_result) != 3:
             return range(0)
         return range(NUM_BOX + 2, NUM_BOX + 3 * self.layout.num_keypoints, 3)
 
     def _warn(self, num_lines: int) -> None:
         if self.is_inferred_rotated:
             warn(
-                f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`, and"
-                " `boxes` are those around them: pass `iou_type`, 'rotated' or 'bbox', to read one of them."
+                f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`,"
+                " and `boxes` are those around them: pass `iou_type`, 'rotated' or 'bbox', to read one of them."
             )
         if self.iou_type == "keypoints" and self.sizes.sizes is None and num_lines:
             warn(
-                "Keypoints are read as shares of images: without `image_sizes` their similarity is that of square images."
+                "Keypoints are read as shares of images: without `image_sizes` their similarity is that of square"
+                " images."
             )
 
     def _shapes(self, objects: Sequence[_Object], size: _Size, *, is_result: bool) -> dict[str, Any]:
@@ -259,7 +260,7 @@ class _Reading:
         width = self.layout.width(is_result=is_result)
         numbers = torch.tensor([item.shape[NUM_BOX:] for item in objects], dtype=torch.float64)
         points = numbers.view(len(objects), self.layout.num_keypoints, width)
-        if width == 2:  # noqa: PLR2004 - x and y
+        if width == 2:
             is_labeled = (points != 0).any(-1, keepdim=True)
             points = torch.cat([points, 2.0 * is_labeled], dim=-1)
         return points * torch.tensor([*size, 1.0], dtype=torch.float64)

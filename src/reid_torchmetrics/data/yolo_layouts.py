@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .yolo_lines import Line, are_shares
@@ -214,9 +214,8 @@ def _layout_of_few(labels: Sequence[Line], results: Sequence[Line], pose: Layout
     if pose is not None:
         candidates.insert(0, "'keypoints' for a box and keypoints")
     *others, last = candidates
-    raise ValueError(
-        f"`iou_type` must be given where lines may be several things: {', '.join(others)} or {last}; got None for {first}."
-    )
+    names = f"{', '.join(others)} or {last}"
+    raise ValueError(f"`iou_type` must be given where lines may be several things: {names}; got None for {first}.")
 
 
 def _are_rotated(shapes: Sequence[Sequence[float]]) -> bool:
@@ -238,7 +237,7 @@ def _pose_candidates(labels: Sequence[Line], results: Sequence[Line], *, may_be_
     is_result = not sizes
     if is_result:
         sizes = {len(line.numbers) - 1 for line in results} - ({NUM_BOX} if may_be_box else set())
-        if len(sizes) == 2 and max(sizes) - min(sizes) == 1:  # noqa: PLR2004 - some lines have a tracking id
+        if len(sizes) == 2 and max(sizes) - min(sizes) == 1:
             sizes = {min(sizes)}
     if len(sizes) != 1:
         return []
@@ -248,17 +247,18 @@ def _pose_candidates(labels: Sequence[Line], results: Sequence[Line], *, may_be_
         number, rest = divmod(size - NUM_BOX, width)
         if number < 1 or rest:
             continue
-        for other_width in (width, 5 - width):
-            candidates.append(
-                Layout(
-                    kind="pose",
-                    description=f"a box and {number} keypoints",
-                    may_be_box=may_be_box,
-                    num_keypoints=number,
-                    label_width=other_width if is_result else width,
-                    result_width=width if is_result else other_width,
-                )
-            )
+        pose = Layout(
+            kind="pose",
+            description=f"a box and {number} keypoints",
+            may_be_box=may_be_box,
+            num_keypoints=number,
+            label_width=width,
+            result_width=width,
+        )
+        other_width = 2 if width == 3 else 3
+        mixed = replace(pose, label_width=other_width) if is_result else replace(pose, result_width=other_width)
+        candidates.append(pose)
+        candidates.append(mixed)
     return candidates
 
 
@@ -279,7 +279,7 @@ def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layou
         # Behind a box alone there are at most a confidence and a tracking id.
         has_points = len(line.numbers) > NUM_BOX + 2 * is_result
         points = line.numbers[NUM_BOX : NUM_BOX + layout.num_keypoints * width] if has_points else []
-        if width == 3 and not _are_visibilities(points[2::3], is_result=is_result):  # noqa: PLR2004 - x, y, visibility
+        if width == 3 and not _are_visibilities(points[2::3], is_result=is_result):
             return False
         for px, py in zip(points[::width], points[1::width], strict=True):
             if px == py == 0:  # not labeled
