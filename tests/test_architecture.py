@@ -265,6 +265,7 @@ ONE_IMPORTER = {
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.array_names": "what arrays are called, and the labels that they hold; over 400 lines with their files",
     "data.mat_files": "a format of files, with its layout",
+    "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
     "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.result_checks": "whether a file's values agree; over 400 lines with the results",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",

@@ -121,7 +121,7 @@ def test_two_files_of_one_image_are_named(folders):
     folders.add_result("a")
     if len(list(folders.true.iterdir())) == 1:
         pytest.skip("The disk does not tell small from capital letters.")
-    with pytest.raises(ValueError, match="must have one file for each image; got 'a.*' and 'a.*' in "):
+    with pytest.raises(ValueError, match=r"must have one file for each image; got 'a.*' and 'a.*' in "):
         folders.read(folders.true, folders.results)
 
 

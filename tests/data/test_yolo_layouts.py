@@ -1,5 +1,7 @@
 """Kinds of lines in YOLO's files: boxes, polygons, corners and keypoints, found for all files of both folders."""
 
+# ruff: noqa: E501 - a message stays on one line, to be searched for
+
 import re
 from pathlib import Path
 
@@ -112,7 +114,9 @@ def test_rotated_boxes_are_read_as_corners(folders):
 
 def test_parallelograms_across_the_axes_are_rotated_boxes_with_a_warning(folders):
     fill(folders, [SLANTED, UPRIGHT], [CROSSING, UPRIGHT])
-    with pytest.warns(UserWarning, match="The 8 numbers of 4 lines are read as four corners of rotated boxes") as warned:
+    with pytest.warns(
+        UserWarning, match="The 8 numbers of 4 lines are read as four corners of rotated boxes"
+    ) as warned:
         preds, target = read_yolo(*folders)
     assert len(warned) == 1
     assert preds[0]["rotated_boxes"].tolist() == [pytest.approx([0.8, 0.3, 0.7, 0.2, 0.2, 0.7, 0.3, 0.8])]
@@ -246,7 +250,7 @@ def test_lines_that_do_not_fit_are_named(folders, iou_type, labels, results, mes
 
 def test_results_without_confidences_are_named_with_the_option_that_writes_them(folders):
     fill(folders, [BOX], [BOX], confidence="")
-    with pytest.raises(ValueError, match="and a confidence in a line; .* Ultralytics writes .* `save_conf=True`"):
+    with pytest.raises(ValueError, match=r"and a confidence in a line; .* Ultralytics writes .* `save_conf=True`"):
         read_yolo(*folders)
 
 
@@ -324,5 +328,7 @@ def test_two_files_of_detections_for_one_image_are_named(folders):
     (labels / "a.txt").write_text(BOX, encoding="utf-8")
     for name in ("a.jpg.txt", "a.txt"):
         (results / name).write_text(f"{BOX} 0.9", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"`results` must have one file for each image; got 'a.*' and 'a.*' for 'a'\.$"):
+    with pytest.raises(
+        ValueError, match=r"`results` must have one file for each image; got 'a.*' and 'a.*' for 'a'\.$"
+    ):
         read_yolo(*folders)

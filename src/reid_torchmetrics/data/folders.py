@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def list_files(
             f"`{argument}` must be a folder of {suffix} files; got {str(folder)!r} {_contents(path, suffix)}."
         )
     files.sort(key=lambda file: (file.stem, file.suffix))
-    for first, second in zip(files, files[1:], strict=False):
+    for first, second in pairwise(files):
         if first.stem == second.stem:
             names = f"{first.name!r} and {second.name!r} in {str(folder)!r}"
             raise ValueError(f"`{argument}` must have one file for each image; got {names}.")

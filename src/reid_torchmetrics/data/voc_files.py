@@ -183,8 +183,8 @@ def _image(reference: str, images: ImagesByName, documents: Sequence[Path], wher
         raise ValueError(f"`results` must name one image in a line; got {reference!r}, {where}, for {len(positions)}.")
     first = documents[0].stem
     raise ValueError(
-        f"`results` must have detections in annotated images only; got {reference!r}, {where}; the first annotated image"
-        f" is {first!r}."
+        f"`results` must have detections in annotated images only; got {reference!r}, {where}; the first annotated"
+        f" image is {first!r}."
     )
 
 
@@ -214,7 +214,7 @@ def _check_finite(argument: str, numbers: Sequence[float], line: str, where: str
 def _objects_of_voc(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
     names, boxes, difficult = [], [], []
     with _reading_document(path):
-        for position, element in enumerate(_elements(path)):
+        for position, element in enumerate(_elements_of_voc(path)):
             place = f"`object[{position}]`"
             names.append(_text(element, "name", place))
             boxes.append([_edge(element, edge, place) for edge in _EDGES])
@@ -225,7 +225,9 @@ def _objects_of_voc(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
 def _names_of_voc(path: Path) -> list[str]:
     """Return the name of the class of each object of a document."""
     with _reading_document(path):
-        return [_text(element, "name", f"`object[{position}]`") for position, element in enumerate(_elements(path))]
+        return [
+            _text(element, "name", f"`object[{position}]`") for position, element in enumerate(_elements_of_voc(path))
+        ]
 
 
 @contextmanager
@@ -242,10 +244,14 @@ def _reading_document(path: Path) -> Iterator[None]:
         raise ValueError(f"`annotations` must have {rule}; {path}: {error}.") from error
 
 
-def _elements(path: Path) -> list[ET.Element]:
-    """Return the objects of a document."""
+def _elements_of_voc(path: Path) -> list[ET.Element]:
+    """Return the elements of the objects in a document.
+
+    Raises:
+        ValueError: the document is of another kind.
+    """
     root = ET.parse(path).getroot()  # noqa: S314 - annotations of one's own data
-    if root.tag.lower() != "annotation":
+    if not _is_tag(root, "annotation"):
         raise ValueError(f"the first tag must be 'annotation'; got {root.tag!r}")
     return [element for element in root if _is_tag(element, "object")]
 

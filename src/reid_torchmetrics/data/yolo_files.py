@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.detection.batches import bare_name, image_dict
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
 from .folders import Folder, check_common_name, warn_of_exchange
-from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, raise_first_fault, shape_sizes, usual_layout
+from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, shape_sizes, usual_layout
 from .yolo_lines import Line, are_shares, check_shares, read_lines
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no chance
@@ -90,13 +90,13 @@ def read_yolo(
     if iou_type == "segm" and image_sizes is None:
         raise ValueError("`image_sizes` must be given for iou_type='segm', as masks consist of pixels; got None.")
     true, detected = read_lines("labels", labels), read_lines("results", results)
-    lines = _all(true), _all(detected)
-    layout = find_layout(*lines, iou_type)
-    if layout is None or _are_exchanged_poses(*lines, layout, iou_type):
-        exchanged = find_layout(lines[1], lines[0], iou_type) if all(lines) else None
+    true_lines, detected_lines = _all(true), _all(detected)
+    layout = find_layout(true_lines, detected_lines, iou_type)
+    if layout is None or _are_exchanged_poses(true_lines, detected_lines, layout, iou_type):
+        are_both_there = bool(true_lines and detected_lines)
+        exchanged = find_layout(detected_lines, true_lines, iou_type) if are_both_there else None
         if exchanged is None:
-            raise_first_fault(*lines, usual_layout(*lines, iou_type))
-            raise AssertionError  # some line does not fit
+            raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
         warn_of_exchange("labels", labels, results)
         true, detected, layout = detected, true, exchanged
         labels, results = results, labels
@@ -212,21 +212,21 @@ class _Reading:
         return objects
 
     def _visibilities(self, *, is_result: bool) -> range:
-        """Return the positions of the visibilities of keypoints in a line of ground truths."""
-        layout = self.layout
-        if layout.kind != "pose" or is_result or layout.label_width == 2:  # noqa: PLR2004 - x and y
+        """Return the positions of the visibilities of keypoints in a line."""
+        if self.layout.width(is_result=is_result) != 3:
             return range(0)
-        return range(NUM_BOX + 2, NUM_BOX + 3 * layout.num_keypoints, 3)
+        return range(NUM_BOX + 2, NUM_BOX + 3 * self.layout.num_keypoints, 3)
 
     def _warn(self, num_lines: int) -> None:
         if self.is_inferred_rotated:
             warn(
-                f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`, and"
-                " `boxes` are those around them: pass `iou_type`, 'rotated' or 'bbox', to read one of them."
+                f"The 8 numbers of {num_lines:,} lines are read as four corners of rotated boxes, as `rotated_boxes`,"
+                " and `boxes` are those around them: pass `iou_type`, 'rotated' or 'bbox', to read one of them."
             )
         if self.iou_type == "keypoints" and self.sizes.sizes is None and num_lines:
             warn(
-                "Keypoints are read as shares of images: without `image_sizes` their similarity is that of square images."
+                "Keypoints are read as shares of images: without `image_sizes` their similarity is that of square"
+                " images."
             )
 
     def _shapes(self, objects: Sequence[_Object], size: _Size, *, is_result: bool) -> dict[str, Any]:
@@ -260,7 +260,7 @@ class _Reading:
         width = self.layout.width(is_result=is_result)
         numbers = torch.tensor([item.shape[NUM_BOX:] for item in objects], dtype=torch.float64)
         points = numbers.view(len(objects), self.layout.num_keypoints, width)
-        if width == 2:  # noqa: PLR2004 - x and y
+        if width == 2:
             is_labeled = (points != 0).any(-1, keepdim=True)
             points = torch.cat([points, 2.0 * is_labeled], dim=-1)
         return points * torch.tensor([*size, 1.0], dtype=torch.float64)

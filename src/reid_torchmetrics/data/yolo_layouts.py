@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .yolo_lines import Line, are_shares
@@ -49,7 +49,7 @@ class Layout:
         if self.kind == "corners":
             return size == _NUM_CORNERS
         width = self.result_width if is_result else self.label_width
-        return self.kind == "pose" and size == NUM_BOX + self.num_keypoints * width
+        return self.num_keypoints > 0 and size == NUM_BOX + self.num_keypoints * width
 
     def width(self, *, is_result: bool) -> int:
         """Numbers of a keypoint."""
@@ -101,6 +101,8 @@ def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str |
     Raises:
         ValueError: `iou_type` is None and the lines may be of several kinds.
     """
+    if not labels and not results:
+        return KEYPOINTS if iou_type == "keypoints" else BOXES
     if iou_type == "keypoints":
         return find_pose(labels, results, needs_box=False)
     layout = {"segm": POLYGONS, "rotated": CORNERS}.get(iou_type or "", BOXES)
@@ -149,12 +151,8 @@ def usual_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str 
     return BOXES if needs_box else KEYPOINTS
 
 
-def raise_first_fault(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> None:
-    """Raise for the first line that does not fit a layout.
-
-    Raises:
-        ValueError: the message names the rule, the line and its numbers.
-    """
+def first_fault(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> ValueError:
+    """Return the error for the first line that does not fit a layout: its rule, the line and its numbers."""
     for argument, lines in (("labels", labels), ("results", results)):
         is_result = argument == "results"
         for line, size in zip(lines, shape_sizes(lines, layout, is_result=is_result), strict=True):
@@ -162,7 +160,8 @@ def raise_first_fault(labels: Sequence[Line], results: Sequence[Line], layout: L
                 rule = f"a class, {layout.description}{' and a confidence' * is_result}"
                 hint = _hint(line, layout) if is_result else ""
                 got = f"{line} with {len(line.numbers)} numbers behind the class"
-                raise ValueError(f"`{argument}` must have {rule} in a line; got {got}{hint}.")
+                return ValueError(f"`{argument}` must have {rule} in a line; got {got}{hint}.")
+    return ValueError("`labels` and `results` must have lines of one kind; got several.")
 
 
 def _hint(line: Line, layout: Layout) -> str:
@@ -215,9 +214,8 @@ def _layout_of_few(labels: Sequence[Line], results: Sequence[Line], pose: Layout
     if pose is not None:
         candidates.insert(0, "'keypoints' for a box and keypoints")
     *others, last = candidates
-    raise ValueError(
-        f"`iou_type` must be given where lines may be several things: {', '.join(others)} or {last}; got None for {first}."
-    )
+    names = f"{', '.join(others)} or {last}"
+    raise ValueError(f"`iou_type` must be given where lines may be several things: {names}; got None for {first}.")
 
 
 def _are_rotated(shapes: Sequence[Sequence[float]]) -> bool:
@@ -239,7 +237,7 @@ def _pose_candidates(labels: Sequence[Line], results: Sequence[Line], *, may_be_
     is_result = not sizes
     if is_result:
         sizes = {len(line.numbers) - 1 for line in results} - ({NUM_BOX} if may_be_box else set())
-        if len(sizes) == 2 and max(sizes) - min(sizes) == 1:  # noqa: PLR2004 - some lines have a tracking id
+        if len(sizes) == 2 and max(sizes) - min(sizes) == 1:
             sizes = {min(sizes)}
     if len(sizes) != 1:
         return []
@@ -249,17 +247,18 @@ def _pose_candidates(labels: Sequence[Line], results: Sequence[Line], *, may_be_
         number, rest = divmod(size - NUM_BOX, width)
         if number < 1 or rest:
             continue
-        for other_width in (width, 5 - width):
-            candidates.append(
-                Layout(
-                    kind="pose",
-                    description=f"a box and {number} keypoints",
-                    may_be_box=may_be_box,
-                    num_keypoints=number,
-                    label_width=other_width if is_result else width,
-                    result_width=width if is_result else other_width,
-                )
-            )
+        pose = Layout(
+            kind="pose",
+            description=f"a box and {number} keypoints",
+            may_be_box=may_be_box,
+            num_keypoints=number,
+            label_width=width,
+            result_width=width,
+        )
+        other_width = 2 if width == 3 else 3
+        mixed = replace(pose, label_width=other_width) if is_result else replace(pose, result_width=other_width)
+        candidates.append(pose)
+        candidates.append(mixed)
     return candidates
 
 
@@ -280,7 +279,7 @@ def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layou
         # Behind a box alone there are at most a confidence and a tracking id.
         has_points = len(line.numbers) > NUM_BOX + 2 * is_result
         points = line.numbers[NUM_BOX : NUM_BOX + layout.num_keypoints * width] if has_points else []
-        if width == 3 and not _are_visibilities(points[2::3], is_result=is_result):  # noqa: PLR2004 - x, y, visibility
+        if width == 3 and not _are_visibilities(points[2::3], is_result=is_result):
             return False
         for px, py in zip(points[::width], points[1::width], strict=True):
             if px == py == 0:  # not labeled
@@ -293,8 +292,8 @@ def _are_in_boxes(labels: Sequence[Line], results: Sequence[Line], layout: Layou
 
 def _are_visibilities(numbers: Sequence[float], *, is_result: bool) -> bool:
     """Return whether numbers are visibilities of ground truths, or confidences of detected keypoints."""
-    if is_result:
-        return are_shares(numbers)
+    if is_result and are_shares(numbers):
+        return True
     return all(number in (0, 1, 2) for number in numbers)
 
 

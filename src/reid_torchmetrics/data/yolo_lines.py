@@ -12,6 +12,7 @@ from .folders import Folder, list_files
 
 _MAX_CLASS = 2**63 - 1
 _ROUNDING = 0.01  # tolerance, a share of the image, as in Ultralytics
+_MAX_VISIBILITY = 2
 _MIN_WORDS = 5  # of a line: a class and a box
 _NAMES_OF_NOTES = ("classes", "predefined_classes")  # of LabelImg
 _BEGIN_OF_NOTES = "readme"  # of exports of Roboflow
@@ -53,7 +54,7 @@ def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ())
         argument: the name of the argument, for messages.
         line: the line.
         size: how many of its numbers are looked at.
-        free: positions that may hold other numbers of at least 0, such as visibilities.
+        free: positions that hold visibilities, 0, 1 or 2, or the confidences of keypoints.
 
     Raises:
         ValueError: the message names the word.
@@ -63,7 +64,7 @@ def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ())
     for position, number in enumerate(line.numbers[:size]):
         is_allowed = are_shares([number])
         if position in free:
-            is_allowed = number >= 0 and math.isfinite(number)
+            is_allowed = 0 <= number <= _MAX_VISIBILITY
         if not is_allowed:
             raise _fault(argument, "numbers from 0 to 1", line.text, line.where, position + 1, "is none")
 

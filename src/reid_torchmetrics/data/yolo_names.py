@@ -31,13 +31,15 @@ def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
     suffix = file.suffix.lower()
     if suffix not in _YAML + _TEXT:
         raise refused(file, f"the suffix must be one of {', '.join(_YAML + _TEXT)}", repr(file.suffix))
-    if suffix in _YAML:
-        names = _names_of_yaml(file)
-    else:
-        names = dict(enumerate(line for _, line in text_lines(file)))
+    names = _names_of_yaml(file) if suffix in _YAML else _names_of_text(file)
     if not names:
         raise refused(file, "the file must have the name of a class", "none")
     return names
+
+
+def _names_of_text(path: Path) -> dict[int, str]:
+    names = [line for _, line in text_lines(path)]
+    return dict(enumerate(names))
 
 
 def _names_of_yaml(path: Path) -> dict[int, str]:
@@ -47,7 +49,7 @@ def _names_of_yaml(path: Path) -> dict[int, str]:
             raise ValueError(f"more than {_MAX_BYTES:,} bytes")
         text = path.read_text(encoding="utf-8-sig")
         # The base loader makes strings, lists and mappings only, so that a class may be called `no` or `1e3`.
-        contents = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes no other objects
+        contents = yaml.load(text, Loader=yaml.BaseLoader)
     if not isinstance(contents, dict) or "names" not in contents:
         keys = ", ".join(f"`{key}`" for key in contents) if isinstance(contents, dict) else "no mapping"
         raise refused(path, "the file must have the names of classes as `names`", _shortened(keys))
