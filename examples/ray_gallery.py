@@ -11,6 +11,7 @@ each task counts the others of a file, by the name of the file. If a worker dies
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,13 @@ def count_gallery(folder: Path) -> tuple[RankCounter, Counts]:
     tables = positives.iter_batches(batch_size=None, batch_format="pyarrow")
     counter, others = make_counter(query, map(items_of, tables)), ~has_query(query)
 
-    def count(part: dict[str, str]) -> dict[str, Counts]:
+    def count(part: dict[str, str]) -> dict[str, bytes]:
         file = part["item"]
-        return {"counts": counter.count(*read_items(file, others), key=Path(file).name)}
+        counts = counter.count(*read_items(file, others), key=Path(file).name)
+        return {"counts": pickle.dumps(counts)}  # columns of Arrow hold bytes, not objects
 
-    return counter, sum(part["counts"] for part in ray.data.from_items(files).map(count).iter_rows())
+    counted = ray.data.from_items(files).map(count).iter_rows()
+    return counter, sum(pickle.loads(part["counts"]) for part in counted)  # noqa: S301 - what the tasks have pickled
 
 
 if __name__ == "__main__":

@@ -58,8 +58,15 @@ def gallery_files(folder: Path) -> list[str]:
 
 
 def make_counter(query: Items, positives: Iterable[Items]) -> RankCounter:
-    """Make a counter from the items with an identity of a query, part by part."""
-    found = Items(*map(np.concatenate, zip(*positives, strict=True)))
+    """Make a counter from the items with an identity of a query, part by part.
+
+    Raises:
+        ValueError: there is no such item in any part.
+    """
+    parts = [part for part in positives if len(part.identities)]
+    if not parts:
+        raise ValueError("The gallery must have an item with the identity of a query; got none in any of its files.")
+    found = Items(*map(np.concatenate, zip(*parts, strict=True)))
     labels = query.identities, found.identities, query.cameras, found.cameras
     return RankCounter(query.embeddings, found.embeddings, *labels, **find_protocol(PROTOCOL).relevance_options)
 

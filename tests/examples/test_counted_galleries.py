@@ -167,3 +167,13 @@ def test_an_example_runs_alone_on_what_it_draws(name, needs, options, whole):
     assert finished.returncode == 0, finished.stderr
     query, gallery, *labels = whole
     assert str(evaluate(query, gallery, *labels)) in finished.stdout
+
+
+@pytest.mark.parametrize("positives", [[], ["empty"], ["empty", "empty"]])
+def test_a_gallery_without_an_identity_of_a_query_is_named(folder, positives):
+    query = parquet_gallery.read_items(folder / "query.parquet")
+    empty = parquet_gallery.Items(*(values[:0] for values in query))
+    with pytest.raises(
+        ValueError, match="must have an item with the identity of a query; got none in any of its files"
+    ):
+        parquet_gallery.make_counter(query, [empty for _ in positives])

@@ -27,10 +27,11 @@ def run(words: Sequence[str]) -> int:
         for embeddings, is_query, _ in batches(sides, share):
             metric.update(embeddings, np.zeros(len(embeddings), dtype=np.int64), is_query=is_query)
         found = metric.duplicates(threshold)
-    groups, columns = found.groups(), (each.tolist() for each in (found.query, found.gallery, found.score))
     if share.process == 0:
+        columns = found.query.tolist(), found.gallery.tolist(), found.score.tolist()
         rows = (f"{query},{item},{score:.9g}" for query, item, score in zip(*columns, strict=True))
         print("query,gallery,score", *rows, sep="\n")  # noqa: T201
-    copied = f"{'items' if found.within else 'queries'} with a near copy: {sum(len(members) for members, _ in groups)}"
-    say(f"pairs: {len(found)}, groups: {len(groups)}, {copied}")
+    what = "items" if found.within else "queries"
+    affected = f"{what} with a near copy: {len(found.affected_queries)}"
+    say(f"pairs: {len(found)}, groups: {len(found.groups())}, {affected}")
     return 0

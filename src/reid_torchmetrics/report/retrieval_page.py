@@ -128,11 +128,12 @@ def _median(counts: Tensor, valid: Tensor) -> str:
 def _duplicates(queries: _ReportedQueries, found: Duplicates, copies: Pictures | None) -> list[Html]:
     """How many queries have a near copy, the numbers without these, and the closest pairs."""
     results, pictures, num_queries = queries.results, queries.pictures, len(queries.results.query_index)
-    copied = torch.cat([found.query, found.gallery[: len(found) * found.within]]).unique()
-    _checks.in_range("duplicates.query", copied, 0, num_queries)
-    others, columns = results.without(copied), ("measure", "all queries", "without near copies")
+    affected = found.affected_queries
+    _checks.in_range("duplicates.query", affected, 0, num_queries)
+    others = results.without(found)
+    columns = ("measure", "all queries", "without near copies")
     rows = [[heading(name), *map(form_of(name), (mean, others[name]))] for name, mean in results.means.items()]
-    said = f"{len(copied):,} of {num_queries:,} queries have a near copy; pairs: {len(found):,}."
+    said = f"{len(affected):,} of {num_queries:,} queries have a near copy; pairs: {len(found):,}."
     shown = [note(said), table("Means over queries", columns, rows)]
     if pictures is not None:
         given = [each for each in (copies, queries.gallery_pictures, pictures) if each is not None]

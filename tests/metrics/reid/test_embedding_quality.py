@@ -256,3 +256,39 @@ def test_a_refused_option_is_named(measures, error, message):
     with pytest.raises(error) as caught:
         EmbeddingQuality(measures)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("exponent", [-300, -200, -141, 141, 200, 300])
+@pytest.mark.parametrize(
+    "measures", [("norm_mean",), ("rankme", "dead_dimensions"), ("alignment", "uniformity", "hubness")]
+)
+def test_float64_embeddings_whose_squares_leave_float64_are_refused(exponent, measures):
+    metric = EmbeddingQuality(measures)
+    embeddings = torch.randn(6, 4, dtype=torch.float64)
+    embeddings[4] = 10.0**exponent
+    with pytest.raises(
+        ValueError, match=r"`embeddings` must have coordinates between 1e-140 and 1e\+140 .* of row 4\."
+    ):
+        metric.update(embeddings, torch.arange(6) % 2)
+    assert not metric.moments
+
+
+@pytest.mark.parametrize("factor", [2.0**-400, 2.0**-100, 2.0**100, 2.0**400])
+def test_numbers_of_scaled_embeddings_are_those_of_the_embeddings_or_scale_with_them(factor):
+    measures = ("rankme", "dead_dimensions", "alignment", "uniformity", "norm_mean", "norm_std")
+    embeddings = torch.randn(40, 6, dtype=torch.float64)
+    values = []
+    for scale in (1.0, factor):
+        metric = EmbeddingQuality(measures).set_dtype(torch.float64)
+        metric.update(embeddings * scale, torch.arange(40) % 5)
+        values.append(metric.compute())
+    plain, scaled = values
+    for name in measures:
+        expected = plain[name] * (factor if name.startswith("norm") else 1)
+        torch.testing.assert_close(scaled[name], expected, rtol=1e-9, atol=0)
+
+
+def test_a_zero_vector_is_no_vector_that_is_too_small():
+    metric = EmbeddingQuality(("norm_mean",))
+    metric.update(torch.tensor([[0.0, 0.0], [3.0, 4.0]], dtype=torch.float64))
+    assert float(metric.compute()["norm_mean"]) == 2.5

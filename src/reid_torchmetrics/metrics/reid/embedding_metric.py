@@ -236,7 +236,7 @@ class EmbeddingMetric(SampleStates):
         """The near duplicates of queries in the gallery, or among samples without roles; see `find_duplicates`.
 
         The same on all processes, which all must ask for the same; the rules of the protocol drop nothing.
-        `results().without(duplicates.query)` has the numbers without leaked queries.
+        `results().without(duplicates)` has the numbers without the queries that have a near copy.
 
         Args:
             threshold: the least score of a pair; under "euclidean" the largest distance.

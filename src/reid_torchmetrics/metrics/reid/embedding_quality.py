@@ -15,7 +15,7 @@ ordered pairs of m samples add up to m (m - 1) + sum |u|^2 - |sum u|^2. Uniformi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, linalg
@@ -32,6 +32,17 @@ from reid_torchmetrics.metrics import base
 from .ranking import check_not_written, record_update
 
 _FIRST = 3  # column of the first coordinate
+_SMALLEST, _LARGEST = 1e-140, 1e140
+"""sizes of float64 coordinates whose squares add up without underflow and overflow"""
+_HIGHER_IS_BETTER = {
+    "rankme": True,
+    "dead_dimensions": False,
+    "norm_mean": None,
+    "norm_std": None,
+    "alignment": False,
+    "uniformity": False,
+    "hubness": False,
+}
 _BY_COSINE = evaluation.RankingOptions(evaluation.Protocol("", "", leave_one_out=True), "cosine", "stable")
 _FEW: Sequence[_names.QualityMeasure] = ("rankme", "dead_dimensions", "norm_mean", "norm_std")
 
@@ -80,6 +91,7 @@ class EmbeddingQuality(base.GrowingStates):
     """
 
     plot_lower_bound = plot_upper_bound = None  # type: ignore[assignment]
+    __jit_unused_properties__: ClassVar[list[str]] = [*base.GrowingStates.__jit_unused_properties__, "higher_is_better"]
 
     @base.spelled_out(base.MetricOptions)
     def __init__(self, measures: Sequence[_names.QualityMeasure] = _FEW, **kwargs: Unpack[base.MetricOptions]) -> None:
@@ -92,6 +104,14 @@ class EmbeddingQuality(base.GrowingStates):
         none = torch.empty((0, 0), dtype=torch.float64, device="cpu")
         self._add_growing_states({"moments": none, "identity_sums": none, "embeddings": none.float()})
 
+    @property
+    def higher_is_better(self) -> dict[str, bool | None]:  # type: ignore[override]
+        """Whether a higher value is better, for each number by name; None where neither is.
+
+        `MetricTracker` keeps all values of such a metric, `tracker.compute_all()`, and has no best step for a dict.
+        """
+        return {name: _HIGHER_IS_BETTER[name] for name in self.measures}
+
     @base.naming_arguments
     def update(self, embeddings: Tensor | _checks.Array, identities: Tensor | _checks.Integers | None = None) -> None:
         """Check a batch and add it up; for "uniformity" and "hubness" its embeddings are kept, by reference.
@@ -102,12 +122,15 @@ class EmbeddingQuality(base.GrowingStates):
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
-            ValueError: shapes, devices or dimensions that do not fit, or no identities for "alignment"; nothing of the
-                batch is stored then.
+            ValueError: shapes, devices or dimensions that do not fit, no identities for "alignment", or float64 rows
+                whose largest coordinate is below 1e-140 or above 1e140, so that their squares leave float64; nothing of
+                the batch is stored then.
         """
         with self._deferring_errors():
             checked = _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None))
             rows = at_work(checked).detach().double()
+            if checked.dtype == torch.float64:  # squares of other dtypes fit
+                _check_squares_fit(rows)
             norms = linalg.vector_norm(rows, dim=1, keepdim=True)
             samples = torch.cat([torch.ones_like(norms), ~norms.isfinite(), norms, rows], 1)
             batch = {"moments": samples.T @ samples}
@@ -216,6 +239,26 @@ class EmbeddingQuality(base.GrowingStates):
         occurrence = lists.index[lists.index >= 0].bincount(minlength=int(moments[0, 0])).double()
         deviation = occurrence - occurrence.mean()
         return deviation.pow(3).mean() / deviation.square().mean().pow(1.5)
+
+
+def _check_squares_fit(rows: Tensor) -> None:
+    """Raise if the squares of a row underflow or overflow; zero vectors and rows that are not finite may stay.
+
+    Raises:
+        ValueError: the message names the first such row.
+    """
+    if not rows.numel():
+        return
+    largest = rows.abs().amax(1)
+    is_out_of_range = ((largest > 0) & (largest < _SMALLEST)) | ((largest > _LARGEST) & largest.isfinite())
+    positions = is_out_of_range.nonzero()[:1, 0].tolist()
+    if positions:
+        (position,) = positions
+        raise ValueError(
+            f"`embeddings` must have coordinates between {_SMALLEST:g} and {_LARGEST:g} in size, as their squares are"
+            f" added up in float64; got {float(largest[position]):g} as the largest of row {position}. Multiply all by"
+            " one factor."
+        )
 
 
 def _by_identity(rows: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
+from reid_torchmetrics.functional.retrieval.verification import Duplicates
 
 from .identification import Identification
 from .problem import RetrievalProblem
@@ -117,13 +118,19 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """What users know a query by, counted from 0: its name, else its `query_index`."""
         return int(self.query_index[query]) if self.query_names is None else self.query_names[query]
 
-    def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers) -> dict[str, float]:
-        """The reported numbers of all queries but some, counted from 0, such as `find_duplicates(...).query`.
+    def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers | Duplicates) -> dict[str, float]:
+        """Compute the reported numbers without some queries.
+
+        Args:
+            queries: positions of the queries that are left out, from 0; or near duplicates, whose affected queries are
+                left out: within one set both items of each pair.
 
         Raises:
-            TypeError: `queries` is not an integer tensor.
+            TypeError: `queries` are neither `Duplicates` nor an integer tensor.
             ValueError: `queries` has a number that no query has.
         """
+        if isinstance(queries, Duplicates):
+            queries = queries.affected_queries
         queries = _checks.integer_labels("queries", queries).long().to(self.query_index.device)
         _checks.in_range("queries", queries, 0, len(self.query_index))
         kept = torch.ones_like(self.query_index, dtype=torch.bool).index_fill_(0, queries, value=False)

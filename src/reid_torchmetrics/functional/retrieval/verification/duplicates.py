@@ -51,6 +51,17 @@ class Duplicates:
         """Number of pairs."""
         return len(self.query)
 
+    @property
+    def affected_queries(self) -> Int[Tensor, " affected"]:
+        """Queries with a near copy, ascending, each once.
+
+        Within one set a pair is listed once, but each of its items is a query that finds the other one, so both are
+        affected. `RetrievalResults.without` leaves them out.
+        """
+        if self.within:
+            return torch.cat([self.query, self.gallery]).unique()
+        return self.query.unique()
+
     def groups(self) -> list[tuple[Tensor, Tensor]]:
         """Queries and gallery items of each group, ascending: what pairs connect, by way of others, too.
 
