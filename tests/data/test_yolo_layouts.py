@@ -254,6 +254,17 @@ def test_results_without_confidences_are_named_with_the_option_that_writes_them(
         read_yolo(*folders)
 
 
+def test_keypoints_outside_of_their_boxes_are_named_with_the_option_that_reads_them(folders):
+    outside = "0 0.2 0.2 0.1 0.1" + " 0.8 0.8 2" * 3
+    fill(folders, [outside], [outside])
+    with pytest.raises(
+        ValueError, match=r"with 13 numbers behind the class; iou_type='keypoints' reads boxes and keypoints"
+    ):
+        read_yolo(*folders)
+    _, target = read_yolo(*folders, iou_type="keypoints", image_sizes=(100, 100))
+    assert target[0]["boxes"].tolist() == [pytest.approx([15, 15, 25, 25])]
+
+
 @pytest.mark.parametrize("iou_type", [None, "bbox", "segm", "rotated", "keypoints"])
 def test_files_without_lines_are_images_without_objects(folders, iou_type):
     for folder in folders:

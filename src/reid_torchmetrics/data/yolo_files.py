@@ -92,14 +92,15 @@ def read_yolo(
     true, detected = read_lines("labels", labels), read_lines("results", results)
     true_lines, detected_lines = _all(true), _all(detected)
     layout = find_layout(true_lines, detected_lines, iou_type)
-    if layout is None or _are_exchanged_poses(true_lines, detected_lines, layout, iou_type):
-        are_both_there = bool(true_lines and detected_lines)
-        exchanged = find_layout(detected_lines, true_lines, iou_type) if are_both_there else None
-        if exchanged is None:
-            raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
+    exchanged = None
+    if layout is None or layout.kind == "polygons":
+        exchanged = _exchanged_layout(true_lines, detected_lines, layout, iou_type)
+    if exchanged is not None:
         warn_of_exchange("labels", labels, results)
         true, detected, layout = detected, true, exchanged
         labels, results = results, labels
+    if layout is None:
+        raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
     detected = _with_names_of(true, detected)
     check_common_name(list(true), list(detected), argument="labels", folder=labels, results=results)
     reading = _Reading(layout, iou_type, _Sizes(image_sizes))
@@ -110,14 +111,29 @@ def _all(lines: _Lines) -> list[Line]:
     return [line for lines_of_image in lines.values() for line in lines_of_image]
 
 
-def _are_exchanged_poses(labels: Sequence[Line], results: Sequence[Line], layout: Layout, iou_type: str | None) -> bool:
-    """Return whether lines that can be polygons are boxes with keypoints in the other order of the folders.
+def _exchanged_layout(
+    labels: Sequence[Line], results: Sequence[Line], layout: Layout | None, iou_type: str | None
+) -> Layout | None:
+    """Return the layout of lines in the other order of the folders; None if they are in the right order.
 
-    Keypoints of three numbers may have an odd number of them, and so does a polygon with its confidence.
+    Keypoints of three numbers may have an odd number of them, and so does a polygon with its confidence. So lines that
+    can be polygons in one order may be keypoints in the other one, and keypoints count for more.
+
+    Args:
+        labels: the lines of the folder that was given for the ground truths.
+        results: the lines of the other folder.
+        layout: their layout in the order that was given; None if lines do not fit.
+        iou_type: what is read.
     """
-    if iou_type not in (None, "bbox") or layout.kind != "polygons" or not labels or not results:
-        return False
-    return find_pose(results, labels, needs_box=True) is not None
+    if not labels or not results:
+        return None
+    if layout is not None:
+        return find_pose(results, labels, needs_box=True) if iou_type in (None, "bbox") else None
+    exchanged = find_layout(results, labels, iou_type)
+    may_be_pose = exchanged is not None and exchanged.kind == "polygons"
+    if may_be_pose and find_pose(labels, results, needs_box=False) is not None:
+        return None
+    return exchanged
 
 
 def _with_names_of(true: Collection[str], detected: _Lines) -> _Lines:

@@ -41,7 +41,7 @@ class Layout:
     """numbers of a keypoint in a detection, 2 or 3"""
 
     def allows(self, size: int, *, is_result: bool) -> bool:
-        """Return whether a shape may have so many numbers."""
+        """Return whether a shape may have `size` numbers."""
         if size == NUM_BOX and self.may_be_box:
             return True
         if self.kind == "polygons":
@@ -158,20 +158,22 @@ def first_fault(labels: Sequence[Line], results: Sequence[Line], layout: Layout)
         for line, size in zip(lines, shape_sizes(lines, layout, is_result=is_result), strict=True):
             if size is None:
                 rule = f"a class, {layout.description}{' and a confidence' * is_result}"
-                hint = _hint(line, layout) if is_result else ""
+                hint = _hint(line, layout, is_result=is_result)
                 got = f"{line} with {len(line.numbers)} numbers behind the class"
                 return ValueError(f"`{argument}` must have {rule} in a line; got {got}{hint}.")
     return ValueError("`labels` and `results` must have lines of one kind; got several.")
 
 
-def _hint(line: Line, layout: Layout) -> str:
-    """Say why a line of results may have the wrong number of words."""
+def _hint(line: Line, layout: Layout, *, is_result: bool) -> str:
+    """Say why a line may have the wrong number of words."""
     size = len(line.numbers)
     hint = ""
-    if layout.allows(size, is_result=True):
+    if is_result and layout.allows(size, is_result=True):
         hint += "; Ultralytics writes confidences with `save_conf=True`"
-    if layout.allows(size - 2, is_result=True):
+    if is_result and layout.allows(size - 2, is_result=True):
         hint += "; a tracking id may follow the confidence if it is a whole number in all such lines"
+    if layout is BOXES and size - is_result > NUM_BOX and (size - is_result - NUM_BOX) % 3 == 0:
+        hint += "; iou_type='keypoints' reads boxes and keypoints, also those that do not lie in their boxes"
     return hint
 
 
