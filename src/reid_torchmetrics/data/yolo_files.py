@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.detection.batches import bare_name, image_dict
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
 from .folders import Folder, check_common_name, warn_of_exchange
-from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, shape_sizes, usual_layout
+from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
 from .yolo_lines import Line, are_shares, check_shares, read_lines
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no chance
@@ -32,10 +32,6 @@ class _Object(NamedTuple):
     """of a box, a polygon or corners, or of a box and its keypoints"""
     confidence: float
     """of a ground truth a number without meaning"""
-    line: Line
-
-
-_Objects = dict[str, list[_Object]]
 
 
 def read_yolo(
@@ -199,33 +195,31 @@ class _Reading:
 
     def read(self, true: _Lines, detected: _Lines) -> tuple[_Dicts, _Dicts]:
         """Return the dicts of all images for `update`."""
-        labels = self._objects(true, is_result=False)
-        results = self._objects(detected, is_result=True)
-        _check_order([result for objects in results.values() for result in objects if len(result.shape) == NUM_BOX])
-        self._warn(len(_all(true)) + len(_all(detected)))
+        label_lines, result_lines = _all(true), _all(detected)
+        label_sizes = self._checked_sizes("labels", label_lines)
+        result_sizes = self._checked_sizes("results", result_lines)
+        _check_order([line for line in result_lines if result_sizes[len(line.numbers)] == NUM_BOX])
+        self._warn(len(label_lines) + len(result_lines))
         preds, target = [], []
-        for name in sorted({*results, *labels}):
+        for name in sorted({*detected, *true}):
             size = self.sizes.find(name)
-            detections, ground_truths = results.get(name, []), labels.get(name, [])
+            detections = _objects(detected.get(name, []), result_sizes)
             scores = image_dict(scores=[detection.confidence for detection in detections])
             preds.append(self._shapes(detections, size, is_result=True) | scores)
+            ground_truths = _objects(true.get(name, []), label_sizes)
             target.append(self._shapes(ground_truths, size, is_result=False) | {"image_id": name})
         return preds, target
 
-    def _objects(self, lines: _Lines, *, is_result: bool) -> _Objects:
-        """Return the objects of each image, with numbers that are checked."""
-        argument = "results" if is_result else "labels"
-        objects: _Objects = {name: [] for name in lines}
-        flat = _all(lines)
-        names = [name for name, lines_of_image in lines.items() for _ in lines_of_image]
-        free = self._visibilities(is_result=is_result)
-        for name, line, size in zip(names, flat, shape_sizes(flat, self.layout, is_result=is_result), strict=True):
-            if size is None:
-                raise AssertionError  # the layout is one that all lines fit
-            check_shares(argument, line, size + is_result, free if size > NUM_BOX else ())
-            confidence = line.numbers[size] if is_result else 1.0
-            objects[name].append(_Object(line.label, line.numbers[:size], confidence, line))
-        return objects
+    def _checked_sizes(self, argument: str, lines: Sequence[Line]) -> dict[int, int]:
+        """Return how many numbers of a line are the shape, by how many it has, and check the numbers of all lines."""
+        is_result = argument == "results"
+        by_length = sizes_by_length(lines, self.layout, is_result=is_result)
+        sizes = {length: size for length, size in by_length.items() if size is not None}  # all, by this layout
+        visibilities = self._visibilities(is_result=is_result)
+        for line in lines:
+            size = sizes[len(line.numbers)]
+            check_shares(argument, line, size + is_result, visibilities if size > NUM_BOX else ())
+        return sizes
 
     def _visibilities(self, *, is_result: bool) -> range:
         """Return the positions of the visibilities of keypoints in a line."""
@@ -282,18 +276,30 @@ class _Reading:
         return points * torch.tensor([*size, 1.0], dtype=torch.float64)
 
 
-def _check_order(results: Sequence[_Object]) -> None:
+def _objects(lines: Sequence[Line], sizes: Mapping[int, int]) -> list[_Object]:
+    """Return the objects of an image from its lines and the sizes of shapes by how many numbers a line has."""
+    objects = []
+    for line in lines:
+        size = sizes[len(line.numbers)]
+        confidence = line.numbers[size] if size < len(line.numbers) else 1.0
+        objects.append(_Object(label=line.label, shape=line.numbers[:size], confidence=confidence))
+    return objects
+
+
+def _check_order(lines: Sequence[Line]) -> None:
     """Raise if most boxes of detections leave the image, but hardly any does with the confidence in front of it."""
-    leaving = [result for result in results if _leaves_image(result.shape)]
-    otherwise = [result for result in results if _leaves_image([*result.shape[1:], result.confidence])]
-    if len(leaving) >= max(_LEAST_LEAVING, len(results) / 2 + 1) and 10 * len(otherwise) <= len(results):
+    leaving = [line for line in lines if _leaves_image(line.numbers[:NUM_BOX])]
+    if len(leaving) < max(_LEAST_LEAVING, len(lines) / 2 + 1):
+        return
+    otherwise = [line for line in lines if _leaves_image(line.numbers[1 : NUM_BOX + 1])]
+    if 10 * len(otherwise) <= len(lines):
         rule = "the confidence behind the box, as boxes leave the image otherwise"
-        raise ValueError(f"`results` must have {rule}; got {leaving[0].line}.")
+        raise ValueError(f"`results` must have {rule}; got {leaving[0]}.")
 
 
 def _leaves_image(box: Sequence[float]) -> bool:
     x, y, width, height = box
-    return not are_shares([x - width / 2, y - height / 2, x + width / 2, y + height / 2])
+    return not are_shares((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
 
 
 def _scaled(shares: Sequence[float], size: _Size) -> list[float]:
