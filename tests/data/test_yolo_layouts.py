@@ -284,6 +284,13 @@ def test_a_list_of_classes_or_a_readme_is_no_image(folders, name):
     assert [image["image_id"] for image in read_yolo(*folders)[1]] == ["0"]
 
 
+def test_a_list_of_classes_alone_is_named(folders):
+    fill(folders, [], [BOX])
+    (folders[0] / "classes.txt").write_text("person\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`labels` must be a folder of .txt files; got .* with 'classes.txt' alone"):
+        read_yolo(*folders)
+
+
 def test_an_image_may_be_called_like_a_list_of_classes(folders):
     for folder, end in zip(folders, ("", " 0.9"), strict=True):
         (folder / "classes.txt").write_text(f"{BOX}{end}\n", encoding="utf-8")
