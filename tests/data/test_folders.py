@@ -1,5 +1,6 @@
 """Folders with a file for each image: every reader of two folders keeps the same rules."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -46,6 +47,10 @@ class Folders:
 @pytest.fixture(params=READERS)
 def folders(request, tmp_path) -> Folders:
     return Folders(request.param, tmp_path)
+
+
+def test_every_reader_takes_the_ground_truths_first(folders):
+    assert list(inspect.signature(folders.read).parameters)[:2] == [folders.argument, "results"]
 
 
 def test_an_image_in_both_folders_is_read_once(folders):

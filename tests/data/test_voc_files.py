@@ -130,6 +130,11 @@ def test_a_folder_that_is_not_there_is_named(folders):
         read_voc("nowhere", folders[1])
 
 
+def test_a_missing_folder_of_annotations_is_named_before_any_exchange(folders):
+    with pytest.raises(FileNotFoundError, match="There is no folder 'nowhere'"):
+        read_voc("nowhere", folders[0])
+
+
 def test_a_byte_order_mark_is_no_part_of_a_name(folders):
     for path in (*folders[0].iterdir(), *folders[1].iterdir()):
         path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")

@@ -254,6 +254,17 @@ def test_results_without_confidences_are_named_with_the_option_that_writes_them(
         read_yolo(*folders)
 
 
+def test_keypoints_outside_of_their_boxes_are_named_with_the_option_that_reads_them(folders):
+    outside = "0 0.2 0.2 0.1 0.1" + " 0.8 0.8 2" * 3
+    fill(folders, [outside], [outside])
+    with pytest.raises(
+        ValueError, match=r"with 13 numbers behind the class; iou_type='keypoints' reads boxes and keypoints"
+    ):
+        read_yolo(*folders)
+    _, target = read_yolo(*folders, iou_type="keypoints", image_sizes=(100, 100))
+    assert target[0]["boxes"].tolist() == [pytest.approx([15, 15, 25, 25])]
+
+
 @pytest.mark.parametrize("iou_type", [None, "bbox", "segm", "rotated", "keypoints"])
 def test_files_without_lines_are_images_without_objects(folders, iou_type):
     for folder in folders:
@@ -271,6 +282,13 @@ def test_a_list_of_classes_or_a_readme_is_no_image(folders, name):
     for folder in folders:
         (folder / name).write_text("person\ntraffic light\n", encoding="utf-8")
     assert [image["image_id"] for image in read_yolo(*folders)[1]] == ["0"]
+
+
+def test_a_list_of_classes_alone_is_named(folders):
+    fill(folders, [], [BOX])
+    (folders[0] / "classes.txt").write_text("person\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`labels` must be a folder of .txt files; got .* with 'classes.txt' alone"):
+        read_yolo(*folders)
 
 
 def test_an_image_may_be_called_like_a_list_of_classes(folders):

@@ -109,6 +109,9 @@ def _contents(folder: Path, suffix: str) -> str:
     if inside is not None:
         subfolder, number = inside
         return f"with {number} of them in its subfolder {subfolder!r}"
+    skipped = sorted(file.name for file in folder.iterdir() if _has_suffix(file, suffix))
+    if skipped:
+        return f"with {skipped[0]!r} alone, which is no such file of an image"
     suffixes = Counter(file.suffix or "without a suffix" for file in folder.iterdir() if file.is_file())
     if not suffixes:
         return "without files"

@@ -74,7 +74,8 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
             `class_names`, or a detection in an image without a document; the message names the file, and the line or
             the tag.
     """
-    if has_files(results, ".xml") and not has_files(annotations, ".xml"):
+    has_documents = has_files(annotations, ".xml")
+    if not has_documents and has_files(annotations, ".txt") and has_files(results, ".xml"):
         warn_of_exchange("annotations", annotations, results)
         annotations, results = results, annotations
     labels = {name: label for label, name in enumerate(class_names)}
@@ -257,7 +258,7 @@ def _elements_of_voc(path: Path) -> list[ET.Element]:
 
 
 def _is_tag(element: ET.Element, tag: str) -> bool:
-    """Return whether an element, which may be a comment, has a tag in any case."""
+    """Return whether an element has a tag, in small or capital letters; comments have none."""
     return isinstance(element.tag, str) and element.tag.lower() == tag
 
 

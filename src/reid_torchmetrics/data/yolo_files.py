@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.detection.batches import bare_name, image_dict
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
 from .folders import Folder, check_common_name, warn_of_exchange
-from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, shape_sizes, usual_layout
+from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
 from .yolo_lines import Line, are_shares, check_shares, read_lines
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no chance
@@ -32,10 +32,6 @@ class _Object(NamedTuple):
     """of a box, a polygon or corners, or of a box and its keypoints"""
     confidence: float
     """of a ground truth a number without meaning"""
-    line: Line
-
-
-_Objects = dict[str, list[_Object]]
 
 
 def read_yolo(
@@ -92,14 +88,15 @@ def read_yolo(
     true, detected = read_lines("labels", labels), read_lines("results", results)
     true_lines, detected_lines = _all(true), _all(detected)
     layout = find_layout(true_lines, detected_lines, iou_type)
-    if layout is None or _are_exchanged_poses(true_lines, detected_lines, layout, iou_type):
-        are_both_there = bool(true_lines and detected_lines)
-        exchanged = find_layout(detected_lines, true_lines, iou_type) if are_both_there else None
-        if exchanged is None:
-            raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
+    exchanged = None
+    if layout is None or layout.kind == "polygons":
+        exchanged = _exchanged_layout(true_lines, detected_lines, layout, iou_type)
+    if exchanged is not None:
         warn_of_exchange("labels", labels, results)
         true, detected, layout = detected, true, exchanged
         labels, results = results, labels
+    if layout is None:
+        raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
     detected = _with_names_of(true, detected)
     check_common_name(list(true), list(detected), argument="labels", folder=labels, results=results)
     reading = _Reading(layout, iou_type, _Sizes(image_sizes))
@@ -110,14 +107,29 @@ def _all(lines: _Lines) -> list[Line]:
     return [line for lines_of_image in lines.values() for line in lines_of_image]
 
 
-def _are_exchanged_poses(labels: Sequence[Line], results: Sequence[Line], layout: Layout, iou_type: str | None) -> bool:
-    """Return whether lines that can be polygons are boxes with keypoints in the other order of the folders.
+def _exchanged_layout(
+    labels: Sequence[Line], results: Sequence[Line], layout: Layout | None, iou_type: str | None
+) -> Layout | None:
+    """Return the layout of lines in the other order of the folders; None if they are in the right order.
 
-    Keypoints of three numbers may have an odd number of them, and so does a polygon with its confidence.
+    Keypoints of three numbers may have an odd number of them, and so does a polygon with its confidence. So lines that
+    can be polygons in one order may be keypoints in the other one, and keypoints count for more.
+
+    Args:
+        labels: the lines of the folder that was given for the ground truths.
+        results: the lines of the other folder.
+        layout: their layout in the order that was given; None if lines do not fit.
+        iou_type: what is read.
     """
-    if iou_type not in (None, "bbox") or layout.kind != "polygons" or not labels or not results:
-        return False
-    return find_pose(results, labels, needs_box=True) is not None
+    if not labels or not results:
+        return None
+    if layout is not None:
+        return find_pose(results, labels, needs_box=True) if iou_type in (None, "bbox") else None
+    exchanged = find_layout(results, labels, iou_type)
+    may_be_pose = exchanged is not None and exchanged.kind == "polygons"
+    if may_be_pose and find_pose(labels, results, needs_box=False) is not None:
+        return None
+    return exchanged
 
 
 def _with_names_of(true: Collection[str], detected: _Lines) -> _Lines:
@@ -183,33 +195,31 @@ class _Reading:
 
     def read(self, true: _Lines, detected: _Lines) -> tuple[_Dicts, _Dicts]:
         """Return the dicts of all images for `update`."""
-        labels = self._objects(true, is_result=False)
-        results = self._objects(detected, is_result=True)
-        _check_order([result for objects in results.values() for result in objects if len(result.shape) == NUM_BOX])
-        self._warn(len(_all(true)) + len(_all(detected)))
+        label_lines, result_lines = _all(true), _all(detected)
+        label_sizes = self._checked_sizes("labels", label_lines)
+        result_sizes = self._checked_sizes("results", result_lines)
+        _check_order([line for line in result_lines if result_sizes[len(line.numbers)] == NUM_BOX])
+        self._warn(len(label_lines) + len(result_lines))
         preds, target = [], []
-        for name in sorted({*results, *labels}):
+        for name in sorted({*detected, *true}):
             size = self.sizes.find(name)
-            detections, ground_truths = results.get(name, []), labels.get(name, [])
+            detections = _objects(detected.get(name, []), result_sizes)
             scores = image_dict(scores=[detection.confidence for detection in detections])
             preds.append(self._shapes(detections, size, is_result=True) | scores)
+            ground_truths = _objects(true.get(name, []), label_sizes)
             target.append(self._shapes(ground_truths, size, is_result=False) | {"image_id": name})
         return preds, target
 
-    def _objects(self, lines: _Lines, *, is_result: bool) -> _Objects:
-        """Return the objects of each image, with numbers that are checked."""
-        argument = "results" if is_result else "labels"
-        objects: _Objects = {name: [] for name in lines}
-        flat = _all(lines)
-        names = [name for name, lines_of_image in lines.items() for _ in lines_of_image]
-        free = self._visibilities(is_result=is_result)
-        for name, line, size in zip(names, flat, shape_sizes(flat, self.layout, is_result=is_result), strict=True):
-            if size is None:
-                raise AssertionError  # the layout is one that all lines fit
-            check_shares(argument, line, size + is_result, free if size > NUM_BOX else ())
-            confidence = line.numbers[size] if is_result else 1.0
-            objects[name].append(_Object(line.label, line.numbers[:size], confidence, line))
-        return objects
+    def _checked_sizes(self, argument: str, lines: Sequence[Line]) -> dict[int, int]:
+        """Return how many numbers of a line are the shape, by how many it has, and check the numbers of all lines."""
+        is_result = argument == "results"
+        by_length = sizes_by_length(lines, self.layout, is_result=is_result)
+        sizes = {length: size for length, size in by_length.items() if size is not None}  # all, by this layout
+        visibilities = self._visibilities(is_result=is_result)
+        for line in lines:
+            size = sizes[len(line.numbers)]
+            check_shares(argument, line, size + is_result, visibilities if size > NUM_BOX else ())
+        return sizes
 
     def _visibilities(self, *, is_result: bool) -> range:
         """Return the positions of the visibilities of keypoints in a line."""
@@ -266,18 +276,30 @@ class _Reading:
         return points * torch.tensor([*size, 1.0], dtype=torch.float64)
 
 
-def _check_order(results: Sequence[_Object]) -> None:
+def _objects(lines: Sequence[Line], sizes: Mapping[int, int]) -> list[_Object]:
+    """Return the objects of an image from its lines and the sizes of shapes by how many numbers a line has."""
+    objects = []
+    for line in lines:
+        size = sizes[len(line.numbers)]
+        confidence = line.numbers[size] if size < len(line.numbers) else 1.0
+        objects.append(_Object(label=line.label, shape=line.numbers[:size], confidence=confidence))
+    return objects
+
+
+def _check_order(lines: Sequence[Line]) -> None:
     """Raise if most boxes of detections leave the image, but hardly any does with the confidence in front of it."""
-    leaving = [result for result in results if _leaves_image(result.shape)]
-    otherwise = [result for result in results if _leaves_image([*result.shape[1:], result.confidence])]
-    if len(leaving) >= max(_LEAST_LEAVING, len(results) / 2 + 1) and 10 * len(otherwise) <= len(results):
+    leaving = [line for line in lines if _leaves_image(line.numbers[:NUM_BOX])]
+    if len(leaving) < max(_LEAST_LEAVING, len(lines) / 2 + 1):
+        return
+    otherwise = [line for line in lines if _leaves_image(line.numbers[1 : NUM_BOX + 1])]
+    if 10 * len(otherwise) <= len(lines):
         rule = "the confidence behind the box, as boxes leave the image otherwise"
-        raise ValueError(f"`results` must have {rule}; got {leaving[0].line}.")
+        raise ValueError(f"`results` must have {rule}; got {leaving[0]}.")
 
 
 def _leaves_image(box: Sequence[float]) -> bool:
     x, y, width, height = box
-    return not are_shares([x - width / 2, y - height / 2, x + width / 2, y + height / 2])
+    return not are_shares((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
 
 
 def _scaled(shares: Sequence[float], size: _Size) -> list[float]:

@@ -41,7 +41,7 @@ class Layout:
     """numbers of a keypoint in a detection, 2 or 3"""
 
     def allows(self, size: int, *, is_result: bool) -> bool:
-        """Return whether a shape may have so many numbers."""
+        """Return whether a shape may have `size` numbers."""
         if size == NUM_BOX and self.may_be_box:
             return True
         if self.kind == "polygons":
@@ -62,8 +62,8 @@ CORNERS = Layout(kind="corners", description="x and y of four corners")
 KEYPOINTS = Layout(kind="pose", description="a box and keypoints of 2 or 3 numbers, as many in each line,")
 
 
-def shape_sizes(lines: Sequence[Line], layout: Layout, *, is_result: bool) -> list[int | None]:
-    """Return for each line how many of its numbers are the shape; None if the line does not fit the layout.
+def sizes_by_length(lines: Sequence[Line], layout: Layout, *, is_result: bool) -> dict[int, int | None]:
+    """Return how many numbers of a line are the shape, by how many it has; None if they do not fit the layout.
 
     In results a confidence follows, and perhaps a tracking id: a whole number in all lines that are one number longer.
     """
@@ -71,7 +71,7 @@ def shape_sizes(lines: Sequence[Line], layout: Layout, *, is_result: bool) -> li
     by_length: dict[int, int | None] = {}
     for length in {len(line.numbers) for line in lines}:
         by_length[length] = _shape_size(length, layout, is_result=is_result, has_ids=has_ids)
-    return [by_length[len(line.numbers)] for line in lines]
+    return by_length
 
 
 def _shape_size(length: int, layout: Layout, *, is_result: bool, has_ids: bool) -> int | None:
@@ -87,7 +87,9 @@ def _shape_size(length: int, layout: Layout, *, is_result: bool, has_ids: bool) 
 
 def fits(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> bool:
     """Return whether all lines fit a layout."""
-    return None not in (shape_sizes(labels, layout, is_result=False) + shape_sizes(results, layout, is_result=True))
+    label_sizes = sizes_by_length(labels, layout, is_result=False).values()
+    result_sizes = sizes_by_length(results, layout, is_result=True).values()
+    return None not in label_sizes and None not in result_sizes
 
 
 def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str | None) -> Layout | None:
@@ -155,23 +157,26 @@ def first_fault(labels: Sequence[Line], results: Sequence[Line], layout: Layout)
     """Return the error for the first line that does not fit a layout: its rule, the line and its numbers."""
     for argument, lines in (("labels", labels), ("results", results)):
         is_result = argument == "results"
-        for line, size in zip(lines, shape_sizes(lines, layout, is_result=is_result), strict=True):
-            if size is None:
+        sizes = sizes_by_length(lines, layout, is_result=is_result)
+        for line in lines:
+            if sizes[len(line.numbers)] is None:
                 rule = f"a class, {layout.description}{' and a confidence' * is_result}"
-                hint = _hint(line, layout) if is_result else ""
+                hint = _hint(line, layout, is_result=is_result)
                 got = f"{line} with {len(line.numbers)} numbers behind the class"
                 return ValueError(f"`{argument}` must have {rule} in a line; got {got}{hint}.")
     return ValueError("`labels` and `results` must have lines of one kind; got several.")
 
 
-def _hint(line: Line, layout: Layout) -> str:
-    """Say why a line of results may have the wrong number of words."""
+def _hint(line: Line, layout: Layout, *, is_result: bool) -> str:
+    """Say why a line may have the wrong number of words."""
     size = len(line.numbers)
     hint = ""
-    if layout.allows(size, is_result=True):
+    if is_result and layout.allows(size, is_result=True):
         hint += "; Ultralytics writes confidences with `save_conf=True`"
-    if layout.allows(size - 2, is_result=True):
+    if is_result and layout.allows(size - 2, is_result=True):
         hint += "; a tracking id may follow the confidence if it is a whole number in all such lines"
+    if layout is BOXES and size - is_result > NUM_BOX and (size - is_result - NUM_BOX) % 3 == 0:
+        hint += "; iou_type='keypoints' reads boxes and keypoints, also those that do not lie in their boxes"
     return hint
 
 
@@ -191,8 +196,9 @@ def _have_ids(results: Sequence[Line], layout: Layout) -> bool:
 
 
 def _sizes(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> set[int | None]:
-    label_sizes = shape_sizes(labels, layout, is_result=False)
-    return set(label_sizes) | set(shape_sizes(results, layout, is_result=True))
+    label_sizes = sizes_by_length(labels, layout, is_result=False)
+    result_sizes = sizes_by_length(results, layout, is_result=True)
+    return set(label_sizes.values()) | set(result_sizes.values())
 
 
 def _layout_of_few(labels: Sequence[Line], results: Sequence[Line], pose: Layout | None) -> Layout:

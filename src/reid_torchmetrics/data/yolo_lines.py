@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
     @property
     def last_word(self) -> str:
-        """The last word, in which a whole number is told from a float."""
+        """The last word; it tells a whole number from a float."""
         return self.text.rsplit(maxsplit=1)[-1]
 
     def __str__(self) -> str:
