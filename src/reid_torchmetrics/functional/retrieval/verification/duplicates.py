@@ -58,9 +58,9 @@ class Duplicates:
         Within one set a pair is listed once, but each of its items is a query that finds the other one, so both are
         affected. `RetrievalResults.without` leaves them out.
         """
-        if self.within:
-            return torch.cat([self.query, self.gallery]).unique()
-        return self.query.unique()
+        items = torch.cat([self.query, self.gallery]) if self.within else self.query
+        affected: Tensor = items.unique()
+        return affected
 
     def groups(self) -> list[tuple[Tensor, Tensor]]:
         """Queries and gallery items of each group, ascending: what pairs connect, by way of others, too.
