@@ -248,9 +248,10 @@ def run(number: int, seed: int, folder: Path) -> tuple[Counter, list[str]]:
                 right = [base[iou_type][name]] + ([] if theirs is None else [theirs])
                 counts["outcomes"] += 1
                 found = fault(place, entry, files, iou_type, right)
-                is_row_removed = value is REMOVE and isinstance(place.path[-1], int) and "lvis" in name.lower()
+                is_lvis = "lvis" in name.lower()
+                is_row_removed = value is REMOVE and isinstance(place.path[-1], int) and is_lvis
                 # A detection that is not finite is a false positive with a warning, unlike in pycocotools.
-                is_unjudged = is_plain_number(value) and (theirs is None or not is_finite(value))
+                is_unjudged = is_plain_number(value) and (theirs is None or is_lvis or not is_finite(value))
                 if found is None or ("for [" in found and (is_unjudged or is_row_removed)):
                     continue  # a number of other objects, which nobody else can judge
                 counts["faults"] += 1

@@ -170,7 +170,7 @@ BROKEN = [
     ("lists lists.npy no_shards", "There is no file *_good.txt in 'no_shards'."),
     ("detect data_set.json nope.json", "There is no file 'nope.json'."),
     ("detect nope.json results.json", "There is no file 'nope.json'."),
-    ("detect no_shards results.json", "'no_shards' must be a file; got a folder."),
+    ("detect no_shards results.json", "`ground_truths` and `detections` must both be files of JSON, or both folders"),
     ("detect lvis.json nope.json --evaluator lvis", "There is no file 'nope.json'."),
     ("pairs nope.npz", "There is no file 'nope.npz'."),
     ("pairs g.npz", "g.npz: arrays must be `scores` and `same`, one of each; got feat, pids."),

@@ -60,7 +60,7 @@ def _field_files(tmp_path):
     names = {"imlist": [f"i{item}" for item in range(28)], "qimlist": [f"q{query}" for query in range(12)]}
     truth = [{"easy": easy, "hard": [], "junk": []} for easy in LISTS]
     (tmp_path / "gnd_roxford5k.pkl").write_bytes(pickle.dumps(names | {"gnd": truth}))
-    box = {"bbox": [0, 0, 4, 4], "image_id": 1, "category_id": 5}
+    box = {"bbox": [0, 0, 4, 4], "image_id": 1, "category_id": 5, "segmentation": [[0, 0, 4, 0, 4, 4, 0, 4]]}
     data_set = {"images": [{"id": 1, "height": 9, "width": 9}], "categories": [{"id": 5, "name": "cat"}]}
     data_set["annotations"] = [box | {"id": 1, "area": 16, "iscrowd": 0}]
     rows = zip([*IDS], [*CAMERAS], strict=True)
@@ -79,6 +79,14 @@ def _field_files(tmp_path):
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
+    for folder in ("VOC2007/Annotations", "results", "coco128/labels/val", "runs/val/labels"):
+        (tmp_path / folder).mkdir(parents=True)
+    edges = "<xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax>"
+    document = f"<annotation><object><name>cat</name><bndbox>{edges}</bndbox></object></annotation>"
+    (tmp_path / "VOC2007/Annotations/a.xml").write_text(document, encoding="utf-8")
+    (tmp_path / "results/comp4_det_val_cat.txt").write_text("a 0.9 1 1 9 9\n", encoding="utf-8")
+    (tmp_path / "coco128/labels/val/a.txt").write_text("0 .5 .5 .2 .2\n", encoding="utf-8")
+    (tmp_path / "runs/val/labels/a.txt").write_text("0 .5 .5 .2 .2 .9\n", encoding="utf-8")
     (tmp_path / "ground_truth_folder").mkdir()
     for name in ("good", "ok", "junk"):
         (tmp_path / "ground_truth_folder" / f"tower_1_{name}.txt").write_text(name[0], encoding="utf-8")

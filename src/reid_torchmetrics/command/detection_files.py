@@ -76,7 +76,7 @@ def read_detection_files(
 
 
 def _layout(arguments: SimpleNamespace) -> str:
-    """Return whose layout the paths have: "coco", "voc", "yolo" or "dota".
+    """Return the layout of the paths: "coco", "voc", "yolo" or "dota".
 
     Raises:
         ValueError: a file and a folder, or folders for LVIS' evaluator.

@@ -33,7 +33,7 @@ from .ranking import check_not_written, record_update
 
 _FIRST = 3  # column of the first coordinate
 _SMALLEST, _LARGEST = 1e-140, 1e140
-"""sizes of float64 coordinates whose squares add up without underflow and overflow"""
+"""sizes of float64 coordinates; squares of others underflow or overflow"""
 _HIGHER_IS_BETTER = {
     "rankme": True,
     "dead_dimensions": False,
