@@ -53,7 +53,7 @@ def _read(arguments: SimpleNamespace, kinds: Sequence[str], options: dict[str, A
     files = arguments.detections, arguments.ground_truths
     if of_evaluator is VocMAP:
         _checks.one_of("iou_type", " ".join(kinds), ("rotated",))
-        return read_dota(*files, options["class_names"])
+        return read_dota(*files, options["class_names"], invalid=options.get("invalid", "count"))
     sides: tuple[Any, Any] = of_evaluator.coco_to_tm(
         *files,
         kinds,

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import torch
+
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._files import files_in
 from reid_torchmetrics.functional.detection.batches import image_dict
+from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, crossing_edges
 
 from .array_files import text_lines
 
@@ -64,7 +68,11 @@ def read_voc(
 
 
 def read_dota(
-    results: str | PathLike[str], annotations: str | PathLike[str], class_names: Sequence[str] = DOTA_CLASSES
+    results: str | PathLike[str],
+    annotations: str | PathLike[str],
+    class_names: Sequence[str] = DOTA_CLASSES,
+    *,
+    invalid: _names.InvalidAction = "count",
 ) -> tuple[_Dicts, _Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `VocMAP(iou_type="rotated")`.
 
@@ -77,6 +85,8 @@ def read_dota(
         annotations: folder of text files, one for each image, named like the images, usually `labelTxt`; a line is x
             and y of four corners, the class and, if there is one, the flag of difficult objects.
         class_names: names of the classes that are evaluated.
+        invalid: as of the metric. With "drop", which leaves invalid ground truths out, corners of ground truths are not
+            checked here.
 
     Returns:
         For each image `rotated_boxes` [objects, 8], `scores` and `labels`, float64 and int64, and `rotated_boxes`,
@@ -84,12 +94,14 @@ def read_dota(
 
     Raises:
         FileNotFoundError: a folder that does not exist.
-        ValueError: a malformed line, a class that is not among `class_names`, or a detection in an image without
-            annotations; the message names the file, and the line.
+        ValueError: a malformed line, a class that is not among `class_names`, corners of a ground truth that are not
+            in turn, so that edges cross, or a detection in an image without annotations; the message names the file,
+            and the line.
     """
+    _checks.one_of("invalid", invalid, _names.InvalidAction)
     labels = {name: label for label, name in enumerate(class_names)}
     paths = sorted(files_in(annotations, ".txt"), key=lambda path: path.stem)
-    target = [_objects_of_dota(path, labels) for path in paths]
+    target = [_objects_of_dota(path, labels, is_checked=invalid != "drop") for path in paths]
     return _detections(results, target, labels, "rotated_boxes", (_OF_CORNERS, "x and y of four corners")), target
 
 
@@ -140,9 +152,15 @@ def _objects_of_voc(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
     return _annotated(path, names, labels, boxes=boxes, difficult=difficult)
 
 
-def _objects_of_dota(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
-    rows = [_object_of_dota(line, where) for where, line in text_lines(path) if not line.startswith(_HEADERS)]
-    corners, names, difficult = [*zip(*rows, strict=True)] or [()] * 3
+def _objects_of_dota(path: Path, labels: Mapping[str, int], *, is_checked: bool) -> dict[str, Any]:
+    lines = [(where, line) for where, line in text_lines(path) if not line.startswith(_HEADERS)]
+    rows = [_object_of_dota(line, where) for where, line in lines]
+    corners, names, difficult = list(zip(*rows, strict=True)) or [()] * 3
+    if corners and is_checked:
+        boxes = torch.tensor(corners, dtype=torch.float64, device="cpu")
+        for row in crossing_edges(boxes).nonzero()[:1, 0].tolist():
+            where, line = lines[row]
+            raise ValueError(f"`annotations` must have {CORNER_ORDER}; got {line!r}, {where}.")
     return _annotated(path, names, labels, rotated_boxes=corners, difficult=difficult)
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, final
@@ -264,6 +264,18 @@ class ShapeType(ABC):
     def are_sound(self, value: Tensor) -> Tensor:
         """Whether each shape of an image, as given, can be evaluated; True for all if `read` refuses the tensor."""
         return torch.ones(len(value), dtype=torch.bool, device=value.device)
+
+    def check_images(self, names: Sequence[str], images: Sequence[Any]) -> None:  # noqa: B027 - most shapes need no more
+        """Raise for a shape that `read` takes and that cannot be measured; all images are checked together.
+
+        Args:
+            names: what a message calls the shapes of each image.
+            images: the shapes of each image, in the form of `read`.
+        """
+
+    def measurable(self, shapes: Any) -> Any:
+        """The shapes, with shapes without area in the place of those that `check_images` refuses."""
+        return shapes
 
     @abstractmethod
     def boxes(self, shapes: Any) -> Tensor:
