@@ -1,7 +1,6 @@
 """Rotated boxes against polygons that are clipped, by a loop and by shapely."""
 
 import math
-import random
 from itertools import permutations, product
 
 import pytest
@@ -114,10 +113,9 @@ def test_four_corners_overlap_as_by_hand(corners, area, common):
 
 
 def test_edges_cross_in_exactly_the_orders_of_corners_in_which_two_segments_meet_inside():
-    drawn = random.Random(5)
+    generator = torch.Generator().manual_seed(5)
     quadrilaterals = []
-    for _ in range(60):
-        corners = [(drawn.randrange(6), drawn.randrange(6)) for _ in range(4)]
+    for corners in torch.randint(6, (60, 4, 2), generator=generator).tolist():
         quadrilaterals.extend(permutations(corners))
     expected = [edges_cross(corners) for corners in quadrilaterals]
     for moved in (0, 1000):
