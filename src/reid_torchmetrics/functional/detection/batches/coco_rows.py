@@ -16,7 +16,7 @@ from reid_torchmetrics._files import readable
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, RotatedType, crossing_edges
 
-from .checks import LISTS
+from .key_names import LISTS
 from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,

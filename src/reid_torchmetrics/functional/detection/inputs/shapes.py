@@ -249,6 +249,8 @@ class ShapeType(ABC):
     key: ClassVar[str]
     keeps_boxes: ClassVar[bool] = False
     """whether boxes given for ground truths are used, and give areas where none is given"""
+    has_coordinates: ClassVar[bool] = True
+    """whether the tensors of `key` are coordinates, which a dtype may round"""
     count_key: ClassVar[str] = ""
     """optional key of ground truths; an object with a 0 there counts in no area range; "" for no such key"""
 
