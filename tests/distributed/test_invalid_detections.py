@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
 from tests.distributed.detection_shards import NUM_IMAGES, at, prints, shards, text_of
@@ -48,3 +49,22 @@ def test_processes_that_treat_them_otherwise_are_told_so(processes):
         assert "invalid" in message
         assert "'count'" in message
         assert "'raise'" in message
+
+
+def crossed_on_the_last(process: int, size: int) -> tuple[object, int]:
+    """The value where each process finds its rotated box, and the last one has its corners in a crossing order."""
+    corners = torch.tensor([[0.0, 0, 8, 0, 8, 4, 0, 4]])
+    crossed = torch.tensor([[0.0, 0, 8, 0, 0, 4, 8, 4]])
+    labels = torch.tensor([1])
+    found = {"rotated_boxes": crossed if process == size - 1 else corners, "labels": labels}
+    metric = VocMAP(iou_type="rotated", metric="map")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        score = torch.tensor([0.9 - 0.1 * process])
+        truth = {"rotated_boxes": corners, "labels": labels, "image_id": process}
+        metric.update([found | {"scores": score}], [truth])
+        return float(metric.compute()), metric.num_invalid
+
+
+def test_a_crossing_order_on_one_process_is_a_false_positive_on_all(processes):
+    assert processes.run(2, crossed_on_the_last) == [(0.5, 0), (0.5, 1)]

@@ -86,7 +86,7 @@ def test_boxes_of_a_metric_are_judged_as_it_counts_them():
         (
             boxes(BESIDE) | {"rotated_boxes": torch.zeros(1, 7)},
             boxes(BESIDE),
-            r"`detections\['rotated_boxes'\]` must have shape \[N, 5 or 8\]; got \[1, 7\].",
+            r"`detections\['rotated_boxes'\]` must have shape \[N, 5 or 8\] or \[N, 4, 2\]; got \[1, 7\].",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 Polygon = list[tuple[float, float]]
 
@@ -67,3 +68,22 @@ def polygon_iou(polygon: Polygon, other: Polygon) -> float:
     pairs = [(first, second) for first in triangles(polygon) for second in triangles(other)]
     total = sum(sign * other_sign * common(each, edges) for (sign, each), (other_sign, edges) in pairs if area(edges))
     return total / (abs(area(polygon)) + abs(area(other)) - total) if total > 0 else 0.0
+
+
+def edges_cross(polygon: Sequence[tuple[int, int]]) -> bool:
+    """Whether two edges of a polygon meet in a point that is an end of neither, in exact arithmetic."""
+    edges = list(zip(polygon, [*polygon[1:], polygon[0]], strict=True))
+    for place, (start, end) in enumerate(edges):
+        for other_start, other_end in edges[place + 1 :]:
+            x, y = end[0] - start[0], end[1] - start[1]
+            other_x, other_y = other_end[0] - other_start[0], other_end[1] - other_start[1]
+            determinant = x * other_y - y * other_x
+            if determinant == 0:  # parallel
+                continue
+            # start + share * (x, y) = other_start + other_share * (other_x, other_y)
+            away_x, away_y = other_start[0] - start[0], other_start[1] - start[1]
+            share = Fraction(away_x * other_y - away_y * other_x, determinant)
+            other_share = Fraction(away_x * y - away_y * x, determinant)
+            if 0 < share < 1 and 0 < other_share < 1:
+                return True
+    return False

@@ -67,7 +67,8 @@ def read_detection_files(
     if layout == "dota":
         _checks.one_of("iou_type", iou_type or "rotated", ("rotated",))
         names = options.get("class_names", DOTA_CLASSES)
-        preds, target = read_dota(arguments.ground_truths, arguments.detections, names)
+        invalid = options.get("invalid", "count")
+        preds, target = read_dota(arguments.ground_truths, arguments.detections, names, invalid=invalid)
     else:
         _checks.one_of("iou_type", iou_type or "bbox", ("bbox",))
         names = options.get("class_names") or _voc_names(arguments)

@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
+import torch
+
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import ImagesByName, image_dict
+from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, crossing_edges
 
 from .array_files import text_lines
 from .folders import Folder, has_files, list_files, warn_of_exchange
@@ -101,7 +105,13 @@ def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def read_dota(annotations: Folder, results: Folder, class_names: Sequence[str] = DOTA_CLASSES) -> tuple[_Dicts, _Dicts]:
+def read_dota(
+    annotations: Folder,
+    results: Folder,
+    class_names: Sequence[str] = DOTA_CLASSES,
+    *,
+    invalid: _names.InvalidAction = "count",
+) -> tuple[_Dicts, _Dicts]:
     """Read detections and ground truths of each image, by ascending name, for `VocMAP(iou_type="rotated")`.
 
     A label is the place of the class in `class_names`. A line of results names an image by the last part of its name,
@@ -115,6 +125,8 @@ def read_dota(annotations: Folder, results: Folder, class_names: Sequence[str] =
         results: folder of text files, one for each detected class, such as `Task1_plane.txt`; a line is the name of an
             image, the confidence, and x and y of four corners in turn.
         class_names: names of the classes that are evaluated.
+        invalid: as of the metric. With "drop", which leaves invalid ground truths out, corners of ground truths are not
+            checked here.
 
     Returns:
         For each image `rotated_boxes` [objects, 8], `scores` and `labels`, float64 and int64, and `rotated_boxes`,
@@ -123,16 +135,18 @@ def read_dota(annotations: Folder, results: Folder, class_names: Sequence[str] =
     Raises:
         FileNotFoundError: a folder that does not exist.
         ValueError: a folder without a single file of its kind, a malformed line, a number that is not finite, a class
-            that is not among `class_names`, or a detection in an image without annotations; the message names the file,
+            that is not among `class_names`, corners of a ground truth that are not in turn, so that edges cross, or a
+            detection in an image without annotations; the message names the file,
             and the line.
     """
+    _checks.one_of("invalid", invalid, _names.InvalidAction)
     labels = {name: label for label, name in enumerate(class_names)}
     paths = list_files("annotations", annotations, ".txt")
     result_paths = list_files("results", results, ".txt")
     if _are_dota_results(paths, labels) and not _are_dota_results(result_paths, labels):
         warn_of_exchange("annotations", annotations, results)
         paths, results = result_paths, annotations
-    target = [_objects_of_dota(path, labels) for path in paths]
+    target = [_objects_of_dota(path, labels, is_checked=invalid != "drop") for path in paths]
     return _detections(results, paths, labels, _CORNERS), target
 
 
@@ -306,8 +320,8 @@ def _is_difficult(element: ET.Element, place: str) -> bool:
         raise ValueError(f"{flag.tag!r} of {place} {rule}; got {text!r}") from None
 
 
-def _objects_of_dota(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
-    corners, names, difficult = [], [], []
+def _objects_of_dota(path: Path, labels: Mapping[str, int], *, is_checked: bool) -> dict[str, Any]:
+    corners, names, difficult, places = [], [], [], []
     for where, line in text_lines(path):
         if line.startswith(_HEADERS):
             continue
@@ -315,6 +329,11 @@ def _objects_of_dota(path: Path, labels: Mapping[str, int]) -> dict[str, Any]:
         corners.append(numbers)
         names.append(name)
         difficult.append(is_difficult)
+        places.append(f"{line!r}, {where}")
+    if corners and is_checked:
+        are_crossing = crossing_edges(torch.tensor(corners, dtype=torch.float64, device="cpu"))
+        for row in are_crossing.nonzero()[:1, 0].tolist():
+            raise ValueError(f"`annotations` must have {CORNER_ORDER}; got {places[row]}.")
     return _annotated(path, names, labels, rotated_boxes=corners, difficult=difficult)
 
 

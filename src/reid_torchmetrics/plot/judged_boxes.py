@@ -127,7 +127,7 @@ class Judgment:
 
 def _overlaps(corners: Tensor, true_corners: Tensor, is_crowd: Tensor) -> tuple[inputs.TableShapes, inputs.TableShapes]:
     """The rotated boxes of an image as matching takes them."""
-    sides = corners, true_corners
+    sides = _ROTATED.measurable(corners), _ROTATED.measurable(true_corners)
     areas = [*map(_ROTATED.areas, sides)]
     table = _ROTATED.overlaps(*sides, inputs.ObjectColumns(true_corners, areas[1], is_crowd)).flatten()
     return inputs.TableShapes.of_images(table, *areas, *(torch.tensor([len(each)], device="cpu") for each in sides))

@@ -117,7 +117,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         Images without boxes have tensors without entries, of any dtype. Where masks are evaluated, both sides have
         `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`; with
         "keypoints" both have `keypoints` [boxes, keypoints, 3], x, y and visibility; with "rotated" `rotated_boxes`
-        [boxes, 5], center, width, height and angle in radians, or [boxes, 8], x and y of four corners in turn. Boxes
+        [boxes, 5], center, width, height and angle in radians, or [boxes, 8] or [boxes, 4, 2], x and y of four corners
+        in turn: left top, right top, right bottom, left bottom, or the other way round. Edges must not cross. Boxes
         are not needed then unless they are evaluated, too. Overlaps of the shapes are computed at once, and the shapes
         are dropped.
 
@@ -141,6 +142,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         with self._deferring_errors():
             options: dict[str, Any] = {"invalid": self.invalid, "note": self._units.note, "keeps": self._keeps_shapes}
             options |= {"extras": evaluators.EVALUATORS[self._row].extras, "has_boxes": "bbox" in self.iou_type}
+            options["said"] = self._said()
             batch = batches.pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
             states = self._held()
             if batch.states and states["detection_counts"]:
@@ -184,7 +186,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             self._warn("many detections", batches.text_of_many(limits[-1]))
         if batch.num_dropped or batch.num_invalid:
             what = "objects" if self._shape_types else "boxes"
-            self._said().tell("invalid", batches.text_of_warning(batch.num_dropped, batch.num_invalid, what))
+            is_rotated = "rotated" in self.iou_type
+            text = batches.text_of_warning(batch.num_dropped, batch.num_invalid, what, is_rotated=is_rotated)
+            self._said().tell("invalid", text)
 
     def _match_requests(self) -> list[evaluation.MatchRequest]:
         """The requests for the matches of `compute`, in order."""

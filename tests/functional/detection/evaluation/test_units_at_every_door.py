@@ -39,9 +39,13 @@ def sized(items):
     return changed(items, "boxes", lambda boxes: torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1))
 
 
+def without_lists(target):
+    return [{key: value for key, value in item.items() if key != "neg_category_ids"} for item in target]
+
+
 def by_class(kind):
     def evaluate(preds, target, box_format):
-        metric = fed(kind(box_format), preds, target)
+        metric = fed(kind(box_format), preds, target if kind is LvisMAP else without_lists(target))
         metric.compute()
         metric.compute()
         metric.results()
@@ -50,7 +54,12 @@ def by_class(kind):
 
 
 def by_function(evaluator):
-    return lambda *given: evaluate_images(*given[:2], evaluator=evaluator, box_format=given[2])
+    def evaluate(preds, target, box_format):
+        if "lvis" not in evaluator:
+            target = without_lists(target)
+        evaluate_images(preds, target, evaluator=evaluator, box_format=box_format)
+
+    return evaluate
 
 
 def packed(items):

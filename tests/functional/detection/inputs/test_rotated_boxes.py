@@ -1,7 +1,7 @@
 """Rotated boxes against polygons that are clipped, by a loop and by shapely."""
 
 import math
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 import torch
@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import pairwise_iou, rotated_iou
 from reid_torchmetrics.functional.detection.inputs import rotated_boxes
-from reid_torchmetrics.functional.detection.inputs.rotated_boxes import rotated_corners
+from reid_torchmetrics.functional.detection.inputs.rotated_boxes import crossing_edges, rotated_corners
 from tests.profiles import examples
-from tests.reference.rotated import polygon_iou
+from tests.reference.rotated import edges_cross, polygon_iou
 from tests.reference.rotated import rotated_iou as reference_iou
 
 COORDINATES = st.one_of(st.integers(0, 12).map(float), st.floats(0, 12))
@@ -98,7 +98,8 @@ def test_polygons_overlap_as_the_triangles_of_their_edges(found, true):
         ([2, 2, 6, 2, 6, 6, 2, 6], 16, 4),
         ([4, 0, 8, 0, 8, 4, 4, 4], 16, 0),  # side by side
         ([9, 9, 9, 9, 9, 9, 9, 9], 0, 0),
-        ([0, 0, 4, 4, 4, 0, 0, 4], 0, 0),  # edges cross: both triangles cancel
+        ([0, 0, 4, 0, 4, 0, 0, 4], 8, 8),  # a triangle: two corners are one
+        ([0, 0, 4, 0, 2, 0, 0, 4], 4, 4),  # a triangle: a corner lies on an edge
     ],
 )
 def test_four_corners_overlap_as_by_hand(corners, area, common):
@@ -109,6 +110,52 @@ def test_four_corners_overlap_as_by_hand(corners, area, common):
         assert overlap == pytest.approx(common / (16 + area - common), abs=1e-12)
     assert float(rotated_boxes.RotatedType().areas(given)) == area
     assert float(rotated_iou(square, given, is_crowd=is_crowd)) == pytest.approx(common / 16)
+
+
+def test_edges_cross_in_exactly_the_orders_of_corners_in_which_two_segments_meet_inside():
+    generator = torch.Generator().manual_seed(5)
+    quadrilaterals = []
+    for corners in torch.randint(6, (60, 4, 2), generator=generator).tolist():
+        quadrilaterals.extend(permutations(corners))
+    expected = [edges_cross(corners) for corners in quadrilaterals]
+    for moved in (0, 1000):
+        boxes = torch.tensor(quadrilaterals, dtype=torch.float64).view(-1, 8) + moved
+        assert crossing_edges(boxes).tolist() == expected
+        assert crossing_edges(boxes.float()).tolist() == expected
+    assert 300 < sum(expected) < 900
+
+
+def test_a_thin_box_whose_corners_were_rounded_does_not_cross():
+    generator = torch.Generator().manual_seed(6)
+    boxes = torch.rand(20_000, 5, generator=generator, dtype=torch.float64)
+    boxes[:, :2] *= 4000
+    boxes[:, 2] *= 200
+    boxes[:, 3] *= 10.0 ** -torch.randint(0, 9, (20_000,), generator=generator)
+    corners = rotated_corners(boxes).flatten(1)
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        assert not crossing_edges(corners.to(dtype)).any()
+    assert not crossing_edges(corners.round()).any()
+    assert not crossing_edges(rotated_corners(boxes.float()).flatten(1)).any()
+
+
+def test_a_concave_quadrilateral_is_one_with_itself_and_a_crossing_order_is_refused():
+    concave = torch.tensor([[0.0, 0, 4, 0, 1, 1, 0, 4]])
+    assert rotated_iou(concave, concave).item() == 1
+    crossing = torch.tensor([[0.0, 0, 4, 0, 0, 4, 4, 4]])
+    rule = "must have corners in turn around the box, such as left top, right top, right bottom, left bottom, whose"
+    with pytest.raises(ValueError, match=f"^`boxes` {rule} edges do not cross; got .* in row 1"):
+        rotated_iou(torch.cat([concave, crossing]), concave)
+    with pytest.raises(ValueError, match=f"^`others` {rule} edges do not cross; got .* in row 0"):
+        rotated_iou(concave, crossing)
+
+
+def test_corners_may_be_rows_of_x_and_y():
+    corners = torch.tensor([[0.0, 0, 4, 0, 4, 4, 0, 4], [2, 2, 6, 2, 6, 6, 2, 6]])
+    pairs = corners.view(2, 4, 2)
+    expected = rotated_iou(corners, corners)
+    for form in (pairs, pairs.numpy(), pairs.transpose(1, 2).contiguous().transpose(1, 2)):
+        assert torch.equal(rotated_iou(form, corners), expected)
+        assert torch.equal(rotated_iou(corners, form), expected)
 
 
 def test_boxes_that_are_not_turned_overlap_as_boxes():
@@ -144,7 +191,7 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
 @pytest.mark.parametrize(
     ("boxes", "error", "message"),
     [
-        (torch.zeros(2, 4), ValueError, r"`boxes` must have shape \[N, 5 or 8\]; got \[2, 4\]."),
+        (torch.zeros(2, 4), ValueError, r"`boxes` must have shape \[N, 5 or 8\] or \[N, 4, 2\]; got \[2, 4\]."),
         (torch.full((1, 8), torch.inf), ValueError, "`boxes` must be finite; got inf."),
         (torch.zeros(2, 5).long(), TypeError, "`boxes` must have a floating point dtype of 16 to 64 bits; got torch.i"),
         (torch.tensor([[0, 0, -1.0, 2, 0]]), ValueError, "`boxes` must have widths and heights of at least 0; got -1."),

@@ -1,6 +1,7 @@
 """Batches of images: the input of users, checked, read and packed into the states of a metric."""
 # mypy: implicit-reexport
 
+from .batch_warnings import warn_of_rounded_coordinates
 from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,

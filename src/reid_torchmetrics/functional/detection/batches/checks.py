@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from itertools import product
 from typing import Any
 
@@ -18,13 +17,11 @@ from torch import Tensor
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 
+from .key_names import LISTS, meant_required_key
 from .unsound import Dicts, sides_of
 
 BOX_DTYPES = (*FLOATING_DTYPES, *INTEGER_DTYPES)
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
-LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
-"""keys of the lists of classes of an image: of absent ones, and of partly annotated ones"""
-_ALMOST = 0.87  # similarity of a misspelt key: `category_ids` is another
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 _LABELS = (INTEGER_DTYPES, "an integer dtype")
 _COLUMNS: dict[str, dict[str, tuple[Sequence[torch.dtype], str]]] = {
@@ -83,9 +80,11 @@ def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Seque
             raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {type(item).__name__}.")
     for key, (position, item) in product(keys, enumerate(items)):
         if key not in item:
+            similar_key = meant_required_key(key, item)
+            hint = "" if similar_key is None else f"; `{similar_key}` may be meant"
             raise ValueError(
                 f"Expected all dicts in `{argument}` to contain the `{key}` key;"
-                f" got `{argument}[{position}]` with the keys {', '.join(map(str, item)) or 'of an empty dict'}."
+                f" got `{argument}[{position}]` with the keys {', '.join(map(str, item)) or 'of an empty dict'}{hint}."
             )
 
 
@@ -124,19 +123,11 @@ def checked_flags(key: str, target: Dicts, device: torch.device) -> Sequence[Ten
     return flags
 
 
-def check_keys_of_lists(preds: Sequence[Any], target: Sequence[Any]) -> None:
-    """Raise if `preds` has lists of classes, or `target` a key that is almost the one of a list."""
+def check_no_lists(preds: Sequence[Any]) -> None:
+    """Raise if `preds` has lists of classes."""
     for (position, item), key in product(enumerate(preds), LISTS):
         if isinstance(item, Mapping) and key in item:
             raise ValueError(f"`preds[{position}]` must not have `{key}`, a key of `target`; got {item[key]!r}.")
-    keys = [(position, key) for position, item in enumerate(target) if isinstance(item, Mapping) for key in item]
-    for position, key in keys:
-        if not isinstance(key, str) or key in (*_KEYS, *LISTS):
-            continue
-        if likely := get_close_matches(key, LISTS, n=1, cutoff=_ALMOST):
-            raise ValueError(
-                f"`target[{position}]` must have keys that are known; got `{key}`, which may be `{likely[0]}`."
-            )
 
 
 def checked_lists(target: Dicts) -> list[list[int]]:

@@ -11,18 +11,17 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from .key_names import are_similar, simplified
+
 Row: TypeAlias = Mapping[str, Any]
 
 _MAX_SHOWN_CHARACTERS = 60  # of a value in a message
 _MAX_SHOWN_KEYS = 8
-_SIMILAR_KEYS = 0.87  # ratio of `difflib`: `num_keypoint` is meant as `num_keypoints`
-_SHORT_KEY = 5  # characters; shorter keys are similar by chance
 _INT64 = range(-(2**63), 2**63)
 _NO_VALUE: Any = object()
 
@@ -337,31 +336,19 @@ def _similar_key(column: Column, row: Row) -> str | None:
     for key in row:
         if _are_similar(column, key):
             return key
-    simple_keys = {_simplified(key): key for key in row}
+    simple_keys = {simplified(key): key for key in row}
     for other_key in column.other_keys:
-        found = simple_keys.get(_simplified(other_key))
+        found = simple_keys.get(simplified(other_key))
         if found is not None:
             return found
     return None
 
 
 def _are_similar(column: Column, key: str) -> bool:
-    """Whether a key is another spelling of a column's key, such as `isCrowd`, `areas` or `num_keypoint`."""
-    simple_key = _simplified(key)
-    simple_column = _simplified(column.key)
-    if simple_key == simple_column:
+    """Whether a key is another spelling of a column's key, or another word for `iscrowd`."""
+    if column.key == "iscrowd" and simplified(key) in column.other_keys:
         return True
-    if column.key == "iscrowd" and simple_key in column.other_keys:
-        return True
-    if len(key) < _SHORT_KEY:
-        return False
-    return bool(get_close_matches(simple_key, [simple_column], n=1, cutoff=_SIMILAR_KEYS))
-
-
-def _simplified(key: object) -> str:
-    """Return a key in lower case without `_`, `-`, spaces and a final s."""
-    letters = str(key).lower().replace("_", "").replace("-", "").replace(" ", "")
-    return letters.removesuffix("s")
+    return are_similar(key, column.key)
 
 
 def shortened(value: Any) -> str:

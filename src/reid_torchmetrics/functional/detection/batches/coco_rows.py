@@ -14,9 +14,9 @@ import torch
 from reid_torchmetrics import _names
 from reid_torchmetrics._files import readable
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional.detection.inputs import RotatedType
+from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, RotatedType, crossing_edges
 
-from .checks import LISTS
+from .key_names import LISTS
 from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,
@@ -385,12 +385,24 @@ def _check_ground_truths(annotations: RowList, reading: CocoReading) -> None:
         are_finite = [bool(torch.tensor(row["keypoints"], dtype=torch.float64).isfinite().all()) for row in rows]
         _check_sound(annotations, "keypoints", torch.tensor(are_finite), "finite numbers")
     if "rotated" in reading.iou_type:
-        kind = RotatedType()
-        are_sound = [
-            bool(kind.are_sound(torch.tensor([row["rotated_box"]], dtype=torch.float64, device="cpu"))[0])
-            for row in rows
-        ]
-        _check_sound(annotations, "rotated_box", torch.tensor(are_sound), "finite numbers and sizes of at least 0")
+        _check_rotated_boxes(annotations)
+
+
+def _check_rotated_boxes(annotations: RowList) -> None:
+    """Raise for the first rotated box that cannot be evaluated; boxes of as many numbers are checked together."""
+    kind = RotatedType()
+    num_rows = len(annotations.rows)
+    are_sound = torch.ones(num_rows, dtype=torch.bool, device="cpu")
+    are_crossing = torch.zeros(num_rows, dtype=torch.bool, device="cpu")
+    lengths = [len(row["rotated_box"]) for row in annotations.rows]
+    for length in set(lengths):
+        positions = [position for position in range(num_rows) if lengths[position] == length]
+        values = [annotations.rows[position]["rotated_box"] for position in positions]
+        boxes = torch.tensor(values, dtype=torch.float64, device="cpu")
+        are_sound[positions] = kind.are_sound(boxes)
+        are_crossing[positions] = crossing_edges(boxes)
+    _check_sound(annotations, "rotated_box", ~are_crossing, CORNER_ORDER)
+    _check_sound(annotations, "rotated_box", are_sound, "finite numbers and sizes of at least 0")
 
 
 def _check_sound(listed: RowList, key: str, are_sound: torch.Tensor, rule: str) -> None:

@@ -87,9 +87,7 @@ class ShapeBatch:
         shapes = {name: _read_pairs(kind, preds, target, any_detected=any_detected) for name, kind in types.items()}
         num_invalid = 0
         if any_detected:
-            values = [(kind, item[kind.key]) for kind in types.values() for item in preds]
-            sound = [kind.are_sound(value) for kind, value in values if isinstance(value, Tensor) and value.numel()]
-            num_invalid = sum(int((~each).sum()) for each in sound)
+            num_invalid = sum(_num_invalid(kind, preds) for kind in types.values())
         return cls(preds, target, shapes, types, box_format, num_invalid)
 
     def with_boxes(self) -> ShapeBatch:
@@ -130,6 +128,8 @@ class ShapeBatch:
         boxes = to_xywh(states["ground_truth_boxes"], self.box_format)
         for name, (detections, ground_truths) in self.shapes.items():
             kind, sizes = self.types[name], [len(each) for each in ground_truths]
+            if self.num_invalid:
+                detections = [kind.measurable(shapes) for shapes in detections]  # noqa: PLW2901
             # Areas of ground truths: as given, else of the boxes or the shapes.
             usual = box_areas(boxes) if kind.keeps_boxes else _areas(kind, ground_truths, device)
             areas = torch.where(given > 0, given, usual)
@@ -161,11 +161,29 @@ def _overlaps(kind: ShapeType, image: tuple[Any, Any, ObjectColumns]) -> Tensor:
     return columns.areas.new_zeros((len(detections), len(ground_truths)))
 
 
+def _num_invalid(kind: ShapeType, preds: Dicts) -> int:
+    """Number of detected shapes that cannot be evaluated; tensors of one form are looked at together."""
+    tensors_by_form: dict[tuple[Any, ...], list[Tensor]] = {}
+    for item in preds:
+        value = item[kind.key]
+        if isinstance(value, Tensor) and value.numel():
+            form = (value.shape[1:], value.dtype, value.device)
+            tensors_by_form.setdefault(form, []).append(value)
+    num_invalid = 0
+    for tensors in tensors_by_form.values():
+        are_sound = kind.are_sound(tensors[0] if len(tensors) == 1 else torch.cat(tensors))
+        num_invalid += int(are_sound.logical_not().sum())
+    return num_invalid
+
+
 def _read_pairs(kind: ShapeType, preds: Dicts, target: Dicts, *, any_detected: bool) -> tuple[list[Any], list[Any]]:
     """Check and read the shapes of one type: detections and ground truths, image by image."""
     for argument, items in (("preds", preds), ("target", target)):
         batch_checks.check_keys(argument, items, (kind.key, "labels"))
     detections, ground_truths = _read("preds", preds, kind, any_values=any_detected), _read("target", target, kind)
+    kind.check_images([f"target[{position}]['{kind.key}']" for position in range(len(target))], ground_truths)
+    if not any_detected:
+        kind.check_images([f"preds[{position}]['{kind.key}']" for position in range(len(preds))], detections)
     for position, pair in enumerate(zip(detections, ground_truths, strict=True)):
         if all(map(len, pair)):
             kind.check_pair(f"target[{position}]['{kind.key}']", *pair)

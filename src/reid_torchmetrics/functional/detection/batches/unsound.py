@@ -1,9 +1,9 @@
 """Invalid objects of a batch: boxes, shapes, scores and areas that are not finite, or sizes that are negative.
 
 A network gives such boxes while it learns. By `_names.InvalidAction` detected boxes that are not finite or of negative
-size count, with no overlap, are dropped, or are an error. Invalid ground truths, and scores that are not finite, are
-dropped by "drop" and an error otherwise. A batch of boxes is filtered after packing, for the speed of one mask; masks
-and other shapes are filtered image by image, before they are read.
+size count, with no overlap, are dropped, or are an error, and so do four corners whose edges cross. Invalid ground
+truths, and scores that are not finite, are dropped by "drop" and an error otherwise. A batch of boxes is filtered after
+packing, for the speed of one mask; masks and other shapes are filtered image by image, before they are read.
 """
 
 from __future__ import annotations
@@ -82,16 +82,18 @@ def without_unsound(states: Mapping[str, Tensor], box_format: str) -> tuple[dict
     return kept, num_dropped
 
 
-def text_of_warning(num_dropped: int, num_invalid: int, what: str) -> str:
-    """The warning for the first batch with invalid objects."""
+def text_of_warning(num_dropped: int, num_invalid: int, what: str, *, is_rotated: bool) -> str:
+    """Return the warning for the first batch with invalid objects."""
+    fault = "are not finite or have a negative size"
+    reason = "the network has not learned yet, or `box_format` is another one"
+    if is_rotated:
+        fault += " or corners that are not in turn, so that edges cross"
+        reason = "the network has not learned yet, or corners come in another order"
     if num_dropped:
-        return (
-            f"Dropped {num_dropped} {what} that are not finite or have a negative size. Later drops are silent;"
-            " see `metric.num_dropped`."
-        )
+        return f"Dropped {num_dropped} {what} that {fault}. Later drops are silent; see `metric.num_dropped`."
     return (
-        f"{num_invalid} detected {what} are not finite or have a negative size: the network has not learned yet, or"
-        " `box_format` is another one. They overlap nothing, so they are false positives or, for their area, ignored."
+        f"{num_invalid} detected {what} {fault}: {reason}. They overlap nothing, so they are false positives or, for"
+        " their area, ignored."
         " Later ones are silent; see `metric.num_invalid`."
         ' invalid="raise" makes them an error, "drop" leaves them out, but flatters the detector.'
     )

@@ -14,7 +14,7 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.world import ALONE, World, concluding
+from reid_torchmetrics.functional.world import ALONE, Said, World, concluding
 
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import named_classes
@@ -196,6 +196,7 @@ def evaluate_images(
         # Shapes become overlaps at once, as in `update`; boxes are kept.
         shapes, extras = inputs.shape_types(inputs.checked_iou_type(iou_type), sigmas), chosen.extras
         options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras, "note": units.note}
+        options["said"] = Said()
         batch = pack_images(preds, target, shapes, box_format, torch.device("cpu"), **options)
         states = {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
         of_rule = dict(zip(("rule", "confidence"), chosen.checked(rule, confidence), strict=True))

@@ -15,7 +15,12 @@ from torch import Tensor
 
 from reid_torchmetrics._arrays import at_work
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, ROUNDING, are_shares, are_within
-from reid_torchmetrics.functional.detection.batches import ImageNumbering, ShapeBatch, sides_of
+from reid_torchmetrics.functional.detection.batches import (
+    ImageNumbering,
+    ShapeBatch,
+    sides_of,
+    warn_of_rounded_coordinates,
+)
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, CocoGrid, Detections, GroundTruths, to_xywh
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
 from reid_torchmetrics.functional.world import Said
@@ -136,6 +141,8 @@ def look_at_objects(
         _warn_of_labels(said, detections, ground_truths, labels)
     shapes = detections.shapes, ground_truths.shapes
     sides = [_some([each.boxes]) for each in shapes if isinstance(each, BoxShapes)]
+    if isinstance(detections.shapes, BoxShapes) and isinstance(ground_truths.shapes, BoxShapes):
+        warn_of_rounded_coordinates(said, "boxes", detections.shapes.boxes, ground_truths.shapes.boxes)
     if len(sides) == len(shapes) and min(map(len, sides)) >= LEAST_BOXES:
         area, has_sizes = ground_truths.areas, len(grid.area_ranges) > 1
         _warn_of_boxes(said, sides, 0.0 if area is None else float(area.amax()), "xywh", has_sizes=has_sizes)

@@ -25,7 +25,7 @@ from .ordering import (
     order_by_class_and_score,
     place_of_labels,
 )
-from .rotated_boxes import RotatedType, rotated_corners, rotated_iou
+from .rotated_boxes import CORNER_ORDER, RotatedType, crossing_edges, rotated_corners, rotated_iou
 from .run_lengths import RunLengths, first_invalid_counts
 from .shape_types import checked_iou_type, defaults_of, shape_types
 from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes

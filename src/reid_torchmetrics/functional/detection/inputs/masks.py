@@ -142,6 +142,7 @@ class MaskType(ShapeType):
     """Masks: tensors [masks, height, width], or a list of COCO's dicts of run lengths."""
 
     key: ClassVar[str] = "masks"
+    has_coordinates: ClassVar[bool] = False
 
     def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> CountedMasks:
         """See `ShapeType`."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -17,15 +19,23 @@ from .keypoints import keypoint_boxes
 from .shapes import ObjectColumns, ShapeType
 
 _Boxes = Float[Tensor, "boxes _"]
-_Others = Float[Tensor, "others _"] | _checks.Array
+_AnyBoxes = _Boxes | Float[Tensor, "boxes 4 2"] | _checks.Array
+_Others = Float[Tensor, "others _"] | Float[Tensor, "others 4 2"] | _checks.Array
 _Corners = Float[Tensor, "boxes 4 2"]
 _NUMBERS, _OF_CORNERS = 5, 8
+_CORNER_SHAPE = (4, 2)  # of a box with x and y in rows
+_COLUMNS = f"{_NUMBERS} or {_OF_CORNERS}] or [N, 4, 2"
+_CORNER_ROUNDING = 2.0**-20  # of corners that were computed in float32, relative to their largest coordinate
+CORNER_ORDER = (
+    "corners in turn around the box, such as left top, right top, right bottom, left bottom, whose edges do not cross"
+)
+"""the rule for four corners in a message"""
 _PAIRS_AT_A_TIME = {"cpu": 1 << 12}  # stay in the cache
 _MOST_PAIRS = 1 << 18
 
 
 def rotated_iou(
-    boxes: _Boxes | _checks.Array, others: _Others, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
+    boxes: _AnyBoxes, others: _Others, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
 ) -> Float[Tensor, "boxes others"]:
     """Intersection over union of every rotated box with every other, float64.
 
@@ -33,22 +43,24 @@ def rotated_iou(
     and the same square turned by 45 degrees, with an overlap of 0.707, and 0.119 for two squares side by side.
 
     Four corners stay the polygon that they are, as in DOTA's `polyiou`, and do not become a rectangle. They may come in
-    either direction, with an angle beyond 180 degrees, too. Where edges cross, parts of the other direction count as
-    negative.
+    either direction, with an angle beyond 180 degrees, too. Their edges must not cross: left top, right top, left
+    bottom, right bottom is an error, because parts of such a shape would count as negative.
 
     Args:
         boxes: center x, center y, width, height, and the angle of rotation from the x axis to the y axis, in radians;
-            or x and y of four corners in turn.
+            or x and y of four corners in turn, [N, 8] or [N, 4, 2].
         others: either of both, too.
         is_crowd: others that are regions with many objects: the intersection is divided by the area of the box alone.
 
     Raises:
         TypeError: boxes of the wrong dtype.
-        ValueError: boxes that are neither [N, 5] nor [N, 8] or not finite, or a negative size.
+        ValueError: boxes that are neither [N, 5] nor [N, 8] nor [N, 4, 2] or not finite, a negative size, or edges
+            that cross.
     """
     kind = RotatedType()
     first, second = kind.read("boxes", boxes, is_true=False), kind.read("others", others, is_true=True)
     _checks.same_device("boxes", first, "others", second)
+    kind.check_images(["boxes", "others"], [first, second])
     if is_crowd is not None:
         is_crowd = _checks.mask("is_crowd", is_crowd, len(second), second.device)
     return pairwise_rotated_iou(first, second, is_crowd)
@@ -124,10 +136,39 @@ def _around_centers(boxes: _Boxes) -> tuple[Float[Tensor, "boxes 2"], _Corners]:
     return boxes[:, :2], torch.stack([along * cosine - across * sine, along * sine + across * cosine], 2)
 
 
+def crossing_edges(boxes: _Boxes) -> Bool[Tensor, " boxes"]:
+    """Whether two opposite edges of each box have a point inside of both in common; False for boxes [boxes, 5].
+
+    Such corners are not in turn: left top, right top, left bottom, right bottom. One of the two parts turns in the
+    other direction and counts as negative, so the area means nothing. A corner that lies on an edge or on another
+    corner crosses nothing: it leaves a triangle or a line, with the right area. So does a crossing that is not larger
+    than the rounding of the corners, of which the area is almost 0 in either order.
+    """
+    if boxes.shape[1] != _OF_CORNERS:
+        return torch.zeros(len(boxes), dtype=torch.bool, device=boxes.device)
+    corners = boxes.double().view(-1, 4, 2)
+    starts = corners - corners[:, :1]
+    edges = starts.roll(-1, 1) - starts
+    # Of each edge, the side of the two corners behind it: on which side they lie, times a length.
+    to_next = starts.roll(-2, 1) - starts
+    to_last = starts.roll(-3, 1) - starts
+    next_side = edges[:, :, 0] * to_next[:, :, 1] - edges[:, :, 1] * to_next[:, :, 0]
+    last_side = edges[:, :, 0] * to_last[:, :, 1] - edges[:, :, 1] * to_last[:, :, 0]
+    rounding = _CORNER_ROUNDING * corners.abs().amax((1, 2)) * starts.abs().amax((1, 2))
+    is_next_beside = next_side.abs() > rounding[:, None]
+    is_last_beside = last_side.abs() > rounding[:, None]
+    is_separating = is_next_beside & is_last_beside & (next_side.sign() != last_side.sign())
+    # Two edges cross if each has the ends of the other on both of its sides.
+    return (is_separating[:, :2] & is_separating[:, 2:]).any(1)
+
+
 @final
 @dataclass(frozen=True)
 class RotatedType(ShapeType):
-    """Rotated boxes: tensors [boxes, 5] of center, width, height and angle in radians, or [boxes, 8] of corners."""
+    """Rotated boxes: tensors [boxes, 5] of center, width, height and angle in radians, or corners.
+
+    Corners are x and y of four corners in turn, [boxes, 8] or [boxes, 4, 2].
+    """
 
     key: ClassVar[str] = "rotated_boxes"
 
@@ -135,9 +176,11 @@ class RotatedType(ShapeType):
         """See `ShapeType`."""
         if isinstance(value, Tensor) and not value.numel():  # of any shape
             return torch.empty((0, _NUMBERS), dtype=torch.float64, device=value.device)
-        boxes = _checks.floating_matrix(name, value, f"{_NUMBERS} or {_OF_CORNERS}")
+        if isinstance(value, (Tensor, np.ndarray)) and value.shape[1:] == _CORNER_SHAPE:
+            value = value.reshape(len(value), _OF_CORNERS)
+        boxes = _checks.floating_matrix(name, value, _COLUMNS)
         if boxes.shape[1] not in (_NUMBERS, _OF_CORNERS):
-            raise ValueError(f"`{name}` must have shape [N, {_NUMBERS} or {_OF_CORNERS}]; got {[*boxes.shape]}.")
+            raise ValueError(f"`{name}` must have shape [N, {_COLUMNS}]; got {list(boxes.shape)}.")
         if not any_values:
             check_finite(name, boxes)
             if boxes.shape[1] == _NUMBERS:
@@ -145,11 +188,34 @@ class RotatedType(ShapeType):
         return boxes.double()
 
     def are_sound(self, value: Tensor) -> Tensor:
-        """See `ShapeType`: whether all numbers are finite, and sizes at least 0."""
+        """See `ShapeType`: whether all numbers are finite, sizes are at least 0, and edges do not cross."""
+        if value.shape[1:] == _CORNER_SHAPE:
+            value = value.reshape(len(value), _OF_CORNERS)
         if value.ndim != 2:
             return super().are_sound(value)
-        is_sound = value.isfinite().all(1)
-        return is_sound if value.shape[1] == _OF_CORNERS else is_sound & (value[:, 2:4] >= 0).all(1)
+        is_finite = value.isfinite().all(1)
+        if value.shape[1] == _OF_CORNERS:
+            return is_finite & ~crossing_edges(value)
+        return is_finite & (value[:, 2:4] >= 0).all(1)
+
+    def check_images(self, names: Sequence[str], images: Sequence[Tensor]) -> None:
+        """See `ShapeType`: raise if edges cross."""
+        corners_by_device: dict[torch.device, list[Tensor]] = {}
+        for boxes in images:
+            if boxes.shape[1] == _OF_CORNERS:
+                corners_by_device.setdefault(boxes.device, []).append(boxes)
+        if not any(bool(crossing_edges(torch.cat(corners)).any()) for corners in corners_by_device.values()):
+            return
+        for name, boxes in zip(names, images, strict=True):
+            rows = crossing_edges(boxes).nonzero()[:, 0].tolist()
+            if rows:
+                row = rows[0]
+                raise ValueError(f"`{name}` must have {CORNER_ORDER}; got {boxes[row].tolist()} in row {row}.")
+
+    def measurable(self, shapes: Tensor) -> Tensor:
+        """See `ShapeType`: boxes whose edges cross become points."""
+        is_crossing = crossing_edges(shapes)[:, None]
+        return torch.where(is_crossing, torch.zeros_like(shapes), shapes)
 
     def boxes(self, shapes: Tensor) -> Tensor:
         """See `ShapeType`."""

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, final
@@ -249,6 +249,8 @@ class ShapeType(ABC):
     key: ClassVar[str]
     keeps_boxes: ClassVar[bool] = False
     """whether boxes given for ground truths are used, and give areas where none is given"""
+    has_coordinates: ClassVar[bool] = True
+    """whether the tensors of `key` are coordinates, which a dtype may round"""
     count_key: ClassVar[str] = ""
     """optional key of ground truths; an object with a 0 there counts in no area range; "" for no such key"""
 
@@ -264,6 +266,18 @@ class ShapeType(ABC):
     def are_sound(self, value: Tensor) -> Tensor:
         """Whether each shape of an image, as given, can be evaluated; True for all if `read` refuses the tensor."""
         return torch.ones(len(value), dtype=torch.bool, device=value.device)
+
+    def check_images(self, names: Sequence[str], images: Sequence[Any]) -> None:  # noqa: B027 - most shapes need no more
+        """Raise for a shape that `read` takes and that cannot be measured; all images are checked together.
+
+        Args:
+            names: what a message calls the shapes of each image.
+            images: the shapes of each image, in the form of `read`.
+        """
+
+    def measurable(self, shapes: Any) -> Any:
+        """The shapes, with shapes without area in the place of those that `check_images` refuses."""
+        return shapes
 
     @abstractmethod
     def boxes(self, shapes: Any) -> Tensor:
