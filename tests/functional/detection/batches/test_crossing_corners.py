@@ -167,10 +167,10 @@ def dota_folders(folder, detected, true):
 def test_a_line_of_dota_in_a_crossing_order_is_named(tmp_path):
     folders = dota_folders(tmp_path, CROSSED, CROSSED)
     with pytest.raises(ValueError, match=rf"^`annotations` must have {RULE}; got '0.0 .* plane 0', .*P1.txt:2\.$"):
-        read_dota(*folders)
+        read_dota(*folders[::-1])
     metric = VocMAP(iou_type="rotated", invalid="drop")
     with pytest.warns(UserWarning, match="Dropped 2 objects"):
-        metric.update(*read_dota(*folders, invalid="drop"))
+        metric.update(*read_dota(*folders[::-1], invalid="drop"))
 
 
 def test_a_row_of_coco_files_in_a_crossing_order_is_named(tmp_path):
