@@ -138,3 +138,12 @@ def test_a_detector_without_the_usual_overlap_is_drawn_at_the_nearest(monkeypatc
         module, loader(), verbose=False
     )
     assert seen == [0.6]
+
+
+@pytest.mark.slow
+def test_the_callback_warns_once_of_characters_that_a_font_lacks():
+    module = DetectingModule()
+    module.val_boxes = DetectionMAP(metric="map", class_names={1: "狗", 2: "猫"})
+    with pytest.warns(UserWarning, match="The font DejaVu Sans has no glyphs for '狗', '猫'") as caught:
+        fit(EvaluationPictures("val_boxes"), module=module, max_epochs=2)
+    assert len([each for each in caught if "lyph" in str(each.message)]) == 1

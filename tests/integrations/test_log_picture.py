@@ -326,3 +326,11 @@ def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):
     said = r"^A picture in a log needs Pillow: pip install 'reid-torchmetrics\[plot\]'\.$"
     with pytest.raises(ModuleNotFoundError, match=said):
         log_picture(None, "a", PIXELS, STEP)
+
+
+def test_a_figure_of_the_user_warns_once_of_characters_that_its_font_lacks(tmp_path):
+    figure = Figure()
+    figure.subplots().set(title="狗", xlabel="猫狗")
+    with pytest.warns(UserWarning, match="has no glyphs for '狗', '猫'") as caught:
+        log_picture(None, "title", figure, 0, default_root_dir=tmp_path)
+    assert len(caught) == 1

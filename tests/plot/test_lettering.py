@@ -20,6 +20,7 @@ def test_letters_with_accents_and_of_other_alphabets_are_told_apart(one, other):
     assert (drawn(one) != drawn(other)).any()
 
 
+@pytest.mark.filterwarnings("ignore:The font of Pillow")
 def test_they_are_empty_boxes_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert (drawn("é") == drawn("ü")).all()

@@ -44,7 +44,7 @@ def test_letters_are_text_and_markup_in_them_stays_text():
     assert '<script> id="a" url(#b)' in [each.text for each in page.all("text")]
 
 
-@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.filterwarnings("ignore:Glyph", "ignore:The font")
 @pytest.mark.parametrize("letter", ["\x00", "\x0b", "\uffff"])
 def test_letters_that_xml_lacks_are_replaced(letter):
     page = parse(figure(drawn(f"a{letter}b"), "cmc", "caption"))

@@ -19,7 +19,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.model_tables import ModelTable
-from reid_torchmetrics.plot import FIGURES, plot_comparison
+from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparison
 from reid_torchmetrics.report import write_report
 
 from . import PROGRAM, say
@@ -62,6 +62,7 @@ class Outputs:
         if {arguments.report, arguments.pictures} != {None}:
             require("A report or a picture", "matplotlib")
 
+    @one_warning_of_glyphs()
     def write(self, results: Mapping[str, Any], *, shown: Any = None, **of_report: Any) -> int:
         """Write results, each kind by the prefix of its names, and return the exit status.
 

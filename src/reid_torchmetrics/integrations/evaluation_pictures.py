@@ -155,6 +155,10 @@ class EvaluationPictures(Callback):
                 left_out = {*drawings.SAMPLE_PICTURES}
             folder = stage if len(metrics) == 1 else f"{stage}/{attribute}"
             named |= {f"{folder}/{name}": draw for name, draw in of_metric.items() if name not in left_out}
+        with plot.one_warning_of_glyphs(self._warn_once_of_glyphs):
+            self._draw_and_log(trainer, stage, named)
+
+    def _draw_and_log(self, trainer: Trainer, stage: str, named: drawings.Drawings) -> None:
         pictures: dict[str, Any] = {}
         for name, draw in named.items():
             with self._warning_instead(f"picture '{name}'", "drawn"):
@@ -184,6 +188,9 @@ class EvaluationPictures(Callback):
                 message = "".join(traceback.format_exception(error))
             text = f"The {name} could not be {what}. The run goes on, and this is said once.\n{message}"
             self._warn_once((name, what, type(error).__name__), text)
+
+    def _warn_once_of_glyphs(self, text: str) -> None:
+        self._warn_once(("glyphs",), text)
 
     def _warn_once(self, kind: tuple[str, ...], text: str) -> None:
         if kind not in self._warned:

@@ -23,7 +23,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
-from reid_torchmetrics.plot import picture_at
+from reid_torchmetrics.plot import one_warning_of_glyphs, picture_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,6 +97,7 @@ class PictureTable(NamedTuple):
     """cells are numbers, words, None, or pairs of an image of Pillow and its caption"""
 
 
+@one_warning_of_glyphs()
 def log_pictures(
     logger: Any, pictures: Mapping[str, object], step: int, *, folder: str | os.PathLike[str], is_row_open: bool
 ) -> None:

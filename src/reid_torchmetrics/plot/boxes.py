@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.detection.evaluators import Evaluator
 from reid_torchmetrics.functional.detection.inputs import plain_id
 
 from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Image, Lettering, resized
+from .glyphs import one_warning_of_glyphs
 from .judged_boxes import JudgedBox, Judgment
 from .pictures import as_image
 
@@ -27,6 +28,7 @@ _FAR = -1e5, 1e5  # pixels, that edges may lie outside
 _LEAST_SIDE = 3  # pixels, so that every box is seen
 
 
+@one_warning_of_glyphs()
 def draw_boxes(
     picture: object,
     detections: Mapping[str, Any],
@@ -47,7 +49,7 @@ def draw_boxes(
     ones are red and have a cross, and missed ground truths are blue and dashed; crowds and difficult ground truths, and
     detections matched to one, are gray. A ground truth that is not missed is not drawn, nor is a detection with a NaN,
     though it is counted. Beside a box are its label and score, below the image are the counts. Letters with accents,
-    Greek and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes.
+    Greek and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes, and a warning names them.
 
     Args:
         picture: as for `draw_rank_lists`; boxes are in its pixels.
@@ -78,6 +80,7 @@ def draw_boxes(
     return np.array(_draw_judged(as_image("picture", picture), boxes, class_names or {}, height, title, is_name=False))
 
 
+@one_warning_of_glyphs()
 def draw_box_grid(
     pictures: Iterable[object],
     detections: Sequence[Mapping[str, Any]],

@@ -14,6 +14,8 @@ import numpy as np
 
 from reid_torchmetrics._extras import require
 
+from .glyphs import note_missing_glyphs
+
 if TYPE_CHECKING:
     import PIL.Image
 
@@ -84,7 +86,8 @@ class Box(NamedTuple):
 class Lettering:
     """Pillow's own font in one size, and Matplotlib's DejaVu Sans for texts with other letters.
 
-    Without Matplotlib, and for letters that DejaVu Sans lacks, such as Chinese ones, there are empty boxes.
+    Without Matplotlib, and for letters that DejaVu Sans lacks, such as Chinese ones, there are empty boxes, and a
+    warning names them.
     """
 
     def __init__(self, size: int) -> None:
@@ -95,16 +98,23 @@ class Lettering:
 
     def font_of(self, text: str) -> tuple[Any, int]:
         """The font of a text, and its offset downwards, so that all texts stand on one line."""
-        font = self._font if _LETTERS.issuperset(text) else self._wide_font
+        font = self._font
+        if not _LETTERS.issuperset(text):
+            font = self._wide_font
+            self._note_missing(text)
         return font, self._ascent - font.getmetrics()[0]
+
+    def _note_missing(self, text: str) -> None:
+        is_wide = self._wide_font is not self._font
+        letters = _letters_of_dejavu() if is_wide else _LETTERS
+        missing = {letter for letter in text if letter not in letters and not letter.isspace()}
+        if missing:
+            note_missing_glyphs("DejaVu Sans" if is_wide else "of Pillow", missing)
 
     @cached_property
     def _wide_font(self) -> Any:
         try:
-            import matplotlib as mpl  # noqa: PLC0415 - most texts have no such letters
-
-            path = Path(mpl.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"
-            return pillow().ImageFont.truetype(str(path), size=round(_SCALE * self._size))
+            return pillow().ImageFont.truetype(_path_of_dejavu(), size=round(_SCALE * self._size))
         except (ModuleNotFoundError, OSError):
             return self._font
 
@@ -133,6 +143,21 @@ class Lettering:
 
         fitting = bisect_right(range(len(text)), width, key=lambda length: self.width(shortened(length)))
         return shortened(fitting - 1) if fitting else ""
+
+
+def _path_of_dejavu() -> str:
+    """Path of DejaVu Sans among the fonts of Matplotlib."""
+    import matplotlib as mpl  # noqa: PLC0415 - most texts have no such letters
+
+    return str(Path(mpl.get_data_path()) / "fonts/ttf/DejaVuSans.ttf")
+
+
+@lru_cache(maxsize=1)
+def _letters_of_dejavu() -> frozenset[str]:
+    """Letters that DejaVu Sans has."""
+    from matplotlib.ft2font import FT2Font  # noqa: PLC0415
+
+    return frozenset(map(chr, FT2Font(_path_of_dejavu()).get_charmap()))
 
 
 class Canvas:

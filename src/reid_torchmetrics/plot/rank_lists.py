@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 
 from .canvas import DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Image, Lettering
+from .glyphs import one_warning_of_glyphs
 from .pictures import Pictures, picture_at
 
 _LEAST_HEIGHT = 32
@@ -31,6 +32,7 @@ _LOOK = {"": (DARK, ""), "check": (GREEN, "\N{CHECK MARK}"), "cross": (RED, "\N{
 """by the mark of a picture: the color of its frame, and the sign in a caption that is text"""
 
 
+@one_warning_of_glyphs()
 def draw_rank_lists(
     lists: RankLists,
     pictures: Pictures,
@@ -83,6 +85,7 @@ def draw_rank_lists(
     return _draw_rows(rows, heads, height, title or "")
 
 
+@one_warning_of_glyphs()
 def draw_duplicates(
     found: Duplicates, query_images: Pictures, gallery_images: Pictures | None = None, *, k: int = 10
 ) -> NDArray[np.uint8]:

@@ -17,7 +17,7 @@ from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference, RetrievalResults
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
-from reid_torchmetrics.plot import Pictures, check_pictures, plot_comparison
+from reid_torchmetrics.plot import Pictures, check_pictures, one_warning_of_glyphs, plot_comparison
 
 from .detection_page import Boxes, detection_page
 from .elements import UNDEFINED, Html, details, element, figure, note, percent, rank, table
@@ -33,6 +33,7 @@ _PAGES: dict[type, tuple[Callable[..., Page], str]] = {
 """by the type of results: the function that makes the page, and the kind of evaluation"""
 
 
+@one_warning_of_glyphs()
 def write_report(
     results: RetrievalResults | DetectionResults,
     path: str | os.PathLike[str],

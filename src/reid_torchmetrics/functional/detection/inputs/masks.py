@@ -99,15 +99,29 @@ def mask_iou(
 
 
 def checked_masks(argument: str, masks: Any) -> CountedMasks:
-    """Check masks, and convert them to the fastest form."""
+    """Check masks, and convert them to the fastest form.
+
+    Raises:
+        TypeError: neither a tensor nor run lengths, or a tensor of floats, such as probabilities.
+        ValueError: a tensor that is not [N, H, W].
+    """
     if isinstance(masks, RunLengths):
         return RunMasks.of(masks)
     if not isinstance(masks, Tensor):
         raise TypeError(f"`{argument}` must be a tensor or RunLengths; got {type(masks).__name__}.")
+    # torchvision's Mask R-CNN gives probabilities [N, 1, H, W].
+    has_channel = masks.ndim == 4 and masks.shape[1] == 1
+    pixels = "masks[:, 0]" if has_channel else "masks"
     if masks.dtype not in (torch.bool, *_checks.INTEGER_DTYPES):
-        raise TypeError(f"`{argument}` must have dtype bool or an integer dtype; got {masks.dtype}.")
+        remedy = (
+            f" of shape {list(masks.shape)}: give `{pixels} > 0.5` of probabilities"
+            if masks.is_floating_point()
+            else ""
+        )
+        raise TypeError(f"`{argument}` must have dtype bool or an integer dtype; got {masks.dtype}{remedy}.")
     if masks.ndim != 3:
-        raise ValueError(f"`{argument}` must have shape [N, H, W]; got {list(masks.shape)}.")
+        remedy = f": give `{pixels}`" if has_channel else ""
+        raise ValueError(f"`{argument}` must have shape [N, H, W]; got {list(masks.shape)}{remedy}.")
     return BitMasks.of(masks) if masks.device.type == "cpu" else PixelMasks(masks != 0)
 
 
