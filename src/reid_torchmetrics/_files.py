@@ -9,8 +9,8 @@ from uuid import uuid4
 
 MAX_INFLATED = "REID_TORCHMETRICS_MAX_INFLATED"
 """environment variable: the number of bytes that any file may inflate to"""
-_MAX_INFLATED = 2**27
-"""its default, 128 MiB"""
+_MAX_INFLATED = 2**26
+"""its default, 64 MiB"""
 _MAX_RATIO = 100
 """a file may always inflate to this many times its size; embeddings and labels of real data stay below"""
 
@@ -48,8 +48,8 @@ class Allowance:
     """The number of bytes that the contents of one file may still take in memory.
 
     Compressed files, tensors that repeat their values, and texts of unequal length take more memory than disk. A small
-    file could so fill the memory or take minutes. A file may inflate to 128 MiB or to 100 times its size, whichever is
-    more. The environment variable `REID_TORCHMETRICS_MAX_INFLATED` replaces the 128 MiB.
+    file could so fill the memory or take minutes. A file may inflate to 64 MiB or to 100 times its size, whichever is
+    more. The environment variable `REID_TORCHMETRICS_MAX_INFLATED` replaces the 64 MiB.
     """
 
     def __init__(self, file_size: int) -> None:
