@@ -1,4 +1,4 @@
-"""Files: found to be readable, and written as a whole."""
+"""Files: found to be readable, inflated up to a bound, and written as a whole."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import os
 import shutil
 from pathlib import Path
 from uuid import uuid4
+
+MAX_INFLATED = "REID_TORCHMETRICS_MAX_INFLATED"
+"""environment variable: the number of bytes that any file may inflate to"""
+_MAX_INFLATED = 2**26
+"""its default, 64 MiB"""
+_MAX_RATIO = 100
+"""a file may always inflate to this many times its size; embeddings and labels of real data stay below"""
 
 
 def readable(path: str | os.PathLike[str]) -> Path:
@@ -24,6 +31,39 @@ def readable(path: str | os.PathLike[str]) -> Path:
     if not os.access(whole, os.R_OK):
         raise PermissionError(f"{name!r} must be a file that may be read; got one that may not.")
     return whole
+
+
+class Allowance:
+    """The number of bytes that the contents of one file may still take in memory.
+
+    Compressed files, tensors that repeat their values, and texts of unequal length take more memory than disk. A small
+    file could so fill the memory or take minutes. A file may inflate to 64 MiB or to 100 times its size, whichever is
+    more. The environment variable `REID_TORCHMETRICS_MAX_INFLATED` replaces the 64 MiB.
+    """
+
+    def __init__(self, file_size: int) -> None:
+        """Allow what a file of this size may inflate to.
+
+        Raises:
+            ValueError: The environment variable is not a positive integer.
+        """
+        text = os.environ.get(MAX_INFLATED, "").strip() or str(_MAX_INFLATED)
+        if not text.isdecimal() or int(text) < 1:
+            raise ValueError(f"the environment variable {MAX_INFLATED}={text!r}, which must be a number of bytes")
+        self._limit = max(int(text), _MAX_RATIO * file_size)
+        self._spent = 0
+
+    def spend(self, name: str, num_bytes: int) -> None:
+        """Count bytes before they are allocated.
+
+        Raises:
+            ValueError: The file would inflate to more than it may; `name` says which part of it.
+        """
+        self._spent += num_bytes
+        if self._spent > self._limit:
+            rule = f"where this file may take {self._limit}"
+            remedy = f"if you trust it, set the environment variable {MAX_INFLATED} to more bytes"
+            raise ValueError(f"{name} of {num_bytes} bytes in memory, {rule}; {remedy}")
 
 
 def write_whole(path: Path, contents: bytes) -> None:

@@ -5,6 +5,8 @@
 .pt, .pth           torch.save: a tensor, or a dict of tensors    mapped, but for files of torch before 1.6
 .safetensors        header, numbers                               mapped
 .mat                MATLAB up to 7.2                              read
+
+Headers are compared with the sizes of the files before anything is inflated, and `Allowance` bounds the rest.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import importlib
 import math
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import BytesIO
+from os import PathLike, fspath
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import IO, Any, TypeAlias
@@ -28,7 +31,7 @@ from torch import Tensor
 
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
-from reid_torchmetrics._files import readable
+from reid_torchmetrics._files import Allowance, readable
 
 from .mat_files import read_mat
 
@@ -65,8 +68,32 @@ def reading(path: Path, what: str) -> Iterator[None]:
         raise
     except Exception as error:  # damaged files make libraries raise anything
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        lines = [line.strip(" .") for line in str(error).splitlines() if line.strip(" .")]
-        raise refused(path, f"the file must be {what}", f"{kind}{lines[0] if lines else 'no more'}") from error
+        raise refused(path, f"the file must be {what}", f"{kind}{_first_line(error)}") from error
+
+
+@contextmanager
+def of_file(path: str | PathLike[str]) -> Iterator[None]:
+    """Let any error about the contents of a file name the file, in one line.
+
+    Raises:
+        OSError: As it was raised.
+        ValueError: Any other error.
+    """
+    try:
+        yield
+    except (OSError, ModuleNotFoundError):
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:
+        message = " ".join(f"{fspath(path)}: {error}".splitlines())
+        raise ValueError(message) from error
+    except Exception as error:  # such as MemoryError: a damaged file may lead to anything
+        message = f"{fspath(path)}: the contents must be readable; got {type(error).__name__}: {_first_line(error)}."
+        raise ValueError(message) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip(" .") for line in str(error).splitlines() if line.strip(" .")]
+    return lines[0] if lines else "no more"
 
 
 def text_lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -103,6 +130,8 @@ def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict
         raise refused(path, f"the suffix must be one of {', '.join(formats)}", repr(path.suffix))
     read, what = formats[suffix]
     with reading(path, what):
+        if not path.is_file():
+            raise ValueError("a pipe or a device")
         return read(path)
 
 
@@ -113,18 +142,29 @@ def _read_npy(path: Path) -> dict[str, Any]:
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
+    allowance = Allowance(path.stat().st_size)
     with ZipFile(path) as archive:
-        members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
-        return {each.filename.removesuffix(".npy"): _read_member(path, archive, each) for each in members}
+        members = [member for member in archive.infolist() if member.filename.endswith(".npy")]
+        counts = Counter(member.filename for member in members)
+        for name, count in counts.items():
+            if count > 1:
+                raise ValueError(f"{count} arrays called `{name.removesuffix('.npy')}`")
+        arrays: dict[str, Any] = {}
+        for member in members:
+            arrays[member.filename.removesuffix(".npy")] = _read_member(path, archive, member, allowance)
+        return arrays
 
 
-def _read_member(path: Path, archive: ZipFile, member: ZipInfo) -> Array:
+def _read_member(path: Path, archive: ZipFile, member: ZipInfo, allowance: Allowance) -> Array:
     name = f"`{member.filename.removesuffix('.npy')}`"
-    if member.compress_type != ZIP_STORED:  # has to be read to be decompressed
-        contents = archive.read(member)
-        return np.ndarray(buffer=contents, **_layout(name, BytesIO(contents), len(contents)))
+    if member.compress_type != ZIP_STORED:
+        # The header says how much there is before it is inflated; ZipFile inflates no more than the directory says.
+        with archive.open(member) as header:
+            layout = _layout(name, header, member.file_size)
+        allowance.spend(name, member.file_size)
+        return np.ndarray(buffer=archive.read(member), **layout)
     with path.open("rb") as file:
-        # Of the name and of more fields, which the list of members has not.
+        # The lengths of the name and of more fields, which the directory does not have.
         file.seek(member.header_offset + _LENGTHS)
         lengths = struct.unpack("<HH", file.read(4))
         file.seek(member.header_offset + _AFTER_LENGTHS + sum(lengths))
@@ -140,6 +180,11 @@ def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
     shape, is_fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject:
         raise ValueError(f"{name} with Python objects, which only pickle reads: {AS_JSON}")
+    # Without bytes, any number of values would fit into the file.
+    if dtype.itemsize == 0:
+        raise ValueError(f"{name} of dtype {dtype.str}, whose values have no bytes")
+    if any(length < 0 for length in shape):
+        raise ValueError(f"{name} of shape {list(shape)}")
     offset = file.tell()
     if offset - start + math.prod(shape) * dtype.itemsize != size:
         raise ValueError(f"{name} of shape {[*shape]} and dtype {dtype} in {size} bytes")
@@ -147,16 +192,54 @@ def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
+    allowance = Allowance(path.stat().st_size)
+    is_archive = is_zipfile(path)
+    if is_archive:
+        with ZipFile(path) as archive:
+            compressed = [member.filename for member in archive.infolist() if member.compress_type != ZIP_STORED]
+        if compressed:
+            raise ValueError(f"a compressed member {compressed[0]!r}, which torch.save does not write")
     try:
-        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive)
     except UnpicklingError as error:  # with advice to trust the file
         found = re.search(r"(?:GLOBAL|Unsupported class) (\S+)", str(error))
         raise ValueError(f"the class {found[1]}" if found else "a damaged pickle") from error
     if isinstance(saved, Tensor):
-        return {UNNAMED: saved}
+        saved = {UNNAMED: saved}
     if not isinstance(saved, dict):
         raise ValueError(f"a {type(saved).__name__}")  # noqa: TRY004 - of a file, not of an argument
-    return {str(name): value for name, value in saved.items()}
+    arrays = {str(name): value for name, value in saved.items()}
+    for name, value in arrays.items():
+        allowance.spend(f"`{name or 'the tensor'}`", _num_bytes_beyond_file(value))
+    return arrays
+
+
+def _num_bytes_beyond_file(value: Any) -> int:
+    """Number of bytes of a saved value as an array that are not bytes of the file."""
+    if isinstance(value, (list, tuple)):
+        return num_bytes_of(value)
+    if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_quantized:
+        return 0
+    # An expanded tensor has any number of elements in a storage of one.
+    num_bytes = value.numel() * value.element_size()
+    return num_bytes if num_bytes > value.untyped_storage().nbytes() else 0
+
+
+def num_bytes_of(values: Sequence[Any], depth: int = 2) -> int:
+    """Number of bytes of nested lists as an array; NumPy makes all texts as long as the longest.
+
+    Raises:
+        ValueError: lists are nested deeper than rows of a matrix.
+    """
+    longest = max((len(value) for value in values if isinstance(value, (str, bytes))), default=0)
+    num_bytes = len(values) * max(8, 4 * longest)
+    rows = [value for value in values if isinstance(value, (list, tuple))]
+    if rows and depth == 1:
+        raise ValueError("lists in lists of lists")
+    # A pickle writes a list once, however often it occurs: it is looked at once, and counted each time.
+    distinct = {id(row): row for row in rows}
+    sizes = {place: num_bytes_of(row, depth - 1) for place, row in distinct.items()}
+    return num_bytes + sum(sizes[id(row)] for row in rows)
 
 
 def _read_safetensors(path: Path) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,7 +13,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
-from .array_files import UNNAMED, refused
+from .array_files import UNNAMED, of_file, refused
 
 Labels: TypeAlias = dict[str, Array]
 
@@ -118,15 +117,6 @@ def _listed(names: Collection[str]) -> str:
 def guessed(path: Path, chosen: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
     """A line for each array that was found by a name of the field."""
     return [f"{path}: `{name}` as {key}" for key, name in chosen.items() if name not in (UNNAMED, key, names.get(key))]
-
-
-@contextmanager
-def of_file(path: Path) -> Iterator[None]:
-    """Let errors about an array name its file."""
-    try:
-        yield
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(" ".join(f"{path}: {error}".splitlines())) from error
 
 
 def as_labels(path: Path, chosen: Mapping[str, str], arrays: Mapping[str, Any], length: int | None = None) -> Labels:

@@ -13,6 +13,7 @@ import json
 import pickle
 import pickletools
 import re
+from collections.abc import Iterable
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
@@ -20,13 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from reid_torchmetrics._files import readable
+from reid_torchmetrics._files import Allowance, readable
 
 from .array_files import AS_JSON, UNNAMED, read_arrays, reading, refused, text_lines
 
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
 _RUN = ("query Q0 item rank score name", re.compile(rf"(\S+)\s+\S+\s+(\S+)\s+\S+\s+({NUMBER})\s+\S+"), float)
 _QRELS = ("query 0 item grade", re.compile(r"(\S+)\s+\S+\s+(\S+)\s+([-+]?\d+)"), int)
+_NUM_ITEM_BYTES = 8  # of a reference in a list
 _OXFORD_LISTS = ("good", "ok", "junk")
 
 
@@ -120,7 +122,10 @@ def _read_table(path: Path, form: str, pattern: re.Pattern[str], number: type) -
         items = table.setdefault(query, {})
         if item in items:
             raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
-        items[item] = number(value)
+        try:
+            items[item] = number(value)
+        except ValueError:  # Python reads integers of up to 4300 digits
+            raise refused(where, f"a line must be {form}", f"a number of {len(value)} digits") from None
     if not table:
         raise refused(path, f"the file must have lines of {form}", "none")
     return table
@@ -159,16 +164,20 @@ def _read_folder(folder: Path) -> dict[str, dict[str, list[str]]]:
 class _PickledDtype:
     """A dtype of NumPy as it is pickled: of integers and floats alone."""
 
-    def __init__(self, code: str, *_: object) -> None:
+    def __init__(self, allowance: Allowance, code: str) -> None:
         if not re.fullmatch("[iuf][1248]", code):
             raise ValueError(f"an array of dtype {code!r}")
         self.code, self.order = code, "<"  # as pickled, but for what `__setstate__` is told
+        self._allowance = allowance
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.order = ">" if state[1] == ">" else "<"
 
     def read(self, contents: bytes) -> list[Any]:
-        return [*np.frombuffer(contents, self.order + self.code).tolist()]
+        numbers = np.frombuffer(contents, self.order + self.code)
+        # A pickle may refer to the same bytes any number of times.
+        self._allowance.spend("an array", _NUM_ITEM_BYTES * numbers.size)
+        return list(numbers.tolist())
 
 
 class _PickledArray(list[Any]):
@@ -182,16 +191,20 @@ class _PickledArray(list[Any]):
 class _SafeUnpickler(pickle.Unpickler):
     """Reads containers, strings, numbers, and arrays of numbers as lists; no class or function of the file's choice."""
 
+    def __init__(self, file: BytesIO, allowance: Allowance) -> None:
+        super().__init__(file)
+        self._allowance = allowance
+
     def find_class(self, module: str, name: str) -> Any:
         # What NumPy 1 and 2 and Python 2 and 3 name in pickles of any protocol.
         known = {
-            "numpy.dtype": _PickledDtype,
-            "numpy.ndarray": list,
+            "numpy.dtype": lambda code, *_: _PickledDtype(self._allowance, code),
+            "numpy.ndarray": self._list,
             "numpy.core.multiarray._reconstruct": lambda *_: _PickledArray(),
             "numpy.core.multiarray.scalar": lambda dtype, contents: dtype.read(contents)[0],
             "numpy.core.numeric._frombuffer": lambda contents, dtype, *_: dtype.read(contents),
-            "_codecs.encode": lambda text, _: text.encode("latin1"),
-            "builtins.set": set,
+            "_codecs.encode": lambda text, _: self._encoded(text),
+            "builtins.set": lambda *items: set(self._list(*items)),
             "builtins.bytes": lambda: b"",
         }
         full = f"{module}.{name}".replace("numpy._core.", "numpy.core.").replace("__builtin__.", "builtins.")
@@ -199,15 +212,31 @@ class _SafeUnpickler(pickle.Unpickler):
             raise ValueError(f"the class {module}.{name}")
         return known[full]
 
+    # A pickle may refer to the same object any number of times, so that copies are counted.
+    def _list(self, items: Iterable[Any] = ()) -> list[Any]:
+        copied = list(items)
+        self._allowance.spend("a list", _NUM_ITEM_BYTES * len(copied))
+        return copied
+
+    def _encoded(self, text: str) -> bytes:
+        self._allowance.spend("a string", len(text))
+        return text.encode("latin1")
+
 
 def _read_revisited(contents: bytes, *, by_name: bool) -> dict[Any, dict[str, list[Any]]]:
     for opcode, argument, _ in pickletools.genops(contents):  # memory is reserved as they say
         if opcode.name.endswith("PUT") and int(argument or 0) > len(contents):
             raise ValueError(f"place {argument} in {len(contents)} bytes")
-    saved = _SafeUnpickler(BytesIO(contents)).load()
+    allowance = Allowance(len(contents))
+    saved = _SafeUnpickler(BytesIO(contents), allowance).load()
     items, queries, truth = (saved[name] for name in ("imlist", "qimlist", "gnd"))
     if not len({*queries}) == len(queries) == len(truth):
         raise ValueError(f"{len(truth)} lists for {len({*queries})} queries")
+    # A pickle may refer to the same list any number of times.
+    num_items = 0
+    for lists_of_query in truth:
+        num_items += sum(len(places) for name, places in lists_of_query.items() if name != "bbx")
+    allowance.spend("the lists", _NUM_ITEM_BYTES * num_items)
     # `bbx` is the box of the query in its image.
     lists = [{name: [*places] for name, places in each.items() if name != "bbx"} for each in truth]
     named = [{name: [_item(items, place) for place in each[name]] for name in each} for each in lists]

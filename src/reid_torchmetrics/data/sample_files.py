@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import glob
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -21,9 +22,10 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
+from reid_torchmetrics._files import Allowance
 
-from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
-from .array_names import FIELD_NAMES, MATRICES, Asked, Labels, as_label, as_labels, find_names, guessed, of_file
+from .array_files import FORMATS, UNNAMED, Format, num_bytes_of, of_file, optional, read_arrays, refused
+from .array_names import FIELD_NAMES, MATRICES, Asked, Labels, as_label, as_labels, find_names, guessed
 
 NAME_PATTERNS = {
     **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
@@ -32,6 +34,8 @@ NAME_PATTERNS = {
 """for each benchmark how a file's name begins: the person or vehicle, and the camera"""
 _PLURALS = {"identity": "identities", "camera": "cameras"}
 _KINDS = {"i": "", "f": "", "U": " as strings"}
+_TEXTS = ("string", "large_string", "binary", "large_binary")
+"""types of Parquet's columns"""
 _PARTS = re.compile(r"(\d+)")
 _ARRAYS = [key for key in FIELD_NAMES if key != "names"]
 _COLUMNS = [key for key in FIELD_NAMES if key not in MATRICES]
@@ -110,7 +114,7 @@ def read_samples(
     """
     asked = Asked(names or {}, role, used)
     paths = _paths(source, asked)
-    if not paths or len({path.resolve() for path in paths}) < len(paths):
+    if not paths or len({os.path.realpath(path) for path in paths}) < len(paths):  # `resolve` fails for loops
         raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
     files = [_reopened(path, asked) if reopened else _open(path, asked) for path in paths]
     for each in files:
@@ -234,14 +238,37 @@ def _read_csv(path: Path) -> dict[str, Any]:
     if not cells or len(set(header)) < len(header):
         raise ValueError(f"{len(cells)} rows of {', '.join(header) or 'nothing'}")
     columns = zip(*(row for _, row in cells), strict=True)
-    return {name: _parsed(column) for name, column in zip(header, columns, strict=True)}
+    allowance = Allowance(path.stat().st_size)
+    return {name: _parsed(column, allowance) for name, column in zip(header, columns, strict=True)}
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
     parquet = optional("pyarrow.parquet", "pyarrow")
-    flat = [field.name for field in parquet.read_schema(path) if not field.type.num_fields]  # lists may be embeddings
-    table = parquet.read_table(path, columns=flat)
-    return {name: np.asarray(table[name].to_pylist()) for name in flat}
+    allowance = Allowance(path.stat().st_size)
+    with parquet.ParquetFile(path) as file:
+        # Lists may be embeddings.
+        flat = [field.name for field in file.schema_arrow if not field.type.num_fields]
+        # Equal values may take a bit each.
+        allowance.spend("a table", 8 * file.metadata.num_rows * len(flat))
+        groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
+        allowance.spend("a table", sum(group.total_byte_size for group in groups))
+        texts = [field.name for field in file.schema_arrow if str(field.type) in _TEXTS]
+    table = parquet.read_table(path, columns=flat, read_dictionary=texts)
+    return {name: _column(name, table[name], allowance) for name in flat}
+
+
+def _column(name: str, column: Any, allowance: Allowance) -> Array:
+    """A column of Parquet as an array."""
+    if column.null_count:
+        return np.full(len(column), None)  # no label, but the column may be another one
+    if not str(column.type).startswith("dictionary"):
+        return cast("Array", column.to_numpy())
+    # The file has a text once, and the array has it in each row, as long as the longest.
+    column = column.unify_dictionaries()
+    distinct = np.asarray(column.chunk(0).dictionary.to_pylist() if column.num_chunks else [])
+    allowance.spend(f"`{name}`", distinct.dtype.itemsize * len(column))
+    places = [chunk.indices.to_numpy() for chunk in column.chunks]
+    return distinct[np.concatenate(places)] if places else distinct
 
 
 TABLES: dict[str, Format] = {
@@ -250,12 +277,14 @@ TABLES: dict[str, Format] = {
 }
 
 
-def _parsed(texts: Sequence[str]) -> Array:
-    """Integers or floats if all texts are, else strings."""
+def _parsed(texts: Sequence[str], allowance: Allowance | None = None) -> Array:
+    """Integers or floats if all texts are, else strings, of at most some bytes."""
     is_name = any("_" in text for text in texts)  # Python reads 1_2 as 12
     for dtype in () if is_name else (np.int64, np.float64):
         with suppress(ValueError, OverflowError):
             return np.array(texts, dtype=dtype)
+    if allowance is not None:
+        allowance.spend("texts", num_bytes_of(texts))
     return np.array(texts, dtype=str)
 
 

@@ -27,7 +27,7 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
-from reid_torchmetrics._files import readable, write_whole
+from reid_torchmetrics._files import Allowance, readable, write_whole
 from reid_torchmetrics._version import __version__
 
 FORMAT = 1
@@ -82,11 +82,11 @@ class SavedResults:
             TypeError: the results hold a value that files do not have, such as a function.
             ValueError: results whose values do not agree with each other, so that `load` would refuse them.
         """
-        file, arrays = BytesIO(), dict[str, Any]()
+        arrays: dict[str, Any] = {}
         parts = (type(self), *self._PARTS)
         saved = {name: _tree(each, name, parts, arrays) for name, each in self._to_fields().items()}
         header = {"format": FORMAT, "kind": type(self).__name__, "version": __version__, "fields": saved}
-        np.savez_compressed(file, **arrays)
+        file = _archive_of(arrays)
         with ZipFile(file, "a") as archive:
             archive.writestr(ZipInfo(_HEADER), json.dumps(header, allow_nan=False))
             self._of_archive(header, archive)  # rather here than when there are no other results
@@ -100,11 +100,13 @@ class SavedResults:
         Raises:
             OSError: there is no such file, or it cannot be read.
             ValueError: a truncated or damaged file, a file that is no results, results of another kind, or of a later
-                version.
+                version; or a file that inflates to more than 64 MiB and to more than 100 times its size, unless the
+                environment variable `REID_TORCHMETRICS_MAX_INFLATED` allows more bytes.
         """
         contents, said = readable(path).read_bytes(), f"`path` must be that of a file of `{cls.__name__}.save`; got"
         try:
             with ZipFile(BytesIO(contents)) as archive:
+                _check_inflated(archive, len(contents))
                 header, why = _header_of(archive, len(contents), cls.__name__)
                 results = None if why else cls._of_archive(header, archive)
         except Exception as error:  # noqa: BLE001 - whatever a foreign file may lead to
@@ -147,6 +149,26 @@ class SavedResults:
         results = cls._from_fields(made(saved))
         results._check(is_of_this_version=is_of_this_version)  # noqa: SLF001 - of the same class
         return results
+
+
+def _archive_of(arrays: Mapping[str, Any]) -> BytesIO:
+    """Return a compressed archive, or one as large as its arrays where `load` would refuse to inflate it."""
+    file = BytesIO()
+    np.savez_compressed(file, **arrays)
+    with ZipFile(file) as archive:
+        try:
+            _check_inflated(archive, file.getbuffer().nbytes)
+        except ValueError:  # such as a million equal ranks
+            file = BytesIO()
+            np.savez(file, **arrays)
+    return file
+
+
+def _check_inflated(archive: ZipFile, file_size: int) -> None:
+    """Raise if the members of an archive of some bytes inflate to more than `Allowance` allows."""
+    allowance = Allowance(file_size)
+    for member in archive.infolist():
+        allowance.spend(f"`{member.filename}`", member.file_size)
 
 
 def _header_of(archive: ZipFile, num_bytes: int, kind: str) -> tuple[dict[str, Any], str]:

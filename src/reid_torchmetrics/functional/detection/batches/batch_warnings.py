@@ -117,4 +117,4 @@ def _is_filled(value: Any) -> bool:
 
 def _without_angles(boxes: Tensor) -> Tensor:
     """Coordinates of rotated boxes: corners, or center, width and height without the angle."""
-    return boxes[:, :4] if boxes.ndim == 2 and boxes.shape[1] == 5 else boxes  # noqa: PLR2004 - numbers of a box
+    return boxes[:, :4] if boxes.ndim == 2 and boxes.shape[1] == 5 else boxes

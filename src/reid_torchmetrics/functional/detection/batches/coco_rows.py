@@ -16,7 +16,6 @@ from reid_torchmetrics._files import readable
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, RotatedType, crossing_edges
 
-from .key_names import LISTS
 from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,
@@ -34,6 +33,7 @@ from .coco_columns import (
 from .coco_images import find_images
 from .coco_masks import areas_and_boxes, check_mask_sizes, check_masks, num_without_mask, run_lengths
 from .coco_writing import SMALLEST_AREA
+from .key_names import LISTS
 from .unsound import are_sound_boxes
 
 _MIN_BOXES = 10  # of results, that all can be two corners
