@@ -86,9 +86,10 @@ def meant_key(key: object, *, uses_difficult: bool) -> tuple[str, bool] | None:
 def meant_required_key(wanted: str, keys: Iterable[object]) -> str | None:
     """Return the key that stands in the place of a missing one; None if there is none."""
     for key in keys:
-        if isinstance(key, str) and key not in KNOWN_KEYS:
-            if are_similar(key, wanted) or simplified(key) in _OTHER_NAMES.get(wanted, ()):
-                return key
+        if not isinstance(key, str) or key in KNOWN_KEYS:
+            continue
+        if are_similar(key, wanted) or simplified(key) in _OTHER_NAMES.get(wanted, ()):
+            return key
     return None
 
 
