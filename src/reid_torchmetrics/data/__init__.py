@@ -6,12 +6,14 @@ from .list_files import read_ground_truth, read_retrieved
 from .pair_files import read_pairs
 from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
 from .samplers import UnpaddedDistributedSampler
+from .text_boxes import KITTI_CLASSES, read_cartucho, read_kitti, read_open_images
 from .voc_files import DOTA_CLASSES, VOC_CLASSES, find_voc_classes, read_dota, read_voc
 from .yolo_files import read_yolo
 from .yolo_names import read_yolo_names
 
 __all__ = [
     "DOTA_CLASSES",
+    "KITTI_CLASSES",
     "NAME_PATTERNS",
     "VOC_CLASSES",
     "SampleFile",
@@ -19,9 +21,12 @@ __all__ = [
     "find_voc_classes",
     "labels_from_names",
     "number_identities",
+    "read_cartucho",
     "read_dota",
     "read_ground_truth",
+    "read_kitti",
     "read_labels",
+    "read_open_images",
     "read_pairs",
     "read_retrieved",
     "read_samples",

@@ -382,8 +382,8 @@ def _check_ground_truths(annotations: RowList, reading: CocoReading) -> None:
         rule = "four finite numbers with a width and height of at least 0"
         _check_sound(annotations, "bbox", are_sound_boxes(boxes, "xywh"), rule)
     if "keypoints" in reading.iou_type:
-        are_finite = [bool(torch.tensor(row["keypoints"], dtype=torch.float64).isfinite().all()) for row in rows]
-        _check_sound(annotations, "keypoints", torch.tensor(are_finite), "finite numbers")
+        keypoints = torch.tensor([row["keypoints"] for row in rows], dtype=torch.float64, device="cpu")
+        _check_sound(annotations, "keypoints", keypoints.isfinite().all(1), "finite numbers")
     if "rotated" in reading.iou_type:
         _check_rotated_boxes(annotations)
 

@@ -1,4 +1,4 @@
-"""Names of the keys of an image's dicts: which are known, and what a misspelled one may stand for.
+"""Known keys of an image's dicts, and the keys that misspelled ones may stand for.
 
 An optional key that is misspelled would change a number in silence: without `iscrowd`, crowds are plain objects. Users'
 dicts also have keys of their own, such as `orig_size` or `file_name`, so only a key that is close to an optional one,

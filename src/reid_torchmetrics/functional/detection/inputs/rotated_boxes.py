@@ -213,7 +213,7 @@ class RotatedType(ShapeType):
                 raise ValueError(f"`{name}` must have {CORNER_ORDER}; got {boxes[row].tolist()} in row {row}.")
 
     def measurable(self, shapes: Tensor) -> Tensor:
-        """See `ShapeType`: boxes whose edges cross become points."""
+        """See `ShapeType`: boxes with edges that cross become points."""
         is_crossing = crossing_edges(shapes)[:, None]
         return torch.where(is_crossing, torch.zeros_like(shapes), shapes)
 

@@ -250,7 +250,7 @@ class ShapeType(ABC):
     keeps_boxes: ClassVar[bool] = False
     """whether boxes given for ground truths are used, and give areas where none is given"""
     has_coordinates: ClassVar[bool] = True
-    """whether the tensors of `key` are coordinates, which a dtype may round"""
+    """whether the tensors of `key` are coordinates, so that a dtype may round them"""
     count_key: ClassVar[str] = ""
     """optional key of ground truths; an object with a 0 there counts in no area range; "" for no such key"""
 
@@ -276,7 +276,7 @@ class ShapeType(ABC):
         """
 
     def measurable(self, shapes: Any) -> Any:
-        """The shapes, with shapes without area in the place of those that `check_images` refuses."""
+        """Return the shapes, with shapes without area in the place of the ones that `check_images` refuses."""
         return shapes
 
     @abstractmethod
