@@ -1,4 +1,4 @@
-"""Warnings of a batch that is evaluated, though it can hardly be meant: keys without effect, and rounded coordinates."""
+"""Warnings of a batch that can hardly be meant, though it is evaluated: keys without effect, rounded coordinates."""
 
 from __future__ import annotations
 
