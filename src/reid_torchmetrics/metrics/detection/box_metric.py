@@ -142,7 +142,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         with self._deferring_errors():
             options: dict[str, Any] = {"invalid": self.invalid, "note": self._units.note, "keeps": self._keeps_shapes}
             options |= {"extras": evaluators.EVALUATORS[self._row].extras, "has_boxes": "bbox" in self.iou_type}
-            options["said"] = self._said()
+            options["said"] = self._said
             batch = batches.pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
             states = self._held()
             if batch.states and states["detection_counts"]:

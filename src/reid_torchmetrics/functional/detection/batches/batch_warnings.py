@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.world import Said
 
 from .key_names import LISTS
 
-_WHOLE_PIXELS = {torch.bfloat16: 256, torch.float16: 2048}
+WHOLE_PIXELS = {torch.bfloat16: 256, torch.float16: 2048}
 """the dtypes that do not hold the coordinates of usual images to a pixel, and up to where they do"""
 _LEAST_SHARE = 0.1  # of the coordinates that are larger
 
@@ -51,18 +51,21 @@ def warn_of_unused_keys(
 
 
 def warn_of_rounded_shapes(
-    said: Said, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]], key: str
+    said: Said, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]], keys: Sequence[str]
 ) -> None:
     """Warn of detected shapes in a dtype that does not hold their coordinates; see `warn_of_rounded_coordinates`."""
-    detections = [item[key] for item in preds if _is_filled(item[key])]
-    ground_truths = [item[key] for item in target if _is_filled(item[key])]
-    if not detections or not ground_truths or detections[0].dtype not in _WHOLE_PIXELS:
-        return
-    low_dtype = detections[0].dtype
-    coordinates = [shapes[..., :2].reshape(-1) for shapes in detections if shapes.dtype == low_dtype]
-    if key == "rotated_boxes":  # the angle is no coordinate
-        coordinates = [_without_angles(shapes).reshape(-1) for shapes in detections if shapes.dtype == low_dtype]
-    warn_of_rounded_coordinates(said, key, torch.cat(coordinates), ground_truths[0])
+    for key in keys:
+        detections = [item[key] for item in preds if _is_filled(item[key])]
+        ground_truths = [item[key] for item in target if _is_filled(item[key])]
+        if not detections or not ground_truths or detections[0].dtype not in WHOLE_PIXELS:
+            continue
+        low_dtype = detections[0].dtype
+        shapes = [shape for shape in detections if shape.dtype == low_dtype]
+        if key == "rotated_boxes":  # the angle is no coordinate
+            coordinates = [_without_angles(shape).reshape(-1) for shape in shapes]
+        else:
+            coordinates = [shape[..., :2].reshape(-1) for shape in shapes]
+        warn_of_rounded_coordinates(said, key, torch.cat(coordinates), ground_truths[0])
 
 
 def warn_of_rounded_coordinates(said: Said, key: str, detected: Tensor, true: Tensor) -> None:
@@ -76,7 +79,7 @@ def warn_of_rounded_coordinates(said: Said, key: str, detected: Tensor, true: Te
         detected: coordinates of detections.
         true: coordinates of ground truths, of any number.
     """
-    limit = _WHOLE_PIXELS.get(detected.dtype)
+    limit = WHOLE_PIXELS.get(detected.dtype)
     if limit is None or not detected.numel() or not true.numel() or not _is_new(said, "rounded coordinates"):
         return
     if true.is_floating_point() and torch.finfo(true.dtype).bits <= torch.finfo(detected.dtype).bits:

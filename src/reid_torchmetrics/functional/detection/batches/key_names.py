@@ -24,6 +24,8 @@ LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 OPTIONAL_KEYS = ("iscrowd", "area", "image_id", "difficult", "num_keypoints", *LISTS)
 """keys that `target` may have"""
 KNOWN_KEYS = frozenset(("boxes", "scores", "labels", "masks", "keypoints", "rotated_boxes", *OPTIONAL_KEYS))
+ALWAYS_USED_KEYS = KNOWN_KEYS.difference(("difficult", *LISTS))
+"""known keys beside those that only Pascal VOC's or LVIS' evaluation uses"""
 
 _OTHER_NAMES = {
     "iscrowd": ("crowd", "isgroup", "isgroupof", "groupof", "crowdflag", "iscrowdflag"),
@@ -93,10 +95,21 @@ def meant_required_key(wanted: str, keys: Iterable[object]) -> str | None:
     return None
 
 
-def check_optional_keys(target: Sequence[Mapping[Any, Any]], *, uses_difficult: bool, uses_boxes: bool) -> set[Any]:
-    """Raise if a dict has a misspelled key in the place of an optional one; return the keys of all dicts.
+def keys_of_dicts(target: Sequence[Mapping[Any, Any]]) -> set[Any]:
+    """Return the keys of all dicts; none if an item is no dict, which is left to other checks."""
+    try:
+        return set().union(*target)
+    except TypeError:
+        return set()
+
+
+def check_optional_keys(
+    keys: set[Any], target: Sequence[Mapping[Any, Any]], *, uses_difficult: bool, uses_boxes: bool
+) -> None:
+    """Raise if a dict has a misspelled key in the place of an optional one.
 
     Args:
+        keys: of all dicts.
         target: the dicts of the ground truths; what is no dict is left to other checks.
         uses_difficult: whether the evaluation uses `difficult`.
         uses_boxes: whether the evaluation uses `boxes` if they are given, beside other shapes.
@@ -104,13 +117,7 @@ def check_optional_keys(target: Sequence[Mapping[Any, Any]], *, uses_difficult: 
     Raises:
         ValueError: the message names the dict, the key and what it may stand for.
     """
-    try:
-        keys = set().union(*target)
-    except TypeError:
-        return set()
     unknown_keys = keys - KNOWN_KEYS
-    if not unknown_keys:
-        return keys
     doubtful_keys = {key for key in unknown_keys if meant_key(key, uses_difficult=uses_difficult) is not None}
     if uses_boxes:
         doubtful_keys |= {key for key in unknown_keys if meant_required_key("boxes", [key]) is not None}
@@ -118,7 +125,6 @@ def check_optional_keys(target: Sequence[Mapping[Any, Any]], *, uses_difficult: 
         for position, item in enumerate(target):
             if isinstance(item, Mapping):
                 _check_keys_of_item(position, item, doubtful_keys, uses_difficult=uses_difficult)
-    return keys
 
 
 def _check_keys_of_item(

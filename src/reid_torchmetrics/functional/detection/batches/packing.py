@@ -21,10 +21,10 @@ from reid_torchmetrics.functional.detection.batches import checks as batch_check
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 from reid_torchmetrics.functional.world import Said
 
-from .batch_warnings import warn_of_rounded_coordinates, warn_of_rounded_shapes, warn_of_unused_keys
+from .batch_warnings import WHOLE_PIXELS, warn_of_rounded_coordinates, warn_of_rounded_shapes, warn_of_unused_keys
 from .image_ids import pack_ids
 from .images import STATES
-from .key_names import check_optional_keys
+from .key_names import ALWAYS_USED_KEYS, KNOWN_KEYS, check_optional_keys, keys_of_dicts
 from .shape_batches import ShapeBatch
 from .unsound import Dicts, are_sound, are_sound_boxes, without_unsound, without_unsound_objects
 
@@ -266,7 +266,7 @@ def pack_images(
     invalid: str,
     extras: Sequence[str] = (),
     note: Callable[[ShapeBatch, Mapping[str, Tensor]], None],
-    said: Said,
+    said: Callable[[], Said],
     keeps: bool = False,
 ) -> Batch:
     """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
@@ -281,21 +281,26 @@ def pack_images(
         invalid: one of `_names.InvalidAction`.
         extras: see `pack`.
         note: called with the shapes and the states of their boxes.
-        said: what was warned of before.
+        said: gives what was warned of before.
         keeps: whether shapes are kept for files.
     """
     batch_checks.check_lengths(preds, target)
     if "lists" in extras:
         batch_checks.check_no_lists(preds)
-    keeps_boxes = any(kind.keeps_boxes for kind in types.values())
-    keys = check_optional_keys(target, uses_difficult="difficult" in extras, uses_boxes=keeps_boxes)
+    keys = keys_of_dicts(target)
+    if not keys <= KNOWN_KEYS:
+        keeps_boxes = any(kind.keeps_boxes for kind in types.values())
+        check_optional_keys(keys, target, uses_difficult="difficult" in extras, uses_boxes=keeps_boxes)
     if not len(preds):
         return Batch({}, 0)
     if not types:
         batch = pack(preds, target, box_format, device, invalid=invalid, extras=extras)
         detected, true = batch.states["detection_boxes"], batch.states["ground_truth_boxes"]
-        warn_of_rounded_coordinates(said, "boxes", detected, true)
-        warn_of_unused_keys(said, keys, target, extras)
+        # Most batches end here, so nothing is called for them.
+        if detected.dtype in WHOLE_PIXELS:
+            warn_of_rounded_coordinates(said(), "boxes", detected, true)
+        if not keys <= ALWAYS_USED_KEYS:
+            warn_of_unused_keys(said(), keys, target, extras)
         return batch
     preds, target, _ = batch_checks.with_tensors(preds, target)
     num_dropped = 0
@@ -308,10 +313,9 @@ def pack_images(
     left = "raise" if invalid == "drop" else invalid
     batch = pack(shapes.preds, shapes.target, box_format, device, invalid=left, extras=extras)
     note(shapes, batch.states)
-    warn_of_unused_keys(said, keys, target, extras)
+    warn_of_unused_keys(said(), keys, target, extras)
     rounded_keys = [kind.key for kind in types.values() if kind.has_coordinates]
-    for key in [*rounded_keys, "boxes"] if has_boxes else rounded_keys:
-        warn_of_rounded_shapes(said, preds, target, key)
+    warn_of_rounded_shapes(said(), preds, target, [*rounded_keys, *(["boxes"] if has_boxes else [])])
     # Boxes around invalid shapes are invalid, too: they count once.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
     given = dict(batch.states)

@@ -196,7 +196,7 @@ def evaluate_images(
         # Shapes become overlaps at once, as in `update`; boxes are kept.
         shapes, extras = inputs.shape_types(inputs.checked_iou_type(iou_type), sigmas), chosen.extras
         options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras, "note": units.note}
-        options["said"] = Said()
+        options["said"] = Said
         batch = pack_images(preds, target, shapes, box_format, torch.device("cpu"), **options)
         states = {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
         of_rule = dict(zip(("rule", "confidence"), chosen.checked(rule, confidence), strict=True))
