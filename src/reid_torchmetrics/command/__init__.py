@@ -35,8 +35,12 @@ def _parsers() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     return root, commands.choices
 
 
+class UsageError(ValueError):
+    """Words of a command line, or a file of options, that the command does not understand."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status."""
+    """Run the command, and return its exit status: 1 for an error in the input, 2 for wrong usage."""
     given = [*(sys.argv[1:] if arguments is None else arguments)]
     if "_ARGCOMPLETE" in os.environ:  # a shell asks how the words go on
         import_module("argcomplete").autocomplete(_parsers()[0])
@@ -52,16 +56,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"{PROGRAM}: {why}")
         return 2
     warnings.showwarning = _show_warning
+    return _run(name, words, is_debugged="--debug" in given)
+
+
+def _run(name: str, words: Sequence[str], *, is_debugged: bool) -> int:
+    """Run a subcommand; print any error as a line, without a traceback."""
+    status = 1
     try:
-        return int(import_module(f"{__name__}.{name}").run(words))
-    except Exception as error:  # a line in the place of a traceback, for whatever a file may lead to
-        if "--debug" in given:
+        status = int(import_module(f"{__name__}.{name}").run(words))
+    except UsageError as error:
+        say(f"{PROGRAM}: {' '.join(str(error).split())}")
+        status = 2
+    except SystemExit as end:  # the parser has printed what it was asked for
+        status = end.code if isinstance(end.code, int) else 0
+    except Exception as error:
+        if is_debugged:
             raise
         kind = "" if isinstance(error, (OSError, ValueError, ModuleNotFoundError)) else f"{type(error).__name__}: "
         say(f"{PROGRAM}: {kind}{' '.join(str(error).split())}")
     except KeyboardInterrupt:
         say(f"{PROGRAM}: interrupted; nothing was written")
-    return 1
+    return status
 
 
 def _why_wrong(name: str, words: Sequence[str]) -> str:

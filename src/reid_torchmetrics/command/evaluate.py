@@ -143,8 +143,9 @@ def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: 
     return table
 
 
-def _add_captions(sides: _Sides, given: str) -> None:
+def _add_captions(sides: _Sides, captions_of: str | int) -> None:
     """Number the images of both sides, the captions by a file or by how many of them in a row are of an image."""
+    given = str(captions_of)  # a file of options has a number as it is
     images, captions = sorted([*sides.values(), *sides.values()][:2], key=len)
     if given.isdecimal():
         index = np.repeat(np.arange(len(images)), int(given))

@@ -9,21 +9,26 @@ options that were given are passed on, so that None keeps its meaning: `--k null
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, BooleanOptionalAction, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterator, Sequence
+import re
+from argparse import SUPPRESS, ArgumentError, ArgumentParser, BooleanOptionalAction, RawDescriptionHelpFormatter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import pairwise
+from textwrap import shorten
 from types import SimpleNamespace
 from typing import Any, Union, get_args
 
 from reid_torchmetrics import _names
 from reid_torchmetrics._extras import require
 
-from . import COMMANDS, PROGRAM, TABLE
+from . import COMMANDS, PROGRAM, TABLE, UsageError
+from .configs import ConfigValue, read_config
 
 _OWN = ("files", "labels", "output")
 """groups of options of the command, and not of a function"""
 _MAPS = {"MAP": dict[int, int], "RANGES": dict[str, tuple[float, float]]}
+_MESSAGE_WIDTH, _VALUE_WIDTH = 300, 80
 _TYPES: dict[str, Any] = {"N": int, "X": float, "NAME": str, **_MAPS}
 
 
@@ -53,15 +58,107 @@ def parsed(command: str, words: Sequence[str], **own: Any) -> tuple[SimpleNamesp
     require("The command", "jsonargparse")
     library = import_module("jsonargparse")
     options: dict[str, Any] = {"add_help": False, "allow_abbrev": False, "print_config": "--print-config"}
+    options["exit_on_error"] = False  # raise
     parser = library.ArgumentParser(prog=f"{PROGRAM} {command}", usage=_usage(command), **options)
+    config = _configs(command, words)
     of_command: dict[str, Any] = dict.fromkeys(("save", "report", "pictures")) | own  # not all have all
     for group, name, kind, *_ in rows(command):
         of_command |= {name: [] if kind[-1] in "+*" else None} if group in _OWN else {}
         given = {} if kind[0] == "@" or kind == "CONFIG" else {"default": SUPPRESS}
         parser.add_argument(_flag(name, kind), **given, **_typed(library, kind))
-    values = vars(parser.instantiate(parser.parse_args([*words])))
+    try:
+        values = vars(parser.instantiate(parser.parse_args(list(words))))
+    except ArgumentError as error:
+        raise UsageError(_why(command, str(error), config)) from error
     arguments = {name: values.get(name, default) for name, default in of_command.items()}
     return SimpleNamespace(**arguments), {name: values[name] for name in values if name not in arguments}
+
+
+def _configs(command: str, words: Sequence[str]) -> dict[str, ConfigValue]:
+    """The options in the files that the words of a command line name.
+
+    Raises:
+        UsageError: A file cannot be read, or has an option or a value that there is not.
+    """
+    paths = [word.partition("=")[2] for word in words if word.startswith("--config=")]
+    paths += [path for word, path in pairwise(words) if word == "--config"]
+    kinds = {name: (group, kind) for group, name, kind, *_ in rows(command) if kind != "CONFIG"}
+    values: dict[str, ConfigValue] = {}
+    try:
+        for path in paths:
+            values |= read_config(path, kinds)
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    for key, option in values.items():
+        if key in kinds:
+            group, kind = kinds[key]
+            rule = _broken_rule(kind, option.value, is_null_allowed=group not in _OWN)
+            if rule:
+                raise UsageError(f"{option.where}: `{key}` must be {rule}; got {option.value!r:.80}.")
+    return values
+
+
+def _broken_rule(kind: str, value: Any, *, is_null_allowed: bool) -> str:
+    """Return the rule that a value in a file breaks; empty if it breaks none.
+
+    The parser checks numbers and choices, but no flags, lists and texts.
+    """
+    if kind == "flag":
+        return "" if isinstance(value, bool) else "true or false"
+    base = kind.rstrip("+?").partition(" ")[0]
+    is_list = kind[-1] == "+"
+    is_checked_by_parser = kind[0] == "@" or base in (*_MAPS, "N", "X", "CLASS", "NUMBER")
+    rule = ""
+    if value is None:
+        rule = "a list" if is_list and not is_null_allowed else ""
+    elif is_list and kind[0] != "@" and not isinstance(value, list):
+        rule = "a list"
+    elif not is_checked_by_parser:
+        texts = value if is_list else [value]
+        if not all(isinstance(text, str) for text in texts):
+            rule = "a list of strings" if is_list else "a string"
+    return rule
+
+
+def _why(command: str, message: str, config: Mapping[str, ConfigValue]) -> str:
+    """One line for what the parser says of an option, which may be one of a file."""
+    message = " ".join(message.split())
+    about = re.fullmatch(r'Parser key "(\S+?)"(?: element \d+)?: (.*)', message)
+    if about is None:
+        return shorten(message, _MESSAGE_WIDTH)
+    key, problem = about.groups()
+    # An option of a class may be given as `rerank: {k1: 20}` or as `rerank.k1: 20`.
+    fitting = [name for name in config if name.partition(".")[0] == key.partition(".")[0]]
+    option = config[fitting[0]] if fitting else None
+    where = "" if option is None else f"{option.where}: "
+    option_name = key.partition(".")[0]
+    kind = next((kind for _, name, kind, *_ in rows(command) if name == option_name), "NAME")
+    rule = _rule(kind)
+    value = re.search(r"(?:Given|Got) value: (.*)$|^'(.*)' not among choices", problem)
+    if option is not None:
+        got = repr(option.value)
+    elif value is not None:
+        got = shorten(value[1] or repr(value[2]), _VALUE_WIDTH)
+    else:
+        return f"`{key}`: {shorten(problem, _MESSAGE_WIDTH)}"
+    return f"{where}`{key}` must be {rule}; got {got:.{_VALUE_WIDTH}}."
+
+
+def _rule(kind: str) -> str:
+    """What the values of a kind are, in words."""
+    form = _form(kind)
+    if "choices" in form:
+        return f"one of {', '.join(map(repr, form['choices']))}"
+    base, _, more = kind.rstrip("+?").partition(" ")
+    rule = {"N": "a whole number", "X": "a number", "MAP": "whole numbers by whole numbers, such as {3: 2}"}.get(base)
+    if base == "CLASS":
+        rule = f"null or {more.replace(' ', ' or ')} with its options"
+    if base == "RANGES":
+        rule = "two numbers for each name, such as {small: [0, 1024]}"
+    rule = rule or "as the help says"
+    if kind.endswith("+"):
+        return f"a list, each {rule}"
+    return f"{rule} or null" if kind.endswith("?") else rule
 
 
 def _usage(command: str) -> str:

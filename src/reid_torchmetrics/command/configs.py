@@ -1,0 +1,153 @@
+"""Files of options in YAML, `--config`: looked at before they are expanded, and refused in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from reid_torchmetrics._files import readable
+
+_MAX_BYTES = 2**18
+"""a file of options; the names of a thousand classes take a tenth of it"""
+_MAX_DEPTH = 20
+_MAX_ALIASED = 10_000
+"""nodes that aliases may add: some lines of aliases of aliases are millions of nodes"""
+_TAG = "tag:yaml.org,2002:"
+_TAGS = {"!", *(_TAG + name for name in ("bool", "float", "int", "map", "null", "seq", "str"))}
+"""tags of plain values, spelled out"""
+
+
+class ConfigValue(NamedTuple):
+    """The value of an option in a file."""
+
+    value: Any
+    where: str
+    """the file and the line"""
+
+
+def read_config(path: str, names: Collection[str]) -> dict[str, ConfigValue]:
+    """Read the options that a file gives.
+
+    Args:
+        path: File in YAML.
+        names: Options that there are.
+
+    Raises:
+        OSError: The file does not exist or cannot be read.
+        ValueError: The file is no mapping of such options to plain values, or its aliases expand to too many values;
+            the message is one line that names the file.
+    """
+    yaml: Any = import_module("yaml")
+    text = _text_of(path)
+    try:
+        _check_events(yaml, path, text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(_described(path, error)) from error
+    try:
+        values = yaml.load(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(_described(path, error)) from error
+    except Exception as error:  # such as a date that does not exist
+        raise ValueError(f"{path}: values must be plain; got {str(error)[:80]}.") from error
+    if not isinstance(values, dict):
+        came = "nothing" if values is None else repr(values)[:40]
+        raise ValueError(f"{path}: the file must map options to values, such as `protocol: msmt17`; got {came}.")  # noqa: TRY004
+    options: dict[str, ConfigValue] = {}
+    for key, _ in root.value:
+        where = f"{path}:{key.start_mark.line + 1}"
+        _check_key(where, key.value, names)
+        if key.value in options:
+            raise ValueError(f"{where}: each option must be given once; got `{key.value}` twice.")
+        options[key.value] = ConfigValue(values.get(key.value), where)
+    return options
+
+
+def _text_of(path: str) -> str:
+    file = readable(path)
+    if not file.is_file():
+        raise ValueError(f"{path}: a file of options must be a regular file; got a pipe or a device.")
+    size = file.stat().st_size
+    if size > _MAX_BYTES:
+        raise ValueError(f"{path}: a file of options must have at most {_MAX_BYTES} bytes; got {size}.")
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: the file must be text in UTF-8; got {error}.") from error
+
+
+def _check_events(yaml: Any, path: str, text: str) -> None:
+    """Raise unless a text is one document of plain values, and small once its aliases are expanded.
+
+    Nothing is built: a parser of YAML reports the beginning and the end of each list and mapping.
+    """
+    num_documents = 0
+    nodes = _NodeCount()
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        where = f"{path}:{event.start_mark.line + 1}"
+        if isinstance(event, yaml.DocumentStartEvent):
+            num_documents += 1
+            if num_documents > 1:
+                raise ValueError(f"{where}: the file must have one document; got a second one.")
+        elif isinstance(event, yaml.AliasEvent):
+            nodes.alias(where, event.anchor)
+        elif isinstance(event, yaml.NodeEvent):
+            if event.tag is not None and event.tag not in _TAGS:
+                raise ValueError(f"{where}: values must be plain; got the tag {event.tag.replace(_TAG, '!!')!r}.")
+            nodes.begin(where, event.anchor)
+            if isinstance(event, yaml.ScalarEvent):
+                nodes.end()
+        elif isinstance(event, yaml.CollectionEndEvent):
+            nodes.end()
+
+
+class _NodeCount:
+    """The number of values in a document, with those that its aliases stand for."""
+
+    def __init__(self) -> None:
+        self._num_nodes = 0
+        self._sizes: dict[str, int] = {}
+        """number of values by anchor"""
+        self._open: list[tuple[str | None, int]] = []
+        """anchors of values that have not ended, each with the number of values before it"""
+
+    def begin(self, where: str, anchor: str | None) -> None:
+        """Count a value."""
+        self._open.append((anchor, self._num_nodes))
+        self._num_nodes += 1
+        if len(self._open) > _MAX_DEPTH:
+            raise ValueError(f"{where}: values must be nested at most {_MAX_DEPTH} deep; got more.")
+
+    def end(self) -> None:
+        """Remember the size of a value for its aliases."""
+        anchor, num_before = self._open.pop()
+        if anchor is not None:
+            self._sizes[anchor] = self._num_nodes - num_before
+
+    def alias(self, where: str, anchor: str) -> None:
+        """Count the values that an alias stands for."""
+        if anchor not in self._sizes:
+            raise ValueError(f"{where}: an alias must name a whole value before it; got *{anchor}.")
+        self._num_nodes += self._sizes[anchor]
+        if self._num_nodes > _MAX_ALIASED:
+            raise ValueError(f"{where}: values must be at most {_MAX_ALIASED} with aliases; got more.")
+
+
+def _check_key(where: str, key: Any, names: Collection[str]) -> None:
+    name = key.partition(".")[0] if isinstance(key, str) else ""
+    if name not in names:
+        likely = get_close_matches(name.replace("-", "_"), names, n=1)
+        hint = f", which may be `{likely[0]}`" if likely else ""
+        raise ValueError(
+            f"{where}: keys must be options of the command, with underscores; got {str(key)[:40]!r}{hint}."
+        )
+
+
+def _described(path: str, error: Any) -> str:
+    """Why a text is no YAML, with the line."""
+    mark = getattr(error, "problem_mark", None)
+    where = path if mark is None else f"{path}:{mark.line + 1}"
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"{where}: the file must be valid YAML; got {problem}."
