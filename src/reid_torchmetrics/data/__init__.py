@@ -2,7 +2,10 @@
 
 from reid_torchmetrics._arrays import number_identities
 
+from .cartucho_files import read_cartucho
+from .kitti_files import KITTI_CLASSES, read_kitti
 from .list_files import read_ground_truth, read_retrieved
+from .open_images_files import read_open_images
 from .pair_files import read_pairs
 from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
 from .samplers import UnpaddedDistributedSampler
@@ -12,15 +15,19 @@ from .yolo_names import read_yolo_names
 
 __all__ = [
     "DOTA_CLASSES",
+    "KITTI_CLASSES",
     "NAME_PATTERNS",
     "VOC_CLASSES",
     "SampleFile",
     "UnpaddedDistributedSampler",
     "labels_from_names",
     "number_identities",
+    "read_cartucho",
     "read_dota",
     "read_ground_truth",
+    "read_kitti",
     "read_labels",
+    "read_open_images",
     "read_pairs",
     "read_retrieved",
     "read_samples",

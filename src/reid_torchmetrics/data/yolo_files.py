@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,10 +10,11 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional.detection.batches import bare_name, image_dict
+from reid_torchmetrics.functional.detection.batches import image_dict
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
-from .folders import Folder, check_common_name, warn_of_exchange
+from .folders import Folder, check_common_name, rename_results, warn_of_exchange
+from .image_sizes import ImageSizes, Size
 from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
 from .yolo_lines import Line, are_shares, check_shares, read_lines
 
@@ -21,7 +22,6 @@ _LEAST_LEAVING = 3  # boxes outside of the image that are no chance
 
 _Dicts = list[dict[str, Any]]
 _Lines = dict[str, list[Line]]
-_Size = tuple[int, int]
 
 
 class _Object(NamedTuple):
@@ -97,9 +97,9 @@ def read_yolo(
         labels, results = results, labels
     if layout is None:
         raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
-    detected = _with_names_of(true, detected)
+    detected = rename_results(true, detected, argument="labels")
     check_common_name(list(true), list(detected), argument="labels", folder=labels, results=results)
-    reading = _Reading(layout, iou_type, _Sizes(image_sizes))
+    reading = _Reading(layout, iou_type, ImageSizes(image_sizes))
     return reading.read(true, detected)
 
 
@@ -132,62 +132,10 @@ def _exchanged_layout(
     return exchanged
 
 
-def _with_names_of(true: Collection[str], detected: _Lines) -> _Lines:
-    """Return the detections by the names that the images have among the ground truths, if they have one there."""
-    by_bare_name: dict[str, list[str]] = {}
-    for name in true:
-        by_bare_name.setdefault(bare_name(name), []).append(name)
-    renamed: _Lines = {}
-    origins: dict[str, str] = {}
-    for name, lines in detected.items():
-        names = [name] if name in true else by_bare_name.get(bare_name(name), [name])
-        if len(names) > 1:
-            raise ValueError(f"`labels` must have one file for each image; got {', '.join(names)} for {name!r}.")
-        (image,) = names
-        if image in renamed:
-            both = f"{origins[image]!r} and {name!r}"
-            raise ValueError(f"`results` must have one file for each image; got {both} for {image!r}.")
-        renamed[image] = lines
-        origins[image] = name
-    return renamed
-
-
-class _Sizes:
-    """Width and height of images in pixels."""
-
-    def __init__(self, sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None) -> None:
-        self.sizes = sizes
-        self.by_bare_name: dict[str, list[str]] = {}
-        if isinstance(sizes, Mapping):
-            for name in sizes:
-                self.by_bare_name.setdefault(bare_name(str(name)), []).append(name)
-
-    def find(self, name: str) -> _Size:
-        """Return the size of an image; without sizes that of shares.
-
-        Raises:
-            TypeError: sizes that are neither a pair nor pairs by name.
-            ValueError: there is none, or several by names that differ in their suffix.
-        """
-        sizes = self.sizes
-        if sizes is None:
-            return 1, 1
-        if isinstance(sizes, Mapping):
-            names = [name] if name in sizes else self.by_bare_name.get(bare_name(name), [])
-            if len({tuple(sizes[key]) for key in names}) != 1:
-                got = ", ".join(map(repr, names)) or "none"
-                raise ValueError(f"`image_sizes` must have the size of each image; got {got} of {name!r}.")
-            sizes = sizes[names[0]]
-        _checks.positive_ints("image_sizes", sizes, distinct=False)
-        if len(sizes) != 2:
-            raise ValueError(f"`image_sizes` must be width and height; got {sizes!r}.")
-        return sizes
-
-
 class _Reading:
     """What is read of lines with a layout."""
 
-    def __init__(self, layout: Layout, iou_type: _names.IouType | None, sizes: _Sizes) -> None:
+    def __init__(self, layout: Layout, iou_type: _names.IouType | None, sizes: ImageSizes) -> None:
         self.layout = layout
         self.sizes = sizes
         self.iou_type = iou_type or "bbox"
@@ -239,7 +187,7 @@ class _Reading:
                 " images."
             )
 
-    def _shapes(self, objects: Sequence[_Object], size: _Size, *, is_result: bool) -> dict[str, Any]:
+    def _shapes(self, objects: Sequence[_Object], size: Size, *, is_result: bool) -> dict[str, Any]:
         """Return the labels and the shapes of the objects of an image, in pixels."""
         item = image_dict(labels=[item.label for item in objects])
         if self.iou_type == "rotated" or self.is_inferred_rotated:
@@ -263,7 +211,7 @@ class _Reading:
             return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
         return [min(shape[::2]), min(shape[1::2]), max(shape[::2]), max(shape[1::2])]
 
-    def _keypoints(self, objects: Sequence[_Object], size: _Size, *, is_result: bool) -> Tensor:
+    def _keypoints(self, objects: Sequence[_Object], size: Size, *, is_result: bool) -> Tensor:
         """Return x, y and visibility of keypoints, in pixels: [objects, keypoints, 3]."""
         if not objects:
             return torch.zeros(0, self.layout.num_keypoints, 3, dtype=torch.float64)
@@ -302,7 +250,7 @@ def _leaves_image(box: Sequence[float]) -> bool:
     return not are_shares((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
 
 
-def _scaled(shares: Sequence[float], size: _Size) -> list[float]:
+def _scaled(shares: Sequence[float], size: Size) -> list[float]:
     """Return x and y in turn in pixels."""
     width, height = size
     pixels = list(shares)
@@ -311,6 +259,6 @@ def _scaled(shares: Sequence[float], size: _Size) -> list[float]:
     return pixels
 
 
-def _masks(polygons: Sequence[list[float]], size: _Size) -> list[dict[str, Any]]:
+def _masks(polygons: Sequence[list[float]], size: Size) -> list[dict[str, Any]]:
     width, height = size
     return RunLengths.from_polygons([[polygon] for polygon in polygons], (height, width)).to_coco()
