@@ -119,6 +119,13 @@ def test_a_confidence_behind_the_box_is_an_error(folders):
         read_cartucho(*folders, CLASSES)
 
 
+def test_shares_with_confidences_in_percent_are_read(folders):
+    write(folders[0], "a.txt", "dog 0.1 0.1 0.2 0.2")
+    write(folders[1], "a.txt", "dog 90 0.1 0.1 0.2 0.2")
+    preds, _ = read_cartucho(*folders, CLASSES)
+    assert preds[0]["scores"].tolist() == [90]
+
+
 @pytest.mark.parametrize("other", ["labels", "results"])
 def test_shares_on_one_side_and_pixels_on_the_other_are_an_error(folders, other):
     boxes = {"labels": "0.1 0.1 0.2 0.2", "results": "0.1 0.1 0.2 0.2"} | {other: "10 10 20 20"}

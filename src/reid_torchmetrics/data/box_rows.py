@@ -13,7 +13,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import image_dict
 
 from .array_files import reading, text_lines
-from .folders import Folder, check_common_name, list_files, rename_results
+from .folders import Folder, check_common_name, list_files, rename_results, warn_of_exchange
 from .image_sizes import ImageSizes, Size
 
 _ROUNDING = 0.01  # tolerance of shares, as for YOLO's files
@@ -235,22 +235,62 @@ def match_images(argument: str, folder: Folder, results: Folder, true: Rows, det
     return renamed
 
 
-def are_exchanged(true: Rows, detected: Rows, score: str) -> bool:
+def read_folders(
+    labels: Folder,
+    results: Folder,
+    find_columns: Callable[[Sequence[str]], Columns | None],
+    score: str,
+    *,
+    rule: str,
+    result_rule: str,
+) -> tuple[Rows, Rows]:
+    """Read the ground truths and the detections of each image from two folders of text files.
+
+    Folders that were exchanged are recognized by the scores: they are read as they are meant, with a warning.
+
+    Args:
+        labels: the folder of ground truths.
+        results: the folder of detections.
+        find_columns: returns the columns of a line from its words; None if the line is malformed.
+        score: the column of scores.
+        rule: what a line of `labels` must be, for messages.
+        result_rule: what a line of `results` must be.
+
+    Raises:
+        FileNotFoundError: a folder that does not exist.
+        ValueError: a folder without text files, two folders without a common name, or a malformed line.
+    """
+    true = read_text_rows("labels", labels, find_columns, rule)
+    detected = read_text_rows("results", results, find_columns, result_rule)
+    if _are_exchanged(true, detected, score):
+        warn_of_exchange("labels", labels, results)
+        true, detected = detected, true
+        labels, results = results, labels
+    _check_scores("labels", true, score, rule, is_result=False)
+    _check_scores("results", detected, score, result_rule, is_result=True)
+    return true, match_images("labels", labels, results, true, detected)
+
+
+def all_rows(rows: Rows) -> list[Row]:
+    """Return the rows of all images."""
+    return [row for rows_of_image in rows.values() for row in rows_of_image]
+
+
+def _are_exchanged(true: Rows, detected: Rows, score: str) -> bool:
     """Return whether all ground truths have a score, and none of the detections has."""
-    true_rows = [row for rows in true.values() for row in rows]
-    detected_rows = [row for rows in detected.values() for row in rows]
-    if not true_rows or not detected_rows:
+    true_have_score = [score in row.words for row in all_rows(true)]
+    detected_have_score = [score in row.words for row in all_rows(detected)]
+    if not true_have_score or not detected_have_score:
         return False
-    return all(score in row.words for row in true_rows) and not any(score in row.words for row in detected_rows)
+    return all(true_have_score) and not any(detected_have_score)
 
 
-def check_scores(argument: str, rows: Rows, score: str, rule: str, *, is_result: bool) -> None:
+def _check_scores(argument: str, rows: Rows, score: str, rule: str, *, is_result: bool) -> None:
     """Raise unless all detections have a score, or no ground truth has one.
 
     Raises:
         ValueError: the message shows the first line that breaks the rule.
     """
-    for rows_of_image in rows.values():
-        for row in rows_of_image:
-            if (score in row.words) != is_result:
-                raise row.fault(argument, rule)
+    for row in all_rows(rows):
+        if (score in row.words) != is_result:
+            raise row.fault(argument, rule)

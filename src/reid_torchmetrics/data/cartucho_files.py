@@ -7,20 +7,8 @@ from collections.abc import Sequence
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import image_dict
 
-from .box_rows import (
-    BoxColumns,
-    Columns,
-    Dicts,
-    Row,
-    Rows,
-    are_exchanged,
-    are_shares,
-    check_scores,
-    labels_by_name,
-    match_images,
-    read_text_rows,
-)
-from .folders import Folder, warn_of_exchange
+from .box_rows import BoxColumns, Columns, Dicts, Row, Rows, all_rows, are_shares, labels_by_name, read_folders
+from .folders import Folder
 from .image_sizes import ImageSizes, Sizes
 
 _BOX = ("left", "top", "right", "bottom")
@@ -78,15 +66,9 @@ def read_cartucho(
     label_rule = f"lines of 'class {_NUMBERS[box_format]}', perhaps with 'difficult' behind, and no spaces in names"
     result_rule = f"lines of 'class confidence {_NUMBERS[box_format]}' and no spaces in names"
     classes = labels_by_name(class_names)
-    true = read_text_rows("labels", labels, _find_columns, label_rule)
-    detected = read_text_rows("results", results, _find_columns, result_rule)
-    if are_exchanged(true, detected, "confidence"):
-        warn_of_exchange("labels", labels, results)
-        true, detected = detected, true
-        labels, results = results, labels
-    check_scores("labels", true, "confidence", label_rule, is_result=False)
-    check_scores("results", detected, "confidence", result_rule, is_result=True)
-    detected = match_images("labels", labels, results, true, detected)
+    true, detected = read_folders(
+        labels, results, _find_columns, "confidence", rule=label_rule, result_rule=result_rule
+    )
     _check_order(detected)
     if image_sizes is None:
         _check_units(true, detected)
@@ -102,7 +84,7 @@ def read_cartucho(
     images = sorted({*true, *detected})
     preds = [columns.detections(image, detected.get(image, [])) for image in images]
     target = [columns.ground_truths("labels", image, true.get(image, [])) for image in images]
-    if any("difficult" in row.words for row in _all(true)):
+    if any("difficult" in row.words for row in all_rows(true)):
         for ground_truths, image in zip(target, images, strict=True):
             flags = ["difficult" in row.words for row in true.get(image, [])]
             ground_truths.update(image_dict(difficult=flags))
@@ -116,25 +98,22 @@ def _find_columns(words: Sequence[str]) -> Columns | None:
     return _LAYOUTS.get(len(words))
 
 
-def _all(rows: Rows) -> list[Row]:
-    return [row for rows_of_image in rows.values() for row in rows_of_image]
-
-
 def _check_order(detected: Rows) -> None:
-    """Raise if the last number of all lines is from 0 to 1 and the first one of none is.
+    """Raise if the last number in all lines is from 0 to 1, and the first one in none, of boxes in pixels.
 
     Such a last number is the confidence, as some tools write it; it would be read as the bottom edge of a box.
     """
-    rows = _all(detected)
+    rows = all_rows(detected)
     confidences = [row.number("results", "confidence") for row in rows]
     bottoms = [row.number("results", "bottom") for row in rows]
-    if rows and are_shares(bottoms) and not any(are_shares([confidence]) for confidence in confidences):
+    has_shares = any(_has_shares("results", row) for row in rows)
+    if rows and are_shares(bottoms) and not has_shares and not any(are_shares([number]) for number in confidences):
         raise rows[0].fault("results", "the confidence in front of the box")
 
 
 def _check_units(true: Rows, detected: Rows) -> None:
     """Raise if all boxes of one folder are shares of the image, and no box of the other one is."""
-    rows = {"labels": _all(true), "results": _all(detected)}
+    rows = {"labels": all_rows(true), "results": all_rows(detected)}
     if not rows["labels"] or not rows["results"]:
         return
     shares = {argument: [_has_shares(argument, row) for row in rows[argument]] for argument in rows}

@@ -9,18 +9,8 @@ import torch
 
 from reid_torchmetrics.functional.detection.batches import image_dict
 
-from .box_rows import (
-    BoxColumns,
-    Columns,
-    Dicts,
-    Row,
-    are_exchanged,
-    check_scores,
-    labels_by_name,
-    match_images,
-    read_text_rows,
-)
-from .folders import Folder, warn_of_exchange
+from .box_rows import BoxColumns, Columns, Dicts, Row, labels_by_name, read_folders
+from .folders import Folder
 from .image_sizes import ImageSizes
 
 KITTI_CLASSES = ("Car", "Van", "Truck", "Pedestrian", "Person_sitting", "Cyclist", "Tram", "Misc")
@@ -73,15 +63,7 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
     classes = labels_by_name(class_names)
     if _REGION in classes:
         raise ValueError(f"`class_names` must be without {_REGION!r}, which is no class; got {class_names!r}.")
-    true = read_text_rows("labels", labels, _find_columns, _RULE)
-    detected = read_text_rows("results", results, _find_columns, _RESULT_RULE)
-    if are_exchanged(true, detected, "score"):
-        warn_of_exchange("labels", labels, results)
-        true, detected = detected, true
-        labels, results = results, labels
-    check_scores("labels", true, "score", _RULE, is_result=False)
-    check_scores("results", detected, "score", _RESULT_RULE, is_result=True)
-    detected = match_images("labels", labels, results, true, detected)
+    true, detected = read_folders(labels, results, _find_columns, "score", rule=_RULE, result_rule=_RESULT_RULE)
     columns = BoxColumns(name="type", box=_BOX, labels=classes, sizes=ImageSizes(None), score="score")
     images = sorted({*true, *detected})
     preds = [columns.detections(image, detected.get(image, [])) for image in images]

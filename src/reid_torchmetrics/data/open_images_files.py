@@ -90,7 +90,7 @@ def read_open_images(
 
 
 def _are_results(table: Table) -> bool:
-    """Return whether the columns are those of results: with a score, and without what annotations have."""
+    """Return whether a table has scores, and no column of annotations."""
     return "Score" in table.columns and _ANNOTATION_COLUMNS.isdisjoint(table.columns)
 
 
