@@ -2,22 +2,28 @@
 
 import inspect
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from reid_torchmetrics.data import read_dota, read_voc, read_yolo
+from reid_torchmetrics.data import read_cartucho, read_dota, read_kitti, read_voc, read_yolo
 
 XML = """
 <annotation><object><name>car</name>
 <bndbox><xmin>10</xmin><ymin>10</ymin><xmax>20</xmax><ymax>20</ymax></bndbox></object></annotation>
 """
+KITTI = "Car 0.0 0 -1.5 10 10 20 20 1.5 1.6 4.0 1.0 2.0 30.0 0.5"
 CORNERS = "10 10 20 10 20 20 10 20"
+
+read_cars = partial(read_cartucho, class_names=("car",))
 
 READERS = {
     "voc": (read_voc, "annotations", "{}.xml", XML, "det_car.txt", "{} 0.9 10 10 20 20\n"),
     "dota": (read_dota, "annotations", "{}.txt", f"{CORNERS} plane 0\n", "Task1_plane.txt", f"{{}} 0.9 {CORNERS}\n"),
     "yolo": (read_yolo, "labels", "{}.txt", "0 0.5 0.5 0.2 0.2\n", "{}.txt", "0 0.5 0.5 0.2 0.2 0.9\n"),
+    "cartucho": (read_cars, "labels", "{}.txt", "car 10 10 20 20\n", "{}.txt", "car 0.9 10 10 20 20\n"),
+    "kitti": (read_kitti, "labels", "{}.txt", f"{KITTI}\n", "{}.txt", f"{KITTI} 0.9\n"),
 }
 """for each format: the reader, the argument of the ground truths, their files, and the files of results"""
 

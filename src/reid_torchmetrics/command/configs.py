@@ -104,7 +104,7 @@ def _check_events(yaml: Any, path: str, text: str) -> None:
 
 
 class _NodeCount:
-    """The number of values in a document, with those that its aliases stand for."""
+    """The number of values in a document after its aliases are expanded."""
 
     def __init__(self) -> None:
         self._num_nodes = 0

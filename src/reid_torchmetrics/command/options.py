@@ -121,7 +121,7 @@ def _broken_rule(kind: str, value: Any, *, is_null_allowed: bool) -> str:
 
 
 def _why(command: str, message: str, config: Mapping[str, ConfigValue]) -> str:
-    """One line for what the parser says of an option, which may be one of a file."""
+    """Return the message of the parser as one line; if the option comes from a file, with its line there."""
     message = " ".join(message.split())
     about = re.fullmatch(r'Parser key "(\S+?)"(?: element \d+)?: (.*)', message)
     if about is None:

@@ -2,11 +2,13 @@
 
 from reid_torchmetrics._arrays import number_identities
 
+from .cartucho_files import read_cartucho
+from .kitti_files import KITTI_CLASSES, read_kitti
 from .list_files import read_ground_truth, read_retrieved
+from .open_images_files import read_open_images
 from .pair_files import read_pairs
 from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
 from .samplers import UnpaddedDistributedSampler
-from .text_boxes import KITTI_CLASSES, read_cartucho, read_kitti, read_open_images
 from .voc_files import DOTA_CLASSES, VOC_CLASSES, find_voc_classes, read_dota, read_voc
 from .yolo_files import read_yolo
 from .yolo_names import read_yolo_names

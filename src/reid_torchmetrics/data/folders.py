@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
+from typing import TypeVar
 
 from reid_torchmetrics._warnings import warn
+from reid_torchmetrics.functional.detection.batches import bare_name
 
 Folder = str | PathLike[str]
+
+_T = TypeVar("_T")
 
 _MAX_SUFFIXES = 4  # in a message
 _COPY_OF_MACOS = "._"  # begins the names of files that macOS writes beside the real ones
@@ -84,6 +88,37 @@ def check_common_name(
     )
 
 
+def rename_results(names: Collection[str], results: Mapping[str, _T], *, argument: str) -> dict[str, _T]:
+    """Return the detections by the names that the images have among the ground truths, if they have one there.
+
+    Args:
+        names: the images with ground truths.
+        results: what is there for each image with detections, by its name.
+        argument: the name of the argument for the ground truths.
+
+    Raises:
+        ValueError: two names on one side belong to one image.
+    """
+    by_bare_name: dict[str, list[str]] = {}
+    for name in names:
+        by_bare_name.setdefault(bare_name(name), []).append(name)
+    renamed: dict[str, _T] = {}
+    origins: dict[str, str] = {}
+    for name, value in results.items():
+        candidates = [name] if name in names else by_bare_name.get(bare_name(name), [name])
+        if len(candidates) > 1:
+            raise ValueError(
+                f"`{argument}` must have one name for each image; got {', '.join(candidates)} for {name!r}."
+            )
+        (image,) = candidates
+        if image in renamed:
+            both = f"{origins[image]!r} and {name!r}"
+            raise ValueError(f"`results` must have one name for each image; got {both} for {image!r}.")
+        renamed[image] = value
+        origins[image] = name
+    return renamed
+
+
 def warn_of_exchange(argument: str, folder: Folder, results: Folder) -> None:
     """Warn that two folders are read in the other order than they were given.
 
@@ -94,7 +129,7 @@ def warn_of_exchange(argument: str, folder: Folder, results: Folder) -> None:
     """
     warn(
         f"`{argument}` and `results` were exchanged: the ground truths are read from {str(results)!r} and the"
-        f" detections from {str(folder)!r}. The folder of ground truths comes first."
+        f" detections from {str(folder)!r}. The ground truths come first."
     )
 
 

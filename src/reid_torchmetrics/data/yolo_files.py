@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,10 +10,10 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional.detection.batches import bare_name, image_dict
+from reid_torchmetrics.functional.detection.batches import image_dict
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
-from .folders import Folder, check_common_name, warn_of_exchange
+from .folders import Folder, check_common_name, rename_results, warn_of_exchange
 from .image_sizes import ImageSizes, Size
 from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
 from .yolo_lines import Line, are_shares, check_shares, read_lines
@@ -97,7 +97,7 @@ def read_yolo(
         labels, results = results, labels
     if layout is None:
         raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
-    detected = _with_names_of(true, detected)
+    detected = rename_results(true, detected, argument="labels")
     check_common_name(list(true), list(detected), argument="labels", folder=labels, results=results)
     reading = _Reading(layout, iou_type, ImageSizes(image_sizes))
     return reading.read(true, detected)
@@ -130,26 +130,6 @@ def _exchanged_layout(
     if may_be_pose and find_pose(labels, results, needs_box=False) is not None:
         return None
     return exchanged
-
-
-def _with_names_of(true: Collection[str], detected: _Lines) -> _Lines:
-    """Return the detections by the names that the images have among the ground truths, if they have one there."""
-    by_bare_name: dict[str, list[str]] = {}
-    for name in true:
-        by_bare_name.setdefault(bare_name(name), []).append(name)
-    renamed: _Lines = {}
-    origins: dict[str, str] = {}
-    for name, lines in detected.items():
-        names = [name] if name in true else by_bare_name.get(bare_name(name), [name])
-        if len(names) > 1:
-            raise ValueError(f"`labels` must have one file for each image; got {', '.join(names)} for {name!r}.")
-        (image,) = names
-        if image in renamed:
-            both = f"{origins[image]!r} and {name!r}"
-            raise ValueError(f"`results` must have one file for each image; got {both} for {image!r}.")
-        renamed[image] = lines
-        origins[image] = name
-    return renamed
 
 
 class _Reading:

@@ -25,7 +25,7 @@ OPTIONAL_KEYS = ("iscrowd", "area", "image_id", "difficult", "num_keypoints", *L
 """keys that `target` may have"""
 KNOWN_KEYS = frozenset(("boxes", "scores", "labels", "masks", "keypoints", "rotated_boxes", *OPTIONAL_KEYS))
 ALWAYS_USED_KEYS = KNOWN_KEYS.difference(("difficult", *LISTS))
-"""known keys beside those that only Pascal VOC's or LVIS' evaluation uses"""
+"""known keys, but for the ones that only Pascal VOC's or LVIS' evaluation uses"""
 
 _OTHER_NAMES = {
     "iscrowd": ("crowd", "isgroup", "isgroupof", "groupof", "crowdflag", "iscrowdflag"),
@@ -96,7 +96,7 @@ def meant_required_key(wanted: str, keys: Iterable[object]) -> str | None:
 
 
 def keys_of_dicts(target: Sequence[Mapping[Any, Any]]) -> set[Any]:
-    """Return the keys of all dicts; none if an item is no dict, which is left to other checks."""
+    """Return the keys of all dicts; none if an item is no dict, as other checks name it."""
     try:
         return set().union(*target)
     except TypeError:

@@ -1,0 +1,128 @@
+"""Text files of Cartucho's mAP and Rafael Padilla's tools: one for each image, a line for each box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reid_torchmetrics import _checks, _names
+from reid_torchmetrics.functional.detection.batches import image_dict
+
+from .box_rows import BoxColumns, Columns, Dicts, Row, Rows, all_rows, are_shares, labels_by_name, read_folders
+from .folders import Folder
+from .image_sizes import ImageSizes, Sizes
+
+_BOX = ("left", "top", "right", "bottom")
+_LAYOUTS = {5: ("class", *_BOX), 6: ("class", "confidence", *_BOX)}
+"""the columns by how many words a line has"""
+_DIFFICULT_LAYOUT = ("class", *_BOX, "difficult")
+_NUMBERS = {
+    "xyxy": "left top right bottom",
+    "xywh": "left top width height",
+    "cxcywh": "center_x center_y width height",
+}
+"""how messages name the numbers of a box"""
+
+
+def read_cartucho(
+    labels: Folder,
+    results: Folder,
+    class_names: Sequence[str],
+    *,
+    box_format: _names.BoxFormat = "xyxy",
+    image_sizes: Sizes = None,
+) -> tuple[Dicts, Dicts]:
+    """Read detections and ground truths of each image, by ascending name, for `VocMAP.update`.
+
+    A line of `labels` is `class left top right bottom`, perhaps with the word `difficult` behind it; a line of
+    `results` is `class confidence left top right bottom`. A label is the place of the class in `class_names`. An image
+    may have a file in one folder only. Folders that were exchanged are recognized by the confidences: they are read as
+    they are meant, with a warning. Sources of the format: Cartucho's mAP, and Rafael Padilla's
+    Object-Detection-Metrics and review_object_detection_metrics. These tools take the last pixel as a part of the box,
+    as `VocMAP` does.
+
+    Args:
+        labels: folder of text files, named like the images.
+        results: folder of text files, named like the images.
+        class_names: names of the classes that are evaluated.
+        box_format: what the four numbers are: "xyxy": left, top, right, bottom; "xywh": left, top, width, height;
+            "cxcywh": the center, width, height. Padilla's relative coordinates are "cxcywh".
+        image_sizes: width and height in pixels of all images, or of each by its name, for files with shares of the
+            image. None leaves the numbers in the unit that they have.
+
+    Returns:
+        For each image `boxes`, `scores` and `labels`, float64 and int64, and `boxes`, `labels` and `image_id`, the name
+        of the image, a str, with `difficult`, bool, if any line has the word. Boxes are left, top, right and bottom,
+        `box_format="xyxy"`, whatever format the files have.
+
+    Raises:
+        FileNotFoundError: a folder that does not exist.
+        TypeError: `class_names` is no list of names, or `image_sizes` are neither a pair of sizes nor such pairs by
+            name.
+        ValueError: an unknown `box_format`; a folder without text files; two folders without a common name; a malformed
+            line, a class that is not among `class_names`, or a confidence that is behind the box, named with file and
+            line; shares of the image in one folder and pixels in the other one; or an image without a size.
+    """
+    _checks.one_of("box_format", box_format, _names.BoxFormat)
+    label_rule = f"lines of 'class {_NUMBERS[box_format]}', perhaps with 'difficult' behind, and no spaces in names"
+    result_rule = f"lines of 'class confidence {_NUMBERS[box_format]}' and no spaces in names"
+    classes = labels_by_name(class_names)
+    true, detected = read_folders(
+        labels, results, _find_columns, "confidence", rule=label_rule, result_rule=result_rule
+    )
+    _check_order(detected)
+    if image_sizes is None:
+        _check_units(true, detected)
+    columns = BoxColumns(
+        name="class",
+        box=_BOX,
+        labels=classes,
+        sizes=ImageSizes(image_sizes),
+        score="confidence",
+        box_format=box_format,
+        has_shares=image_sizes is not None,
+    )
+    images = sorted({*true, *detected})
+    preds = [columns.detections(image, detected.get(image, [])) for image in images]
+    target = [columns.ground_truths("labels", image, true.get(image, [])) for image in images]
+    if any("difficult" in row.words for row in all_rows(true)):
+        for ground_truths, image in zip(target, images, strict=True):
+            flags = ["difficult" in row.words for row in true.get(image, [])]
+            ground_truths.update(image_dict(difficult=flags))
+    return preds, target
+
+
+def _find_columns(words: Sequence[str]) -> Columns | None:
+    """Return the columns of a line; None if the number of words is wrong."""
+    if len(words) == len(_DIFFICULT_LAYOUT) and words[-1].lower() == "difficult":
+        return _DIFFICULT_LAYOUT
+    return _LAYOUTS.get(len(words))
+
+
+def _check_order(detected: Rows) -> None:
+    """Raise if the last number in all lines is from 0 to 1, and the first one in none, of boxes in pixels.
+
+    Such a last number is the confidence, as some tools write it; it would be read as the bottom edge of a box.
+    """
+    rows = all_rows(detected)
+    confidences = [row.number("results", "confidence") for row in rows]
+    bottoms = [row.number("results", "bottom") for row in rows]
+    has_shares = any(_has_shares("results", row) for row in rows)
+    if rows and are_shares(bottoms) and not has_shares and not any(are_shares([number]) for number in confidences):
+        raise rows[0].fault("results", "the confidence in front of the box")
+
+
+def _check_units(true: Rows, detected: Rows) -> None:
+    """Raise if all boxes of one folder are shares of the image, and no box of the other one is."""
+    rows = {"labels": all_rows(true), "results": all_rows(detected)}
+    if not rows["labels"] or not rows["results"]:
+        return
+    shares = {argument: [_has_shares(argument, row) for row in rows[argument]] for argument in rows}
+    for argument, other in (("labels", "results"), ("results", "labels")):
+        if all(shares[argument]) and not any(shares[other]):
+            value = f"shares such as {rows[argument][0].text!r}, {rows[argument][0].where}, and pixels such as"
+            value = f"{value} {rows[other][0].text!r}"
+            raise rows[other][0].fault(other, f"coordinates in the unit of `{argument}`", value)
+
+
+def _has_shares(argument: str, row: Row) -> bool:
+    return are_shares([row.number(argument, column) for column in _BOX])

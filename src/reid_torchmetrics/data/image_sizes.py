@@ -1,0 +1,48 @@
+"""Sizes of images, given for all of them or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.batches import bare_name
+
+Size: TypeAlias = tuple[int, int]
+Sizes: TypeAlias = Size | Mapping[str, Size] | None
+
+
+class ImageSizes:
+    """Width and height of images in pixels.
+
+    Args:
+        sizes: those of all images, or of each by its name; None if coordinates are not scaled.
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+        self.by_bare_name: dict[str, list[str]] = {}
+        if isinstance(sizes, Mapping):
+            for name in sizes:
+                self.by_bare_name.setdefault(bare_name(str(name)), []).append(name)
+
+    def find(self, name: str) -> Size:
+        """Return the size of an image; without sizes that of shares.
+
+        Raises:
+            TypeError: sizes that are neither a pair nor pairs by name.
+            ValueError: there is none, or several by names that differ in their suffix.
+        """
+        sizes = self.sizes
+        if sizes is None:
+            return 1, 1
+        if isinstance(sizes, Mapping):
+            names = [name] if name in sizes else self.by_bare_name.get(bare_name(name), [])
+            if len({tuple(sizes[key]) for key in names}) != 1:
+                got = ", ".join(map(repr, names)) or "none"
+                raise ValueError(f"`image_sizes` must have the size of each image; got {got} of {name!r}.")
+            sizes = sizes[names[0]]
+        _checks.positive_ints("image_sizes", sizes, distinct=False)
+        if len(sizes) != 2:
+            raise ValueError(f"`image_sizes` must be width and height; got {sizes!r}.")
+        return sizes
