@@ -105,6 +105,8 @@ def _numbers(rows: list[Row], key: str, *shape: int) -> NDArray[np.float64] | No
         values = np.array([row[key] for row in rows])
         if values.dtype.kind not in "iuf":  # texts of numbers are no numbers
             return None
+        if not shape and values.ndim > 1:  # a list of one number is no number
+            return None
         return values.astype(np.float64).reshape(len(rows), *shape)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
