@@ -18,6 +18,8 @@ from tests import executed_shapes, profiles
 COLLECTIVE_TIMEOUT = timedelta(seconds=40)  # a process that waits longer for the others raises
 TIMEOUT = 90  # seconds, for all that a test lets the processes do
 THREADS_END = 0.01  # seconds, in which gloo's threads drop the tensors of the last collective
+MAX_ATTEMPTS = 3
+NOT_CONNECTED = "is not connected"
 PRELOADED = "tests.distributed.preloaded"
 HOST = "127.0.0.1"
 IN_THE_STORE: dict[str, bool] = (
@@ -43,9 +45,13 @@ class Processes:
             pipe.recv()  # it is ready: others do not wait for its imports
         self._workers += started
         self._num_runs += 1
-        for process, (_, pipe) in enumerate(self._workers[:size]):
-            pipe.send((f"run {self._num_runs}", process, size, function, args))
-        outcomes = [_told(pipe) for _, pipe in self._workers[:size]]
+        # gloo may lose a connection while a loaded machine connects the processes: nothing has run then, so try again.
+        for attempt in range(MAX_ATTEMPTS):
+            for process, (_, pipe) in enumerate(self._workers[:size]):
+                pipe.send((f"run {self._num_runs} attempt {attempt}", process, size, function, args))
+            outcomes = [_told(pipe) for _, pipe in self._workers[:size]]
+            if not any(what == NOT_CONNECTED for what, _ in outcomes):
+                break
         failed = [
             f"process {process} {what}: {text}" for process, (what, text) in enumerate(outcomes) if what != "returns"
         ]
@@ -100,7 +106,10 @@ def _run(
 
     executed_shapes.execute(0 if process else profiles.calls_with_shapes("distributed"))  # one does for all
     torch.manual_seed(0)
-    distributed.init_process_group("gloo", store=store, rank=process, world_size=size, timeout=COLLECTIVE_TIMEOUT)
+    try:
+        distributed.init_process_group("gloo", store=store, rank=process, world_size=size, timeout=COLLECTIVE_TIMEOUT)
+    except Exception:  # noqa: BLE001 - told to `Processes.run`
+        return NOT_CONNECTED, traceback.format_exc()
     try:
         return "returns", function(process, size, *args)
     except Exception:  # noqa: BLE001 - told to the test
