@@ -25,10 +25,13 @@ class Question:
 
     @property
     def links(self) -> str:
-        """Links to the sources, as the page has them."""
-        addresses = (source.replace("#", "/issues/") for source in self.sources)
-        pairs = zip(self.sources, addresses, strict=True)
-        return ", ".join(f"[{source}](https://github.com/{address})" for source, address in pairs)
+        """Links to the sources, as the page has them: without the owner, so that the column is narrow."""
+        links = []
+        for source in self.sources:
+            name = source.split("/")[1]
+            address = source.replace("#", "/issues/")
+            links.append(f"[{name}](https://github.com/{address})")
+        return ", ".join(links)
 
 
 class Section:

@@ -23,7 +23,7 @@ def test_the_page_has_the_questions_and_answers_of_the_code():
     assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == [section.title for section in SECTIONS]
     for table, section in zip(tables(text), SECTIONS, strict=True):
         expected = [
-            {"source": question.links, "question": question.question, "answer": question.answer}
+            {"question": question.question, "answer": question.answer, "source": question.links}
             for question in section.questions
         ]
         assert table.rows == expected, section.title
