@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Integer, Real
+from jaxtyping import Float, Integer, Real, Shaped
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -17,7 +18,7 @@ from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, JunkPairs, SideLabels, in_one_spelling
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows, read_embeddings
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .ground_truth import GroundTruth
@@ -39,8 +40,8 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
 @takes(EvaluateOptions)
 @torch.no_grad()
 def evaluate(
-    query: Float[Tensor, "queries dim"] | _checks.Array,
-    gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array,
+    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array | None = None,
     query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
@@ -50,10 +51,11 @@ def evaluate(
     ground_truth: GroundTruth | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    similarity: _names.SimilarityName | CustomSimilarity = "cosine",
+    similarity: _names.SimilarityName | CustomSimilarity | None = None,
+    packed: bool = False,
     rerank: Rerank | None = None,
     multi_query: bool = False,
-    ties: _names.TieName = "pessimistic",
+    ties: _names.TieName | None = None,
     max_rank: int = 50,
     max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
@@ -78,13 +80,16 @@ def evaluate(
         junk_pairs: a function of positions of queries and of gallery items that masks pairs to drop.
         self_index: for every query its own position in the gallery, or -1: it is left out there. Without, a warning
             says once if most queries seem to be in the gallery.
-        similarity: "cosine", "euclidean", "dot" or a function of two blocks.
+        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks; None for that of
+            the protocol, "cosine" unless it names another. Codes are of 0 and 1, or of 1 and -1, of any dtype.
+        packed: whether codes are bits packed into uint8, as by `numpy.packbits`; with "hamming".
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`.
         multi_query: replace the queries of one identity and camera by the mean of their embeddings, each divided by its
             norm (Market-1501's multi-query setting); results are per such group. A warning says once if no two queries
             share both.
-        ties: who goes first among equal scores; see `rank_positives`.
+        ties: who goes first among equal scores; see `rank_positives`. None for that of the protocol, "pessimistic"
+            unless it names another.
         max_rank: length of the CMC curve.
         max_bytes: bound on the scores that are held at a time; see `rank_positives`.
         options: further labels of both sides, see `find_relevance`: `query_sequences`, `query_clothes`,
@@ -106,7 +111,11 @@ def evaluate(
             f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
             " so that all samples are given once, as `query`; got a gallery."
         )
-    query = _checks.embeddings("query", query)
+    _checks.boolean("packed", packed)
+    may_be_codes = protocol.reads_codes and similarity is None
+    similarity = protocol.similarity_or(similarity)
+    read = partial(read_embeddings, similarity=similarity, packed=packed, may_be_codes=may_be_codes)
+    query = read("query", query)
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, protocol, query.device, **others)
     # The images of a query become one, before anything is compared.
@@ -119,11 +128,13 @@ def evaluate(
             raise ValueError(f"`{beside[0]}` must come with `gallery`; got it without.")
         gallery, places = query, torch.arange(len(query), device=query.device)
         labels = replace(labels, gallery=labels.query, self_index=places)
-    gallery = _checks.embeddings("gallery", gallery)
+    else:
+        gallery = read("gallery", gallery)
     problem = RetrievalProblem(Embeddings(*checked_rows(query, gallery), similarity, rerank, max_bytes), labels)
     _warn_of_queries_in_gallery(query, gallery, problem, protocol)
     problem = problem.grouped(protocol)
-    return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
+    setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
+    return _evaluate(problem, protocol, setup, max_rank=max_rank)
 
 
 @takes(EvaluateOptions)
@@ -140,7 +151,7 @@ def evaluate_scores(
     ground_truth: GroundTruth | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    ties: _names.TieName = "pessimistic",
+    ties: _names.TieName | None = None,
     max_rank: int = 50,
     max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
@@ -163,7 +174,7 @@ def evaluate_scores(
     problem = RetrievalProblem(source, labels).grouped(chosen)
     # A matrix does not tell which of its scores are of a query and itself.
     check_own_places(chosen, labels.self_index, len(matrix))
-    return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
+    return _evaluate(problem, chosen, problem.setup(ties=chosen.ties_or(ties)), max_rank=max_rank)
 
 
 @torch.no_grad()
