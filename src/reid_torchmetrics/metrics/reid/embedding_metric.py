@@ -128,6 +128,7 @@ class EmbeddingMetric(SampleStates):
         named, lists, similarity, packed, ties, rerank, max_bytes = (chosen.pop(name, None) for name in names)
         protocol, kwargs = evaluation.take_protocol(named, chosen, lists=lists is not None)
         super().__init__(**kwargs)
+        self._needed_by_options = {} if lists is not None else evaluation.find_protocol(named).needed_by(chosen)
         self._may_be_codes = protocol.reads_codes and similarity is None
         similarity, ties = protocol.similarity_or(similarity), protocol.ties_or(ties)
         check_similarity(similarity)
@@ -159,7 +160,8 @@ class EmbeddingMetric(SampleStates):
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         if self.ground_truth is None:
             is_of_queries = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
-            check_needed(self.protocol.needed_labels, labels, sides=SIDES[:1] if is_of_queries else SIDES)
+            reasons = {**self._needed_by_options, **self.protocol.needed_labels}
+            check_needed(reasons, labels, sides=SIDES[:1] if is_of_queries else SIDES)
         elif labels["index"] is None:
             raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
 

@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, JunkPairs, SideLabels, in_one_spelling
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, JunkPairs, SideLabels, check_needed, in_one_spelling
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows, read_embeddings
 from reid_torchmetrics.functional.world import ALONE, warn_once
@@ -250,7 +250,17 @@ def _chosen(
     _checks.known_arguments(function.__name__, options, arguments)
     chosen, labels = take_protocol(protocol, options, lists=lists)
     names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
-    return dict(zip(names, sides, strict=True)) | labels, chosen
+    given = dict(zip(names, sides, strict=True)) | labels
+    if not lists:
+        _check_effect(find_protocol(protocol).needed_by(options), given)
+    return given, chosen
+
+
+def _check_effect(reasons: Mapping[str, str], labels: Mapping[str, Any]) -> None:
+    """Raise if an option that was chosen has no effect, because its label is missing."""
+    # Leave-one-out: labels of the gallery are those of the queries.
+    missing = {name: reason for name, reason in reasons.items() if labels.get(f"query_{name}") is None}
+    check_needed(missing, labels, "query_", "gallery_")
 
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:

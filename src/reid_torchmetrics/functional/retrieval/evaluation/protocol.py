@@ -220,6 +220,12 @@ class Protocol:
         if self.needs_lists and not lists:
             raise ValueError(f"`protocol` {self.name!r} needs `ground_truth`, lists for every query; got labels.")
 
+    def needed_by(self, options: Mapping[str, Any]) -> dict[str, str]:
+        """The labels that options need to change what it decides, by name, with the reason."""
+        fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
+        changes = {name: value for name, value in fields.items() if _frozen(value) != getattr(self, name)}
+        return relevance.needed_by_options(changes)
+
     def changed(self, options: Mapping[str, Any]) -> Protocol:
         """The protocol with other options; its name says what was changed.
 

@@ -109,7 +109,7 @@ def _keys_of(scores: NDArray[np.floating], num_removed: int) -> NDArray[np.int16
 
 
 def _num_at_least(keys: NDArray[np.int16], first_key: NDArray[np.int64], num_negatives: int) -> NDArray[np.int64]:
-    """Number of keys that are at least each `first_key`, which fall; all negatives are above the smallest key."""
+    """Number of keys that are at least each `first_key`, in falling order; all negatives are above the smallest key."""
     above_smallest = first_key[first_key > _SMALLEST]
     if not len(above_smallest):
         return np.full(first_key.shape, num_negatives, dtype=np.int64)
