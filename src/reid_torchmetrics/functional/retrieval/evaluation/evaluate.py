@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -75,8 +76,9 @@ def evaluate(
         query_cameras: cameras of the queries; None together with `gallery_cameras` for no camera rule.
         gallery_cameras: cameras of the gallery.
         protocol: a name in `PROTOCOLS` or a `Protocol`.
-        ground_truth: instead of labels, for every query its lists of gallery positions by name ("easy", "hard",
-            "junk"; "good", "ok", "junk"); the protocol says which are positives and which junk, and knows no other.
+        ground_truth: instead of labels, for every query the gallery positions of its positives, or its lists by name
+            ("easy", "hard", "junk"; "good", "ok", "junk"), of which the protocol says which are positives and which
+            junk; or a bool matrix [queries, gallery].
         junk_pairs: a function of positions of queries and of gallery items that masks pairs to drop.
         self_index: for every query its own position in the gallery, or -1: it is left out there. Without, a warning
             says once if most queries seem to be in the gallery.
@@ -168,6 +170,7 @@ def evaluate_scores(
     matrix = _checks.floating_matrix(argument, given, "G")
     sides = query_identities, gallery_identities, query_cameras, gallery_cameras
     named, chosen = _chosen(evaluate_scores, sides, protocol, options, lists=ground_truth is not None)
+    _warn_of_infinite(argument, matrix)
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, chosen, matrix.device, **others)
     source = Matrix(matrix, max_bytes, argument, are_distances=distances is not None)
@@ -228,6 +231,21 @@ def evaluate_stream(
     ranking = Ranking(ranks, counter.query_counts, index, *sides, labels=tuple(given))
     setup = Setup.of(counter.ties, counter.similarity, None, tuple(given))
     return summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
+
+
+def _warn_of_infinite(argument: str, matrix: Tensor) -> None:
+    """Warn once of pairs that are the farthest possible: they are candidates, and count."""
+    if not matrix.numel():
+        return
+    value = matrix.amin() if argument == "scores" else -matrix.amax()
+    if float(value) == -math.inf:
+        came = "-inf" if argument == "scores" else "inf"
+        warn_once(
+            ALONE,
+            "infinite scores",
+            f"`{argument}` of {came} rank pairs last, but as candidates that count. To leave pairs out pass"
+            " `junk_pairs`, or labels with a rule such as `same_camera`.",
+        )
 
 
 def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> None:

@@ -175,16 +175,6 @@ def find_queries(
     return ListQueries(keys, tuple(places.values()), keys or None) if kind == "strings" else ListQueries(keys, keys)
 
 
-def listed_where_true(positives: Lists) -> Lists:
-    """The positions where a bool matrix [queries, gallery] is True, as lists; other forms as they are."""
-    if not isinstance(positives, _ARRAYS):
-        return positives
-    (matrix,) = _arrays.as_tensors(positives)
-    if not isinstance(matrix, Tensor) or matrix.dtype != torch.bool or matrix.ndim != 2:
-        return positives
-    return [row.nonzero()[:, 0].tolist() for row in matrix]
-
-
 def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> Int[Tensor, "queries longest"]:
     """The lists as a matrix with -1 behind each list, and one column at least."""
     rows = _rows("retrieved", retrieved)

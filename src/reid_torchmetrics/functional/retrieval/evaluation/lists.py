@@ -32,18 +32,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     find_relevance,
 )
 
+from .ground_truth import listed_where_true
 from .labeled_lists import LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists, without
-from .list_forms import (
-    MISSING_QUERIES,
-    ItemReader,
-    ListQueries,
-    Lists,
-    Truth,
-    find_queries,
-    listed_where_true,
-    read_retrieved,
-    read_truth,
-)
+from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
 from .problem import Labels
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol, take_protocol
@@ -150,7 +141,7 @@ def evaluate_lists(
         lists = read_labeled_lists(retrieved, labels, reader, missing_queries, unknown_queries)
         return _evaluate_by_labels(lists, self_index, chosen, reader, max_rank=max_rank)
     # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
-    positives = listed_where_true(positives)
+    positives = listed_where_true("positives", positives)
     queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
     truth, num_queries = read_truth(positives, gains, chosen, reader, queries)
     if isinstance(retrieved, Mapping):
