@@ -153,7 +153,7 @@ def retrieval_options(random: Random) -> tuple[dict[str, Any], set[str]]:
     names |= {"index"} if random.random() < 0.5 else set()
     kind = random.choice(("plain", "plain", "radius", "radius", "protocol", "drawn", "reranked"))
     if kind in ("plain", "radius"):
-        options["same_camera"] = random.choice([*SAME_CAMERA])
+        options["same_camera"] = random.choice([*SAME_CAMERA]) if "cameras" in names else "same_identity"
         options["junk_identities"] = random.choice(((), (-1,), (0,)))
         options["empty_target_action"] = random.choice(("skip", "neg", "pos"))
         options |= {"clothes": random.choice(("drop_same", "drop_other"))} if "clothes" in names else {}

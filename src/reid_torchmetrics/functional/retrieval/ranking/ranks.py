@@ -24,13 +24,19 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, Integer, Real
+from jaxtyping import Float, Int, Integer, Real, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names, _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, find_relevance, number_names
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, given_scores, score_embeddings
+from reid_torchmetrics.functional.retrieval.scores import (
+    CustomSimilarity,
+    Scores,
+    given_scores,
+    read_embeddings,
+    score_embeddings,
+)
 from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives
@@ -46,8 +52,8 @@ _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_c
 
 @torch.no_grad()
 def rank_positives(
-    query: Float[Tensor, "queries dim"] | _checks.Array,
-    gallery: Float[Tensor, "gallery dim"] | _checks.Array,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array,
+    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array,
     query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames,
     gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
@@ -63,14 +69,15 @@ def rank_positives(
     """Rank every query's positives in the gallery by the similarity of embeddings.
 
     Args:
-        query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32.
+        query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32. Under
+            "hamming" codes of 0 and 1, or of 1 and -1, of any dtype.
         gallery: embeddings of the gallery.
         query_identities: identities of the queries.
         gallery_identities: identities of the gallery.
         query_cameras: cameras of the queries; None together with `gallery_cameras` means that no camera rule applies.
         gallery_cameras: cameras of the gallery.
-        similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
-            items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
+        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of a block of queries [q, D] and a
+            block of gallery items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
             "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
         junk_identities: gallery items of these identities are dropped for every query.
@@ -89,8 +96,8 @@ def rank_positives(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, scores that are NaN.
     """
-    query = _checks.embeddings("query", query)  # before the labels, which are compared with its length
-    gallery = _checks.embeddings("gallery", gallery)
+    query = read_embeddings("query", query, similarity)  # before the labels, which are compared with its length
+    gallery = read_embeddings("gallery", gallery, similarity)
     labels = query_identities, gallery_identities, query_cameras, gallery_cameras
     options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
     relevance = _find_relevance((len(query), len(gallery)), labels, options, query.device)

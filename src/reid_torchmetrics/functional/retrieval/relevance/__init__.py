@@ -16,6 +16,7 @@ from .labels import (
     at,
     check_needed,
     deciding,
+    needed_by_options,
     number_names,
     packed,
     unpacked,

@@ -116,6 +116,16 @@ DECIDING = tuple(label.name for label in _ROWS if label.decides)
 LABEL_RULES = {label.name: label.rules for label in _ROWS if label.rules}
 _BY_NUMBER = {"junk_identities": "identities", "camera_map": "cameras", "search_cameras": "cameras"}
 """the options that list labels, by number"""
+_OF_OPTIONS = {
+    "same_camera": "cameras",
+    "cmc_same_camera": "cameras",
+    "camera_map": "cameras",
+    "search_cameras": "cameras",
+    "junk_identities": "identities",
+    "radius": "positions",
+    **{name: name for name in LABEL_RULES},
+}
+"""the label that an option acts on"""
 NO_GROUP = torch.iinfo(torch.int64).min
 """the group of samples that were given none"""
 
@@ -124,6 +134,17 @@ def why_needed(options: Any) -> dict[str, str]:
     """The labels that some options need, by name, with the reason."""
     reasons = {label.name: label.why_needed(options) for label in LABELS.values()}
     return {name: reason for name, reason in reasons.items() if reason}
+
+
+def needed_by_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """The labels that options need to have an effect, by name, with the reason."""
+    reasons = {}
+    for option, label in _OF_OPTIONS.items():
+        value = options.get(option)
+        has_effect = value is not None and value != "keep" and not (isinstance(value, Collection) and not value)
+        if has_effect:
+            reasons[label] = f"for `{option}` {value!r}"
+    return reasons
 
 
 def check_needed(
