@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate, evaluate_lists
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, compare, evaluate, evaluate_lists
 from tests.reference import retrieval as reference
 
 NUM_QUERIES, NUM_GALLERY = 12, 50
@@ -167,3 +167,17 @@ REFUSED = [
 def test_labels_that_do_not_fit_the_lists_are_refused(retrieved, labels, kind, message):
     with pytest.raises(kind, match=message):
         evaluate_lists(retrieved, **labels)
+
+
+def test_an_index_is_compared_with_exact_search():
+    (query, gallery), labels = make_problem()
+    chosen = {name: values for name, values in labels.items() if name.endswith(("identities", "cameras"))}
+    exact = evaluate(query, gallery, **chosen)
+    lists = (query[:, :3] @ gallery[:, :3].T).argsort(dim=1, descending=True)[:, :15]
+    index = evaluate_lists(lists, **chosen, protocol="market1501")
+    for pair in ((exact, index), (index, exact)):
+        difference = compare(*pair).differences["map"].difference
+        assert difference == pytest.approx(pair[1]["map"] - pair[0]["map"], abs=1e-12)
+    other = evaluate_lists(lists, **chosen, protocol="market1501", same_camera="keep")
+    with pytest.raises(ValueError, match="must be evaluated as"):
+        compare(exact, other)
