@@ -15,15 +15,15 @@ from reid_torchmetrics.functional.world import World
 from tests.reference.groups import members, scores_of_groups
 from tests.reference.retrieval import Evaluation, evaluate, similarity
 from tests.strategies import ALL_TIES, SAME_CAMERA
+from tests.tied_groups import of_each_positive
 
 
 class RawRanks(EmbeddingMetric):
     """Computes the ranks of all positives of all queries, and the groups that tie with them."""
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
-        tied = ranks.tied
-        groups = [] if tied is None else [tied.better, tied.num_positives, tied.num_negatives]
-        return torch.stack([ranks.rank, *groups], dim=1).double()
+        groups = [] if ranks.tied is None else [of_each_positive(ranks)]
+        return torch.cat([ranks.rank[:, None], *groups], dim=1).double()
 
 
 def minus_taxi_distance(query: Tensor, gallery: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.retrieval import (
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from tests.distributed import recording
 from tests.reference import retrieval
+from tests.tied_groups import of_each_positive
 
 LENGTHS = (1, 2, 3, 8, 12, 16, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 130)
 FORMS = {
@@ -47,8 +48,7 @@ def hamming_distances(query, gallery):
 
 
 def ranks_of(ranks):
-    tied = ranks.tied
-    groups = [] if tied is None else [tied.better.tolist(), tied.num_positives.tolist(), tied.num_negatives.tolist()]
+    groups = [] if ranks.tied is None else of_each_positive(ranks).tolist()
     return ranks.rank.tolist(), ranks.num_positives.tolist(), groups
 
 

@@ -32,6 +32,7 @@ GroundTruth: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 and Paris come; or a bool matrix [queries, gallery]"""
 BESIDE_LISTS = ("bbx", "query")
 """what the files of benchmarks hold beside lists: the box of the query (revisitop, Oxford), its image (Oxford)"""
+_ANY_NUMBER = 2**63 - 1
 _FORMS = (
     "a bool matrix, or a mapping of numbers of queries, or a sequence by number, of lists or of mappings of names to"
     " lists"
@@ -121,8 +122,10 @@ def _read_lists(number: int, named: Mapping[str, Any], limit: int) -> dict[str, 
         argument = f"ground_truth[{number}][{name!r}]"
         _checks.array_like(argument, named[name])
         (items,) = _arrays.as_tensors(named[name])
-        if isinstance(items, Tensor) and items.dtype == torch.bool and items.ndim == 1:
-            items = items.nonzero()[:, 0]  # a row of a bool matrix
+        if isinstance(items, Tensor) and items.dtype == torch.bool and items.ndim == 1:  # a row of a bool matrix
+            if limit < _ANY_NUMBER:
+                _checks.length(argument, len(items), limit)
+            items = items.nonzero()[:, 0]
         if not isinstance(items, Tensor) or items.numel():  # an empty list may be a tensor of floats
             _checks.in_range(argument, _checks.integer_labels(argument, items), 0, limit)
         lists[name] = items.long().flatten().cpu()
@@ -155,7 +158,7 @@ class ListedTruth:
         for number, values in given.items() if isinstance(given, Mapping) else enumerate(given):
             _checks.integer("ground_truth", number)
             named = values if isinstance(values, Mapping) else {protocol.positive_lists[0]: values}
-            lists[number] = _read_lists(number, named, 2**63 - 1)
+            lists[number] = _read_lists(number, named, _ANY_NUMBER)
         check_list_names([*lists.values()], protocol, name=[*lists].__getitem__)
         every = [torch.cat([*each.values()]) for each in lists.values()]
         check_listed_once("ground_truth", every, [each[:0] for each in every], name=[*lists].__getitem__)

@@ -83,13 +83,27 @@ def is_averaged(ranks: PositiveRanks) -> bool:
     return ranks.tied is not None and ranking.TIE_POLICIES[ranks.tied.policy].averages
 
 
-def groups_at(ranks: PositiveRanks, chosen: Tensor | slice, ordinal: Int[Tensor, " chosen"] | int) -> Groups:
-    """The groups of the chosen positives with these ordinals; the ranks must be tied."""
+def groups_of(ranks: PositiveRanks) -> Groups:
+    """All groups of tied ranks, query by query."""
     assert ranks.tied is not None  # noqa: S101 - for the type checker
-    tied = (ranks.tied.better, ranks.tied.num_positives, ranks.tied.num_negatives)
-    better, num_positives, num_negatives = (values[chosen] for values in tied)
-    before = ranks.rank[chosen] - (ordinal - better) - num_negatives
+    num_positives, num_negatives = ranks.tied.num_positives, ranks.tied.num_negatives
+    first = segments.starts(num_positives)
+    # Positives before the group: those of earlier groups, without those of earlier queries.
+    better = first - segments.starts(ranks.num_positives)[query_of_groups(ranks)]
+    before = ranks.rank[first] - num_negatives - 1
     return Groups(before, better, num_positives + num_negatives, num_positives)
+
+
+def query_of_groups(ranks: PositiveRanks) -> Int[Tensor, " groups"]:
+    """The query of each group."""
+    assert ranks.tied is not None  # noqa: S101 - for the type checker
+    return segments.numbers(ranks.tied.num_groups, len(ranks.tied.num_positives))
+
+
+def of_each_positive(ranks: PositiveRanks, values: Tensor) -> Tensor:
+    """For every positive the value of its group."""
+    assert ranks.tied is not None  # noqa: S101 - for the type checker
+    return values.repeat_interleave(ranks.tied.num_positives, output_size=len(ranks.rank))
 
 
 def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " queries"]:
@@ -100,10 +114,15 @@ def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) 
     if limit is not None:
         values = values.masked_fill(places.rank > limit, 0.0)
     if is_averaged(ranks):
+        # The expectation is computed once for each group with a negative; all its positives have it.
         groups = groups_of(ranks)
         mixed = groups.size > groups.num_positives
-        within = groups.size if limit is None else groups.within(limit)
-        values[mixed] = expected_in_group(term, groups.of(mixed), within[mixed])
+        within = groups.size
+        if limit is not None:
+            within = groups.within(limit if isinstance(limit, int) else limit[segments.starts(groups.num_positives)])
+        expected = torch.zeros(len(mixed), dtype=values.dtype, device=values.device)
+        expected[mixed] = expected_in_group(term, groups.of(mixed), within[mixed])
+        values = torch.where(of_each_positive(ranks, mixed), of_each_positive(ranks, expected), values)
     return segments.reduce(values, "sum", ranks.num_positives)
 
 
@@ -115,7 +134,8 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
     limit = _of_positives(ranks, UNRETRIEVED if cutoff is None else cutoff)
     if is_averaged(ranks):
         groups = groups_of(ranks)
-        return segments.reduce(groups.within(limit) / groups.size.double(), "sum", ranks.num_positives)
+        within = groups.within(limit if isinstance(limit, int) else limit[segments.starts(groups.num_positives)])
+        return segments.reduce(of_each_positive(ranks, within / groups.size.double()), "sum", ranks.num_positives)
     rank = ranks.rank if ranks.tied is None else places_of(ranks).rank
     return segments.reduce((rank <= limit).double(), "sum", ranks.num_positives)
 
@@ -134,12 +154,8 @@ def places_of(ranks: PositiveRanks) -> Places:
         return Places(ordinals(ranks).double(), in_float(ranks.rank))
     groups = groups_of(ranks)
     ordinal, rank = groups.better + groups.num_positives, groups.before + groups.size
-    return Places(ordinal.double(), rank.double(), groups.num_positives, groups.size)
-
-
-def groups_of(ranks: PositiveRanks) -> Groups:
-    """The groups of all positives."""
-    return groups_at(ranks, slice(None), ordinals(ranks))
+    values = (ordinal.double(), rank.double(), groups.num_positives, groups.size)
+    return Places(*(of_each_positive(ranks, each) for each in values))
 
 
 def ordinals(ranks: PositiveRanks) -> Int[Tensor, " positives"]:
@@ -148,7 +164,7 @@ def ordinals(ranks: PositiveRanks) -> Int[Tensor, " positives"]:
 
 
 def per_block(
-    ranks: PositiveRanks, measure: Callable[[PositiveRanks], Tensor], max_positives: int = 1 << 22
+    ranks: PositiveRanks, measure: Callable[[PositiveRanks], Tensor], max_positives: int = 1 << 20
 ) -> Float[Tensor, " queries"]:
     """Apply `measure` to blocks of queries, so that millions of positives need little memory."""
     check_ranks(ranks)
@@ -184,7 +200,9 @@ def of_one_positive(
     if ranks.tied is None:
         values = certain(ranks.rank[chosen], num_positives)
     else:
-        groups = groups_at(ranks, chosen, num_positives if last else 1)
+        edges = segments.edges(ranks.tied.num_groups)
+        chosen_groups = (edges[1:] - 1 if last else edges[:-1])[valid]
+        groups = groups_of(ranks).of(chosen_groups)
         is_spread, end = is_averaged(ranks), groups.before + groups.size
         values = expected(groups, num_positives) if is_spread else certain(end, num_positives)
     if are_all:

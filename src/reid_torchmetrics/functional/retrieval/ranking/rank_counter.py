@@ -21,7 +21,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
@@ -276,7 +276,8 @@ class RankCounter:
         before, num_candidates = Counts.added(none, "counts", counts, self._digest).split(sizes)
         before, tied = before.view(num_counts, -1), own.tied
         if tied is not None:
-            tied = replace(tied, num_negatives=tied.num_negatives + before[0] - before[1])
+            first = segments.starts(tied.num_positives)
+            tied = replace(tied, num_negatives=tied.num_negatives + (before[0] - before[1])[first])
         num_candidates += own.num_candidates
         return unchecked_ranks(own.rank + before[0], own.num_positives.clone(), num_candidates, tied)
 

@@ -172,32 +172,37 @@ class RankTable:
     def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"]) -> None:
         """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty."""
         # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-        shape = 4 if ties.groups else 1, int(num_listed.sum())  # the rank, and the fields of `TiedGroups`
-        self._entries = torch.empty(shape, dtype=torch.int64, device=num_listed.device)
+        self._rank = torch.empty(int(num_listed.sum()), dtype=torch.int64, device=num_listed.device)
         self._filled, self._ties = 0, ties
         self.num_positives, self.num_candidates = torch.zeros_like(num_listed), torch.zeros_like(num_listed)
+        self._num_groups = torch.zeros_like(num_listed)
+        none = torch.empty((2, 0), dtype=torch.int64, device=num_listed.device)
+        self._groups = [none]
 
     def add(self, rows: slice, positives: Positives, counts: Int[Tensor, "counts positives"], cells: Tensor) -> None:
         """Append the positives of a tile, in these `cells_of_positives`, from the counts of negatives before them."""
         first, self._filled = self._filled, self._filled + len(cells)
-        entries = self._entries[:, first : self._filled]
         # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
         row = segments.numbers(self.num_positives[rows], len(cells))
-        entries[0] = cells.sub(row, alpha=positives.scores.shape[1]).add_(counts[0]).add_(1)
+        place = cells.sub(row, alpha=positives.scores.shape[1])
+        torch.add(place, counts[0], out=self._rank[first : self._filled]).add_(1)
         if self._ties.groups:
-            # The group of a positive: from the first to the last positive of the row with its score.
-            rising = -positives.scores
-            better = torch.searchsorted(rising, rising)
-            # Padding ties with a positive that scores minus infinity.
-            last = torch.searchsorted(rising, rising, right=True).minimum(self.num_positives[rows, None])
-            entries[1], entries[2] = better.view(-1)[cells], (last - better).view(-1)[cells]
-            entries[3] = counts[0] - counts[1]
+            # A group begins at the first positive of a row, and where the score is another one than before.
+            begins = place == 0
+            scores = positives.scores.view(-1)[cells]
+            begins[1:] |= scores[1:] != scores[:-1]
+            starts = begins.nonzero()[:, 0]
+            ends = torch.cat([starts[1:], starts.new_tensor([len(cells)])]) if len(starts) else starts
+            self._num_groups[rows] = row[starts].bincount(minlength=rows.stop - rows.start)
+            self._groups.append(torch.stack([ends - starts, counts[0][starts] - counts[1][starts]]))
 
     def ranks(self) -> PositiveRanks:
         """The ranks of all tiles."""
-        entries = self._entries[:, : self._filled]
-        tied = TiedGroups(self._ties.name, *entries[1:]) if self._ties.groups else None
-        return unchecked_ranks(entries[0], self.num_positives, self.num_candidates, tied)
+        rank = self._rank[: self._filled]
+        tied = None
+        if self._ties.groups:
+            tied = TiedGroups(self._ties.name, self._num_groups, *torch.cat(self._groups, dim=1))
+        return unchecked_ranks(rank, self.num_positives, self.num_candidates, tied)
 
 
 def count_sharded_ranks(
