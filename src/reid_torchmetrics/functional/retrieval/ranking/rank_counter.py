@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, TypedDict, TypeVar, cast
 
 import torch
-from jaxtyping import Float, Real
+from jaxtyping import Float, Real, Shaped
 from torch import Tensor
 from typing_extensions import Unpack
 
