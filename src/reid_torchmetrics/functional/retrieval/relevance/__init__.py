@@ -16,6 +16,7 @@ from .labels import (
     at,
     check_needed,
     deciding,
+    num_labels_of,
     number_names,
     packed,
     unpacked,
@@ -23,3 +24,4 @@ from .labels import (
     width_of,
 )
 from .relevance import JunkPairs, QueryCounts, Relevance, TileRelevance, check_listed_once, find_listed_relevance
+from .several_labels import check_alike
