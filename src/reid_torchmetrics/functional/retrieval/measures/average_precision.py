@@ -183,15 +183,14 @@ def _expected_mean_over_hits(ranks: PositiveRanks, term: terms.Term, k: int) -> 
     Only the group that position k cuts leaves H open: it has h hits in its first m candidates with probability
     C(P, h) C(t-P, m-h) / C(t, m), and given h these m are a group of their own with h positives.
     """
-    ordinal, groups = terms.ordinals(ranks), terms.groups_of(ranks)
+    first, _, groups = terms.distinct_groups(ranks)
     cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
-    chosen = cut & (ordinal == groups.better + 1)  # one positive for each group
-    query = segments.numbers(ranks.num_positives, len(cut))[chosen]
+    query = segments.numbers(ranks.num_positives, len(ranks.rank))[first[cut]]
     certain = torch.full_like(ranks.num_positives, k)
-    certain[query] = groups.before[chosen]
+    certain[query] = groups.before[cut]
     total, hits = terms.sum_over_positives(ranks, term, certain), terms.num_hits(ranks, certain)
     means = total / hits.clamp(min=1)
-    means[query] = _mean_over_hits_in(groups.of(chosen), total[query], term, k)
+    means[query] = _mean_over_hits_in(groups.of(cut), total[query], term, k)
     return terms.defined(ranks, means)
 
 

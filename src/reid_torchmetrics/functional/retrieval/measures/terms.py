@@ -94,17 +94,37 @@ def groups_at(ranks: PositiveRanks, chosen: Tensor | slice, ordinal: Int[Tensor,
 
 def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " queries"]:
     """Sum of `term` over a query's positives among its first `cutoff` candidates; its expectation under "expected"."""
+    return segments.reduce(terms_of_positives(ranks, term, cutoff), "sum", ranks.num_positives)
+
+
+def terms_of_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " positives"]:
+    """`term` of each positive, 0 beyond the cutoff; its expectation under "expected", the same for all of a group."""
     limit = None if cutoff is None else _of_positives(ranks, cutoff)
+    if is_averaged(ranks):
+        return _expected_terms(ranks, term, limit)
     places = places_of(ranks)
     values = term(places)
-    if limit is not None:
-        values = values.masked_fill(places.rank > limit, 0.0)
-    if is_averaged(ranks):
-        groups = groups_of(ranks)
-        mixed = groups.size > groups.num_positives
-        within = groups.size if limit is None else groups.within(limit)
-        values[mixed] = expected_in_group(term, groups.of(mixed), within[mixed])
-    return segments.reduce(values, "sum", ranks.num_positives)
+    return values if limit is None else values.masked_fill(places.rank > limit, 0.0)
+
+
+def _expected_terms(ranks: PositiveRanks, term: Term, limit: Tensor | int | None) -> Float[Tensor, " positives"]:
+    # Codes have few groups and many positives in each: expectations are computed once for each group.
+    first, sizes, groups = distinct_groups(ranks)
+    mixed = groups.size > groups.num_positives
+    if isinstance(limit, Tensor):
+        limit = limit[first]
+    within = groups.size if limit is None else groups.within(limit)
+    values = torch.zeros(len(first), dtype=torch.float64, device=first.device)
+    values[mixed] = expected_in_group(term, groups.of(mixed), within[mixed])
+    values = values.repeat_interleave(sizes, output_size=len(ranks.rank))
+    # Without a negative in its group a positive has the place of its rank.
+    certain = mixed.logical_not().repeat_interleave(sizes, output_size=len(ranks.rank)).nonzero()[:, 0]
+    places = Places(ordinals(ranks)[certain].double(), in_float(ranks.rank[certain]))
+    if isinstance(limit, Tensor):
+        limit = limit.repeat_interleave(sizes, output_size=len(ranks.rank))[certain]
+    known = term(places)
+    values[certain] = known if limit is None else known.masked_fill(places.rank > limit, 0.0)
+    return values
 
 
 def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
@@ -114,8 +134,11 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
     """
     limit = _of_positives(ranks, UNRETRIEVED if cutoff is None else cutoff)
     if is_averaged(ranks):
-        groups = groups_of(ranks)
-        return segments.reduce(groups.within(limit) / groups.size.double(), "sum", ranks.num_positives)
+        first, sizes, groups = distinct_groups(ranks)
+        limit = limit[first] if isinstance(limit, Tensor) else limit
+        chances = groups.within(limit) / groups.size.double()
+        chances = chances.repeat_interleave(sizes, output_size=len(ranks.rank))
+        return segments.reduce(chances, "sum", ranks.num_positives)
     rank = ranks.rank if ranks.tied is None else places_of(ranks).rank
     return segments.reduce((rank <= limit).double(), "sum", ranks.num_positives)
 
@@ -140,6 +163,15 @@ def places_of(ranks: PositiveRanks) -> Places:
 def groups_of(ranks: PositiveRanks) -> Groups:
     """The groups of all positives."""
     return groups_at(ranks, slice(None), ordinals(ranks))
+
+
+def distinct_groups(ranks: PositiveRanks) -> tuple[Int[Tensor, " groups"], Int[Tensor, " groups"], Groups]:
+    """The first positive of each group, how many positives follow it in the group with itself, and the groups."""
+    assert ranks.tied is not None  # noqa: S101 - for the type checker
+    ordinal = ordinals(ranks)
+    first = (ordinal == ranks.tied.better + 1).nonzero()[:, 0]
+    sizes = first.diff(append=first.new_full((1,), len(ordinal)))
+    return first, sizes, groups_at(ranks, first, ordinal[first])
 
 
 def ordinals(ranks: PositiveRanks) -> Int[Tensor, " positives"]:

@@ -33,7 +33,7 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Releva
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, given_scores, score_embeddings
 from reid_torchmetrics.functional.world import World, all_gather_values
 
-from .counting import Positives
+from .counting import Positives, places_of_true
 from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
@@ -176,14 +176,17 @@ class RankTable:
         entries = self._entries[:, first : self._filled]
         # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
         row = segments.numbers(self.num_positives[rows], len(cells))
-        entries[0] = cells.sub(row, alpha=positives.scores.shape[1]).add_(counts[0]).add_(1)
+        place = cells.sub(row, alpha=positives.scores.shape[1])
+        entries[0] = place.add(counts[0]).add_(1)
         if self._ties.groups:
             # The group of a positive: from the first to the last positive of the row with its score.
-            rising = -positives.scores
-            better = torch.searchsorted(rising, rising)
-            # Padding ties with a positive that scores minus infinity.
-            last = torch.searchsorted(rising, rising, right=True).minimum(self.num_positives[rows, None])
-            entries[1], entries[2] = better.view(-1)[cells], (last - better).view(-1)[cells]
+            scores = positives.scores.view(-1)[cells]
+            is_first = place == 0
+            is_first[1:] |= scores[1:] != scores[:-1]
+            first = places_of_true(is_first)
+            sizes = first.diff(append=first.new_full((1,), len(cells)))
+            of_each = torch.stack([place[first], sizes]).repeat_interleave(sizes, dim=1, output_size=len(cells))
+            entries[1], entries[2] = of_each[0], of_each[1]
             entries[3] = counts[0] - counts[1]
 
     def ranks(self) -> PositiveRanks:
