@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Bool, Int, Integer, Real
+from jaxtyping import Bool, Int, Integer, Shaped
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -22,7 +22,7 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance, number_names
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, QueryCounts, find_relevance, number_names
 
 from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
 from .protocol import Protocol, ProtocolOptions
@@ -44,8 +44,8 @@ def evaluate_lists(
     retrieved: Lists,
     positives: Lists | None = None,
     *,
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | None = None,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     gains: Lists | None = None,
     num_positives: int | Tensor | _checks.Integers | Mapping[Any, int] | None = None,
@@ -104,8 +104,8 @@ def evaluate_lists(
         # Items are positions in the gallery.
         labels = number_names(labels, chosen.relevance_options)
         query, gallery, self_index = _arrays.as_tensors(*labels.values(), device=getattr(retrieved, "device", None))
-        query = _checks.whole_labels("query_identities", query)
-        gallery = _checks.whole_labels("gallery_identities", gallery)
+        query = LABELS["identities"].check("query_identities", query)
+        gallery = LABELS["identities"].check("gallery_identities", gallery)
         if chosen.needs_groups:
             raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
         items = read_retrieved(retrieved, reader, len(query))
@@ -121,15 +121,18 @@ def evaluate_lists(
     place = _find_pairs(items, truth, queries, reader)
     if bool(truth.is_junk.any()):
         items, place = _without((place >= 0) & truth.is_junk[place.clamp(min=0)], items, place)
-    ranks, hits = _rank(items, place, truth, _count_positives(truth, queries, len(items), num_positives))
+    num_right = _count_positives(truth, queries, len(items), num_positives)
+    several = query is not None and query.ndim > 1
+    ranks, hits = _rank(items, place, truth, num_right, all_are_judged=several)
     numbers = range(len(items)) if queries.numbers is None else queries.numbers
+    is_one = query is not None and query.ndim == 1
     known = {
         "query_index": torch.tensor(numbers, dtype=torch.int64, device=items.device),
-        "query_identities": query,
-        "identities": None if gallery is None else gallery[items.clamp(min=0)].where(items >= 0, -1),
+        "query_identities": query if is_one else None,
+        "identities": gallery[items.clamp(min=0)].where(items >= 0, -1) if is_one else None,
         "scores": (-1.0 - torch.arange(items.shape[1], device=items.device)).expand(items.shape),
     }
-    setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True)
+    setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True, several_labels=several)
     results = summarize_lists(ranks, items, hits, chosen, setup, max_rank=max_rank, **known)
     return _with_names(results, queries, reader)
 
@@ -196,14 +199,19 @@ def _judged_by_identities(
     relevance = find_relevance(query, gallery, self_index=self_index, **protocol.relevance_options)
     _checks.in_range("retrieved", items.flatten(), -1, len(gallery))
     check_own_places(protocol, self_index, len(query))
-    of, entry = segments.runs(relevance.run_start, relevance.run_length)
-    item = relevance.order[entry]
+    grade = None
+    if relevance.shared is not None:
+        item, num_shared = relevance.shared.entries(slice(0, len(query)))
+        of, grade = segments.numbers(relevance.run_length, len(item)), num_shared.double()
+    else:
+        of, entry = segments.runs(relevance.run_start, relevance.run_length)
+        item = relevance.order[entry]
     if relevance.kept is not None:
         is_kept = torch.isin(torch.arange(len(gallery), device=of.device), relevance.kept)
         item, (items,) = relevance.kept[item], _without((items >= 0) & ~is_kept[items.clamp(min=0)], items)
     self_index = relevance.self_index
     is_junk = torch.zeros_like(item, dtype=torch.bool) if self_index is None else item == self_index[of]
-    return items, Truth(of, item, is_junk)
+    return items, Truth(of, item, is_junk, grade)
 
 
 def _without(junk: Bool[Tensor, "queries longest"], *entries: Entries) -> list[Entries]:
@@ -240,8 +248,10 @@ def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: Item
     return pairs
 
 
-def _rank(items: Entries, place: Entries, truth: Truth, num_positives: Tensor) -> tuple[PositiveRanks, Tensor]:
-    """The ranks of positives, and where they are in the lists."""
+def _rank(
+    items: Entries, place: Entries, truth: Truth, num_positives: Tensor, *, all_are_judged: bool = False
+) -> tuple[PositiveRanks, Tensor]:
+    """The ranks of positives, and where they are in the lists; every item is judged by labels, but not by grades."""
     # Where a pair comes first in its list, which is as long as the matrix is wide; behind it if it never comes.
     num_queries, longest = items.shape
     query, column = (place >= 0).nonzero(as_tuple=True)
@@ -260,10 +270,13 @@ def _rank(items: Entries, place: Entries, truth: Truth, num_positives: Tensor) -
         # In the order of ranks: by query, then by first place.
         chosen = truth.is_right.nonzero()[:, 0]
         chosen = chosen[(truth.query[chosen] * (longest + 1) + first[chosen]).argsort(stable=True)]
-        is_negative = ~truth.is_junk & (truth.grade == 0)
-        before = at(is_negative & (first < longest)).cumsum(1)
-        before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
-        judged = Judgments(truth.grade[chosen], before, torch.bincount(truth.query[is_negative], minlength=num_queries))
+        judged = Judgments(truth.grade[chosen])
+        if not all_are_judged:
+            is_negative = ~truth.is_junk & (truth.grade == 0)
+            before = at(is_negative & (first < longest)).cumsum(1)
+            before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
+            num_negatives = torch.bincount(truth.query[is_negative], minlength=num_queries)
+            judged = Judgments(truth.grade[chosen], before, num_negatives)
     rank = is_positive.nonzero()[:, 1] + 1
     return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judged), is_positive
 

@@ -92,19 +92,24 @@ def groups_at(ranks: PositiveRanks, chosen: Tensor | slice, ordinal: Int[Tensor,
     return Groups(before, better, num_positives + num_negatives, num_positives)
 
 
-def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " queries"]:
-    """Sum of `term` over a query's positives among its first `cutoff` candidates; its expectation under "expected"."""
-    return segments.reduce(terms_of_positives(ranks, term, cutoff), "sum", ranks.num_positives)
+def sum_over_positives(
+    ranks: PositiveRanks, term: Term, cutoff: Cutoff = None, *, weights: Float[Tensor, " positives"] | None = None
+) -> Float[Tensor, " queries"]:
+    """Sum of `term` over a query's positives among its first `cutoff` candidates; its expectation under "expected".
 
-
-def terms_of_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " positives"]:
-    """`term` of each positive, 0 beyond the cutoff; its expectation under "expected", the same for all of a group."""
+    With `weights`, which do not depend on the place, each positive counts its own times the term.
+    """
     limit = None if cutoff is None else _of_positives(ranks, cutoff)
     if is_averaged(ranks):
-        return _expected_terms(ranks, term, limit)
-    places = places_of(ranks)
-    values = term(places)
-    return values if limit is None else values.masked_fill(places.rank > limit, 0.0)
+        values = _expected_terms(ranks, term, limit)
+    else:
+        places = places_of(ranks)
+        values = term(places)
+        if limit is not None:
+            values = values.masked_fill(places.rank > limit, 0.0)
+    if weights is not None:
+        values = values * weights
+    return segments.reduce(values, "sum", ranks.num_positives)
 
 
 def _expected_terms(ranks: PositiveRanks, term: Term, limit: Tensor | int | None) -> Float[Tensor, " positives"]:

@@ -52,6 +52,8 @@ class Positives(NamedTuple):
     """number of kept gallery items before the positive in the gallery; in step with the scores only `by_place`"""
     lowest: Float[Tensor, " queries"]
     """score of the last positive; infinity for a query without positives"""
+    grades: Int[Tensor, "queries padded"] | None = None
+    """in step with the scores, where samples have several labels: how many they share with the query"""
 
 
 class Negatives(NamedTuple):

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, TypedDict, TypeVar, cast
 
 import torch
-from jaxtyping import Float, Real
+from jaxtyping import Float, Real, Shaped
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -150,8 +150,8 @@ class RankCounter:
         self,
         query: Float[Tensor, "queries dim"] | _checks.Array,
         positives: Float[Tensor, "positives dim"] | _checks.Array,
-        query_identities: Real[Tensor, " queries"] | _checks.Integers | None = None,
-        positive_identities: Real[Tensor, " positives"] | _checks.Integers | None = None,
+        query_identities: Shaped[Tensor, "queries ..."] | _checks.Integers | None = None,
+        positive_identities: Shaped[Tensor, "positives ..."] | _checks.Integers | None = None,
         query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
         positive_cameras: Real[Tensor, " positives"] | _checks.Integers | None = None,
         *,
@@ -209,7 +209,7 @@ class RankCounter:
     def survey(
         self,
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
-        identities: Real[Tensor, " items"] | _checks.Integers | None = None,
+        identities: Shaped[Tensor, "items ..."] | _checks.Integers | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         *,
         key: int | str,
@@ -223,7 +223,7 @@ class RankCounter:
     def count(
         self,
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
-        identities: Real[Tensor, " items"] | _checks.Integers | None = None,
+        identities: Shaped[Tensor, "items ..."] | _checks.Integers | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         *,
         key: int | str,
@@ -277,7 +277,7 @@ class RankCounter:
         if tied is not None:
             tied = replace(tied, num_negatives=tied.num_negatives + before[0] - before[1])
         num_candidates += own.num_candidates
-        return unchecked_ranks(own.rank + before[0], own.num_positives.clone(), num_candidates, tied)
+        return unchecked_ranks(own.rank + before[0], own.num_positives.clone(), num_candidates, tied, own.judged)
 
     def _part(self, block: _Block) -> GalleryPart:
         scores = EmbeddingScores(
@@ -296,12 +296,16 @@ class RankCounter:
         given = {"identities": identities, "cameras": cameras, **labels}
         block = self._read_block("embeddings", embeddings, "", given)
         relevance = block.relevance
-        if len(relevance.order) and bool((listed := relevance.run_length > 0).any()):
+        if bool((listed := relevance.run_length > 0).any()):
             query = int(listed.nonzero()[0, 0])
-            column = relevance.order[relevance.run_start[query]]
+            column = relevance.tile(slice(query, query + 1)).columns[0, 0]
             row = int(column if relevance.kept is None else relevance.kept[column])
-            near = self.rules["radius"] is not None
-            came = "within the `radius`" if near else f"with identity {int(block.labels['identities'][row])}"
+            if self.rules["radius"] is not None:
+                came = "within the `radius`"
+            elif relevance.shared is not None:
+                came = "with a label"
+            else:
+                came = f"with identity {int(block.labels['identities'][row])}"
             raise ValueError(
                 "`embeddings` must be of items that are relevant to no query: those belong in `positives`; got row"
                 f" {row} {came} of query {query}."

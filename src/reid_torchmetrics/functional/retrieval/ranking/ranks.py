@@ -24,17 +24,23 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, Integer, Real
+from jaxtyping import Float, Int, Integer, Real, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names, _progress
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, find_relevance, number_names
+from reid_torchmetrics.functional.retrieval.relevance import (
+    LABELS,
+    QueryCounts,
+    Relevance,
+    find_relevance,
+    number_names,
+)
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, given_scores, score_embeddings
 from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives, places_of_true
-from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
+from .positive_ranks import Judgments, PositiveRanks, TiedGroups, unchecked_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 
@@ -48,8 +54,8 @@ _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_c
 def rank_positives(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array,
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -101,8 +107,8 @@ def rank_positives(
 @torch.no_grad()
 def rank_positives_from_scores(
     scores: Float[Tensor, "queries gallery"] | _checks.Array,
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -128,7 +134,7 @@ def _find_relevance(sizes: Sequence[int], labels: Sequence[Any], options: Any, d
     named = number_names(dict(zip(_LABELS, labels, strict=True)), options)
     given: dict[str, Any] = dict(zip(_LABELS, _arrays.as_tensors(*named.values(), device=device), strict=True))
     for name, size in zip(_LABELS[:2], sizes, strict=True):  # cameras may be left out
-        given[name] = _checks.whole_labels(name, given[name], size)
+        given[name] = LABELS["identities"].check(name, given[name], size)
     return workers.run(lambda: find_relevance(**given, **options), given["query_identities"].device)
 
 
@@ -146,13 +152,15 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 
 
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
-    tiles, table = Tiles(part), RankTable(part.ties, part.relevance.run_length)
+    relevance = part.relevance
+    tiles, table = Tiles(part), RankTable(part.ties, relevance.run_length, graded=relevance.shared is not None)
     for rows in _progress.steps(tiles.rows, "Ranking"):
         tile = part.relevance.tile(rows)
         table.num_positives[rows], table.num_candidates[rows] = tile.num_positives, tile.num_candidates
         # A tile in which no query has a positive needs no score.
         if bool(tile.num_positives.any()):
-            positives = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=part.ties)
+            scores = tiles.read(rows, tile)
+            positives = best_first(scores, tile.columns, tile.positive, ties=part.ties, grades=tile.grades)
             counts = tiles.count(rows, tile, positives)
             cells = cells_of_positives(tile.num_positives, counts.shape[2])
             table.add(rows, positives, counts.flatten(1).index_select(1, cells), cells)
@@ -162,12 +170,16 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
 class RankTable:
     """The ranks of all positives, filled tile by tile in the order of the queries."""
 
-    def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"]) -> None:
-        """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty."""
+    def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"], *, graded: bool = False) -> None:
+        """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty.
+
+        Positives are `graded` where samples have several labels.
+        """
         # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
         shape = 4 if ties.groups else 1, int(num_listed.sum())  # the rank, and the fields of `TiedGroups`
         self._entries = torch.empty(shape, dtype=torch.int64, device=num_listed.device)
-        self._filled, self._ties = 0, ties
+        self._grades = torch.empty(shape[1] if graded else 0, dtype=torch.float32, device=num_listed.device)
+        self._filled, self._ties, self._graded = 0, ties, graded
         self.num_positives, self.num_candidates = torch.zeros_like(num_listed), torch.zeros_like(num_listed)
 
     def add(self, rows: slice, positives: Positives, counts: Int[Tensor, "counts positives"], cells: Tensor) -> None:
@@ -178,14 +190,16 @@ class RankTable:
         row = segments.numbers(self.num_positives[rows], len(cells))
         place = cells.sub(row, alpha=positives.scores.shape[1])
         entries[0] = place.add(counts[0]).add_(1)
+        if positives.grades is not None:
+            self._grades[first : self._filled] = positives.grades.view(-1)[cells]
         if self._ties.groups:
             # The group of a positive: from the first to the last positive of the row with its score.
             scores = positives.scores.view(-1)[cells]
             is_first = place == 0
             is_first[1:] |= scores[1:] != scores[:-1]
-            first = places_of_true(is_first)
-            sizes = first.diff(append=first.new_full((1,), len(cells)))
-            of_each = torch.stack([place[first], sizes]).repeat_interleave(sizes, dim=1, output_size=len(cells))
+            head = places_of_true(is_first)
+            sizes = head.diff(append=head.new_full((1,), len(cells)))
+            of_each = torch.stack([place[head], sizes]).repeat_interleave(sizes, dim=1, output_size=len(cells))
             entries[1], entries[2] = of_each[0], of_each[1]
             entries[3] = counts[0] - counts[1]
 
@@ -193,7 +207,8 @@ class RankTable:
         """The ranks of all tiles."""
         entries = self._entries[:, : self._filled]
         tied = TiedGroups(self._ties.name, *entries[1:]) if self._ties.groups else None
-        return unchecked_ranks(entries[0], self.num_positives, self.num_candidates, tied)
+        judged = Judgments(self._grades[: self._filled]) if self._graded else None
+        return unchecked_ranks(entries[0], self.num_positives, self.num_candidates, tied, judged)
 
 
 def count_sharded_ranks(
@@ -233,6 +248,7 @@ class _Counting:
     def __init__(self, world: World, part: GalleryPart) -> None:
         """Agree on the slots, and on tiles of the same queries on all processes."""
         self._world, self._part, self._device = world, part, part.scores.device
+        self._graded = part.relevance.shared is not None  # on all processes or on none
         self._counted: list[tuple[slice, Positives, Tensor, Tensor]] = []
         run_length = part.relevance.run_length
         self._before, self._total = torch.zeros_like(run_length), torch.zeros_like(run_length)  # of lower ones, of all
@@ -265,9 +281,10 @@ class _Counting:
         most = 1 + max((sum(sizes) for _, sizes in self.groups), default=0)
         self._scores = torch.empty(most, dtype=part.scores.dtype, device=device)
         self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=device)
+        self._grades = torch.empty(most if self._graded else 1, dtype=torch.int64, device=device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
         self._counts = torch.empty(1 + part.ties.num_counts * (most - 1), dtype=count_dtype, device=device)
-        self._table = RankTable(part.ties, self._total)
+        self._table = RankTable(part.ties, self._total, graded=self._graded)
         self._totals = torch.empty(1 + 2 * len(self._total), dtype=torch.int64, device=device)
 
     def rank(self, group: Sequence[slice], sizes: Sequence[int]) -> None:
@@ -281,9 +298,13 @@ class _Counting:
         if self._part.ties.by_place:
             slots = self._places[: sum(sizes) + 1]
             places = world.all_reduce_sum(slots, lambda out: self._read_places(group, out.split(sizes)))
+        grades = self._grades[:0]
+        if self._graded:
+            slots = self._grades[: sum(sizes) + 1]
+            grades = world.all_reduce_sum(slots, lambda out: self._read_grades(group, out.split(sizes)))
         # The negatives before them: every process counts the negatives of its part.
-        of_each = places.split(sizes if len(places) else [0] * len(sizes))
-        tiles = list(zip(group, scores.split(sizes), of_each, strict=True))
+        exchanged = (part.split(sizes if len(part) else [0] * len(sizes)) for part in (places, grades))
+        tiles = list(zip(group, scores.split(sizes), *exchanged, strict=True))
         if sum(sizes):
             world.all_reduce_sum(self._counts[: num_counts * sum(sizes) + 1], lambda out: self._count(tiles, out))
 
@@ -316,20 +337,25 @@ class _Counting:
         for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
             self._put(rows, tile.listed, self._part.places[tile.columns], part)
 
+    def _read_grades(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
+        for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
+            assert tile.grades is not None  # noqa: S101 - for the type checker
+            self._put(rows, tile.listed, tile.grades, part)
+
     def _put(self, rows: slice, listed: Tensor, values: Tensor, out: Tensor) -> None:
         first = segments.starts(self._total[rows]) + self._before[rows]
         slots = first[:, None] + torch.arange(values.shape[1], device=values.device)
         out.zero_()
         out[slots[listed].to(out.device)] = values[listed].to(out.device)
 
-    def _count(self, group: Sequence[tuple[slice, Tensor, Tensor]], out: Tensor) -> None:
+    def _count(self, group: Sequence[tuple[slice, Tensor, Tensor, Tensor]], out: Tensor) -> None:
         """Count this part's negatives before the positives of all parts; a tile has as many counts as slots, or fewer.
 
         Once they are added up they are stored, before the next message: an error then needs no message of its own.
         """
         num_counts, steps = self._part.ties.num_counts, _progress.steps(group, "Ranking")
-        parts = out.zero_().split([num_counts * len(scores) for _, scores, _ in group])
-        for (rows, scores, places), tile, part in zip(steps, self._of_tiles, parts, strict=True):
+        parts = out.zero_().split([num_counts * len(scores) for _, scores, *_ in group])
+        for (rows, scores, places, graded), tile, part in zip(steps, self._of_tiles, parts, strict=True):
             # Slots laid end to end become rows [queries, padded]; junk and padding are NaN.
             is_slot = torch.arange(int(self._total[rows].max()), device=self._device) < self._total[rows, None]
             padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
@@ -343,7 +369,11 @@ class _Counting:
             columns = torch.zeros_like(padded, dtype=torch.int64)
             if self._part.places is not None:
                 columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
-            positives = best_first(padded, columns, positive, ties=self._part.ties)
+            grades = None
+            if self._graded:
+                grades = torch.zeros_like(columns)
+                grades[is_slot] = graded.to(self._device)
+            positives = best_first(padded, columns, positive, ties=self._part.ties, grades=grades)
             counts = part[: num_counts * len(cells)].view(num_counts, -1)
             counts.copy_(self._tiles.count(rows, tile, positives).flatten(1)[:, cells])
             self._counted.append((rows, positives, counts, cells))

@@ -77,10 +77,20 @@ TIE_POLICIES: dict[str, TiePolicy] = {policy.name: policy for policy in _POLICIE
 """the tie policies by name"""
 
 
-def best_first(scores: Tensor, places: Tensor, positive: Tensor, *, ties: TiePolicy) -> Positives:
-    """Sort the scores of each query's positives; all others go behind them, as padding."""
+def best_first(
+    scores: Tensor, places: Tensor, positive: Tensor, *, ties: TiePolicy, grades: Tensor | None = None
+) -> Positives:
+    """Sort the scores of each query's positives; all others go behind them, as padding.
+
+    Of equal scores the lower grade goes first, or the higher where positives go first, unless places decide.
+    """
     # Below the lowest positive no negative has to be put in order.
     lowest = scores.where(positive, torch.inf).amin(1)
+    if grades is not None:
+        by_grade = -grades if ties.positives_first else grades
+        order = by_grade if ties.by_place is None else ties.by_place(places)
+        scores, places, grades = _sorted_in_order(order, positive, scores, places, grades)
+        return Positives(scores, places, lowest, grades)
     if ties.by_place is None:
         return Positives(sort_falling(scores.where(positive, -torch.inf)), places, lowest)
     return Positives(*sort_with_places(scores, places, positive, ties.by_place), lowest)
@@ -88,9 +98,19 @@ def best_first(scores: Tensor, places: Tensor, positive: Tensor, *, ties: TiePol
 
 def sort_with_places(scores: Tensor, places: Tensor, positive: Tensor, by_place: PlaceOrder) -> tuple[Tensor, Tensor]:
     """Scores of positives and their places, the best first; padding scores minus infinity and has the place -1."""
+    scores, places = _sorted_in_order(by_place(places), positive, scores, places)
+    return scores, places
+
+
+def _sorted_in_order(
+    order: Int[Tensor, "queries padded"], positive: Tensor, scores: Tensor, *companions: Tensor
+) -> list[Tensor]:
+    """Sort scores of positives, the best first, and companions in step with them; equal scores as `order` rises.
+
+    Padding scores minus infinity and has -1 in companions.
+    """
     # Padding is last even after positives that score minus infinity: the sort is stable.
-    order = by_place(places).where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
-    scores = scores.where(positive, -torch.inf).gather(1, order)
-    places = places.where(positive, -1).gather(1, order)
-    scores, order = scores.sort(dim=1, descending=True, stable=True)
-    return scores, places.gather(1, order)
+    first = order.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
+    scores, by_score = scores.where(positive, -torch.inf).gather(1, first).sort(dim=1, descending=True, stable=True)
+    place = first.gather(1, by_score)
+    return [scores, *(values.where(positive, -1).gather(1, place) for values in companions)]

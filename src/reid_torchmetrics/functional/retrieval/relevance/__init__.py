@@ -18,6 +18,7 @@ from .labels import (
     deciding,
     num_labels_of,
     number_names,
+    one_number_each,
     packed,
     unpacked,
     why_needed,

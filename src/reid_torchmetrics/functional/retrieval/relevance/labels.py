@@ -199,6 +199,11 @@ def num_labels_of(labels: LabelValues) -> int:
     return 0 if identities is None or identities.ndim == 1 else identities.shape[1]
 
 
+def one_number_each(labels: LabelValues) -> dict[str, Tensor]:
+    """The labels that are one number for each sample."""
+    return {name: values for name, values in labels.items() if values.ndim == 1}
+
+
 def length_of(labels: LabelValues) -> int:
     """The number of samples that have these labels."""
     values, *_ = labels.values()
