@@ -185,7 +185,7 @@ def _expected_mean_over_hits(ranks: PositiveRanks, term: terms.Term, k: int) -> 
     """
     first, _, groups = terms.distinct_groups(ranks)
     cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
-    query = segments.numbers(ranks.num_positives, len(ranks.rank))[first[cut]]
+    query = torch.searchsorted(ranks.num_positives.cumsum(0), first[cut], right=True)
     certain = torch.full_like(ranks.num_positives, k)
     certain[query] = groups.before[cut]
     total, hits = terms.sum_over_positives(ranks, term, certain), terms.num_hits(ranks, certain)

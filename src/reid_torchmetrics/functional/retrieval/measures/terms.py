@@ -101,35 +101,38 @@ def sum_over_positives(
     """
     limit = None if cutoff is None else _of_positives(ranks, cutoff)
     if is_averaged(ranks):
-        values = _expected_terms(ranks, term, limit)
-    else:
-        places = places_of(ranks)
-        values = term(places)
-        if limit is not None:
-            values = values.masked_fill(places.rank > limit, 0.0)
+        return _expected_sum(ranks, term, limit, weights)
+    places = places_of(ranks)
+    values = term(places)
+    if limit is not None:
+        values = values.masked_fill(places.rank > limit, 0.0)
     if weights is not None:
         values = values * weights
     return segments.reduce(values, "sum", ranks.num_positives)
 
 
-def _expected_terms(ranks: PositiveRanks, term: Term, limit: Tensor | int | None) -> Float[Tensor, " positives"]:
-    # Codes have few groups and many positives in each: expectations are computed once for each group.
+def _expected_sum(
+    ranks: PositiveRanks, term: Term, limit: Tensor | int | None, weights: Float[Tensor, " positives"] | None
+) -> Float[Tensor, " queries"]:
+    # Codes have few groups, and many positives in each: an expectation is computed once for a group.
     first, sizes, groups = distinct_groups(ranks)
-    mixed = groups.size > groups.num_positives
-    if isinstance(limit, Tensor):
-        limit = limit[first]
-    within = groups.size if limit is None else groups.within(limit)
-    values = torch.zeros(len(first), dtype=torch.float64, device=first.device)
-    values[mixed] = expected_in_group(term, groups.of(mixed), within[mixed])
-    values = values.repeat_interleave(sizes, output_size=len(ranks.rank))
-    # Without a negative in its group a positive has the place of its rank.
-    certain = mixed.logical_not().repeat_interleave(sizes, output_size=len(ranks.rank)).nonzero()[:, 0]
-    places = Places(ordinals(ranks)[certain].double(), in_float(ranks.rank[certain]))
-    if isinstance(limit, Tensor):
-        limit = limit.repeat_interleave(sizes, output_size=len(ranks.rank))[certain]
-    known = term(places)
-    values[certain] = known if limit is None else known.masked_fill(places.rank > limit, 0.0)
-    return values
+    # A place is certain in a group without negatives, but with weights only that of a positive that has no equal.
+    is_open = groups.size > (groups.num_positives if weights is None else 1)
+    group_limit = limit[first] if isinstance(limit, Tensor) else limit
+    within = groups.size if group_limit is None else groups.within(group_limit)
+    means = expected_in_group(term, groups.of(is_open), within[is_open])
+    totals = torch.zeros(len(first), dtype=torch.float64, device=first.device)
+    counted = sizes.double() if weights is None else segments.reduce(weights, "sum", sizes)
+    totals[is_open] = means * counted[is_open]
+    if not bool(is_open.all()):
+        certain = is_open.logical_not().repeat_interleave(sizes, output_size=len(ranks.rank)).nonzero()[:, 0]
+        rank = ranks.rank[certain]
+        places = Places(ordinals(ranks)[certain].double(), in_float(rank))
+        values = term(places) if weights is None else term(places) * weights[certain]
+        if limit is not None:
+            values = values.masked_fill(places.rank > (limit[certain] if isinstance(limit, Tensor) else limit), 0.0)
+        totals[~is_open] = segments.reduce(values, "sum", sizes[~is_open])
+    return segments.reduce(totals, "sum", num_groups_of(ranks, first))
 
 
 def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
@@ -141,9 +144,8 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
     if is_averaged(ranks):
         first, sizes, groups = distinct_groups(ranks)
         limit = limit[first] if isinstance(limit, Tensor) else limit
-        chances = groups.within(limit) / groups.size.double()
-        chances = chances.repeat_interleave(sizes, output_size=len(ranks.rank))
-        return segments.reduce(chances, "sum", ranks.num_positives)
+        hits = sizes * groups.within(limit) / groups.size.double()
+        return segments.reduce(hits, "sum", num_groups_of(ranks, first))
     rank = ranks.rank if ranks.tied is None else places_of(ranks).rank
     return segments.reduce((rank <= limit).double(), "sum", ranks.num_positives)
 
@@ -171,12 +173,23 @@ def groups_of(ranks: PositiveRanks) -> Groups:
 
 
 def distinct_groups(ranks: PositiveRanks) -> tuple[Int[Tensor, " groups"], Int[Tensor, " groups"], Groups]:
-    """The first positive of each group, how many positives follow it in the group with itself, and the groups."""
+    """The first positive of each group, how many positives of the group there are, and the groups."""
     assert ranks.tied is not None  # noqa: S101 - for the type checker
-    ordinal = ordinals(ranks)
-    first = (ordinal == ranks.tied.better + 1).nonzero()[:, 0]
-    sizes = first.diff(append=first.new_full((1,), len(ordinal)))
-    return first, sizes, groups_at(ranks, first, ordinal[first])
+    better = ranks.tied.better
+    # The next group, or the next query: its number of better positives is another, or 0 again.
+    is_first = torch.ones_like(better, dtype=torch.bool)
+    is_first[1:] = better[1:] != better[:-1]
+    starts = segments.starts(ranks.num_positives)[ranks.num_positives > 0]
+    is_first[starts] = True
+    first = is_first.nonzero()[:, 0]
+    sizes = first.diff(append=first.new_full((1,), len(better)))
+    return first, sizes, groups_at(ranks, first, better[first] + 1)
+
+
+def num_groups_of(ranks: PositiveRanks, first: Int[Tensor, " groups"]) -> Int[Tensor, " queries"]:
+    """The number of groups of each query, given the first positives of all groups."""
+    stops = torch.searchsorted(first, ranks.num_positives.cumsum(0))
+    return stops.diff(prepend=stops.new_zeros(1))
 
 
 def ordinals(ranks: PositiveRanks) -> Int[Tensor, " positives"]:

@@ -41,6 +41,7 @@ from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives, places_of_true
 from .positive_ranks import Judgments, PositiveRanks, TiedGroups, unchecked_ranks
+from .sorted_rows import SortedPositives, are_of_codes, sort_rows_of_codes
 from .tie_policies import TIE_POLICIES, TiePolicy, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 
@@ -155,6 +156,8 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     relevance = part.relevance
     tiles, table = Tiles(part), RankTable(part.ties, relevance.run_length, graded=relevance.shared is not None)
     for rows in _progress.steps(tiles.rows, "Ranking"):
+        if relevance.shared is not None and _rank_by_sorting(part, tiles, rows, table):
+            continue
         tile = part.relevance.tile(rows)
         table.num_positives[rows], table.num_candidates[rows] = tile.num_positives, tile.num_candidates
         # A tile in which no query has a positive needs no score.
@@ -165,6 +168,21 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
             cells = cells_of_positives(tile.num_positives, counts.shape[2])
             table.add(rows, positives, counts.flatten(1).index_select(1, cells), cells)
     return table.ranks()
+
+
+def _rank_by_sorting(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTable) -> bool:
+    """Rank the very many positives that samples with several labels have; False unless scores are those of codes."""
+    scores = tiles.whole_rows(rows)
+    if scores is None or not are_of_codes(scores):
+        return False
+    grades, junk = part.relevance.graded_rows(rows)
+    ranked = sort_rows_of_codes(scores, grades, junk, part.ties)
+    if ranked is None:
+        return False
+    num_junk = 0 if junk is None else junk.sum(1)
+    table.num_positives[rows], table.num_candidates[rows] = ranked.num_positives, scores.shape[1] - num_junk
+    table.append(ranked)
+    return True
 
 
 class RankTable:
@@ -202,6 +220,14 @@ class RankTable:
             of_each = torch.stack([place[head], sizes]).repeat_interleave(sizes, dim=1, output_size=len(cells))
             entries[1], entries[2] = of_each[0], of_each[1]
             entries[3] = counts[0] - counts[1]
+
+    def append(self, ranked: SortedPositives) -> None:
+        """Append the positives of a tile that were ranked by sorting."""
+        first, self._filled = self._filled, self._filled + len(ranked.rank)
+        entries = self._entries[:, first : self._filled]
+        for place, values in enumerate((ranked.rank, *ranked.groups)):
+            entries[place] = values
+        self._grades[first : self._filled] = ranked.grade
 
     def ranks(self) -> PositiveRanks:
         """The ranks of all tiles."""

@@ -175,6 +175,22 @@ class Relevance:
         num_candidates = self.num_kept - num_dropped - others
         return TileRelevance(columns, listed, positive, num_positives, num_candidates, grades)
 
+    def graded_rows(self, rows: slice) -> tuple[Int[Tensor, "queries kept"], Bool[Tensor, "queries kept"] | None]:
+        """How many labels all kept items share with few queries, and marks of junk, which counts as sharing none."""
+        assert self.shared is not None  # noqa: S101 - for the type checker
+        columns = slice(0, self.num_kept)
+        grades, junk = self.shared.numbers(rows), self.dropped(rows, columns)
+        for rule in self.rules:
+            if rule.num_same is None:
+                of_rule = rule.at(rows, columns) & (grades > 0)
+                junk = of_rule if junk is None else junk | of_rule
+        if self.own_column is not None:
+            own = self.own_column[rows]
+            query = (own >= 0).nonzero()[:, 0]
+            junk = torch.zeros_like(grades, dtype=torch.bool) if junk is None else junk
+            junk[query, own[query]] = True
+        return (grades if junk is None else grades.masked_fill_(junk, 0)), junk
+
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
         """Mark the pairs that are dropped, listed or not; None if no rule does that."""
         masks = [rule.at(rows, columns) for rule in self.rules if rule.num_same is not None]

@@ -43,6 +43,8 @@ def check_matrix(
         TypeError: another dtype, or no matrix of numbers.
         ValueError: another shape or device, or other numbers.
     """
+    if isinstance(value, (list, tuple)) and len({getattr(row, "shape", None) for row in value}) == 1:
+        value = torch.stack(list(value)) if isinstance(value[0], Tensor) else value
     (matrix,) = _arrays.as_tensors(value, device=device)
     if not isinstance(matrix, Tensor) or matrix.ndim != 2:
         raise ValueError(f"`{argument}` must have {_SHAPES}; got {_RAGGED}.")
@@ -140,6 +142,13 @@ class SharedLabels:
             return entries
         order = torch.cat(query).argsort(stable=True)
         return entries[0][order], entries[1][order]
+
+    def numbers(self, rows: slice) -> Int[Tensor, "queries kept"]:
+        """How many labels each kept item shares with some queries, few enough for a matrix."""
+        numbers = torch.empty((rows.stop - rows.start, len(self.gallery)), dtype=torch.int16, device=self.query.device)
+        for block, columns, num_shared in self._blocks(rows):
+            numbers[block.start - rows.start : block.stop - rows.start, columns] = num_shared
+        return numbers
 
     def are_shared(self) -> Bool[Tensor, " kept"]:
         """Mark the kept items that share a label with some query."""
