@@ -393,13 +393,17 @@ class _Counting:
                 continue
             # In a part of the gallery a positive of another part stands between two columns, or at an end.
             columns = torch.zeros_like(padded, dtype=torch.int64)
+            grades, whole_places = None, None
             if self._part.places is not None:
                 columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
-            grades = None
             if self._graded:
-                grades = torch.zeros_like(columns)
+                grades, whole_places = torch.zeros_like(columns), columns.clone()
                 grades[is_slot] = graded.to(self._device)
-            positives = best_first(padded, columns, positive, ties=self._part.ties, grades=grades)
+                if self._part.places is not None:
+                    whole_places[is_slot] = places.to(self._device)
+            positives = best_first(
+                padded, columns, positive, ties=self._part.ties, grades=grades, whole_places=whole_places
+            )
             counts = part[: num_counts * len(cells)].view(num_counts, -1)
             counts.copy_(self._tiles.count(rows, tile, positives).flatten(1)[:, cells])
             self._counted.append((rows, positives, counts, cells))

@@ -78,17 +78,26 @@ TIE_POLICIES: dict[str, TiePolicy] = {policy.name: policy for policy in _POLICIE
 
 
 def best_first(
-    scores: Tensor, places: Tensor, positive: Tensor, *, ties: TiePolicy, grades: Tensor | None = None
+    scores: Tensor,
+    places: Tensor,
+    positive: Tensor,
+    *,
+    ties: TiePolicy,
+    grades: Tensor | None = None,
+    whole_places: Tensor | None = None,
 ) -> Positives:
     """Sort the scores of each query's positives; all others go behind them, as padding.
 
     Of equal scores the lower grade goes first, or the higher where positives go first, unless places decide.
+    `whole_places` are the places in the whole gallery, where `places` are those in a part of it: positives of other
+    parts may share one there.
     """
     # Below the lowest positive no negative has to be put in order.
     lowest = scores.where(positive, torch.inf).amin(1)
     if grades is not None:
         by_grade = -grades if ties.positives_first else grades
-        order = by_grade if ties.by_place is None else ties.by_place(places)
+        by_place = places if whole_places is None else whole_places
+        order = by_grade if ties.by_place is None else ties.by_place(by_place)
         scores, places, grades = _sorted_in_order(order, positive, scores, places, grades)
         return Positives(scores, places, lowest, grades)
     if ties.by_place is None:
