@@ -126,10 +126,13 @@ def evaluate_lists(
     ranks, hits = _rank(items, place, truth, num_right, all_are_judged=several)
     numbers = range(len(items)) if queries.numbers is None else queries.numbers
     is_one = query is not None and query.ndim == 1
+    listed_identities = None
+    if gallery is not None and is_one:
+        listed_identities = gallery[items.clamp(min=0)].where(items >= 0, -1)
     known = {
         "query_index": torch.tensor(numbers, dtype=torch.int64, device=items.device),
         "query_identities": query if is_one else None,
-        "identities": gallery[items.clamp(min=0)].where(items >= 0, -1) if is_one else None,
+        "identities": listed_identities,
         "scores": (-1.0 - torch.arange(items.shape[1], device=items.device)).expand(items.shape),
     }
     setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True, several_labels=several)

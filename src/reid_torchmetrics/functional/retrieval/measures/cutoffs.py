@@ -210,8 +210,9 @@ def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     def preference(block: PositiveRanks) -> Tensor:
         places = terms.places_of(block)
         before, negatives = places.rank - places.ordinal, block.num_candidates - block.num_positives
-        if block.judged is not None and block.judged.num_before is not None:
-            before, negatives = block.judged.num_before.double(), block.judged.num_negatives
+        judged = block.judged
+        if judged is not None and judged.num_before is not None and judged.num_negatives is not None:
+            before, negatives = judged.num_before.double(), judged.num_negatives
         counted = block.num_positives.repeat_interleave(block.num_positives).double()
         least = counted.minimum(negatives.repeat_interleave(block.num_positives)).clamp(min=1)
         preferences = (1 - before.minimum(counted) / least).masked_fill(block.rank > UNRETRIEVED, 0.0)
