@@ -38,7 +38,8 @@ def problems(draw, *, most_gallery=14, levels=3):
     num_labels = draw(st.sampled_from([2, 3, 24, 63, 64, 65, 130]))
     share = draw(st.sampled_from([0.0, 0.02, 0.3, 0.9]))
     sizes = num_queries, num_gallery
-    codes = [[[float(random.randint(0, levels)) for _ in range(3)] for _ in range(size)] for size in sizes]
+    step = draw(st.sampled_from([1.0, 0.5]))  # products of the latter are no whole numbers
+    codes = [[[step * random.randint(0, levels) for _ in range(3)] for _ in range(size)] for size in sizes]
     labels = [[[random.random() < share for _ in range(num_labels)] for _ in range(size)] for size in sizes]
     cameras = [[random.randint(0, 1) for _ in range(size)] for size in sizes]
     return Problem(
@@ -112,7 +113,7 @@ def test_numbers_are_those_of_the_loop_under_every_order_and_camera_rule(problem
     }
     expected = problem.expected(ties, gain, rule=rule)
     labels = torch.from_numpy(problem.query_labels), torch.from_numpy(problem.gallery_labels)
-    embeddings = torch.from_numpy(problem.query), torch.from_numpy(problem.gallery)
+    embeddings = torch.from_numpy(problem.query).float(), torch.from_numpy(problem.gallery).float()
     check(evaluate(*embeddings, *labels, *problem.cameras, similarity="dot", **options), expected)
     check(evaluate_scores(problem.scores, *labels, *problem.cameras, **options), expected)
 
