@@ -137,7 +137,8 @@ def as_labels(path: Path, chosen: Mapping[str, str], arrays: Mapping[str, Any], 
 def as_label(key: str, name: str, given: Any, length: int | None = None) -> Array:
     """The labels in an array: int64 or strings [N]; roles, bool [N]; or positions, float64 [N, 1 to 3].
 
-    Identities may be several labels of each sample, bool [N, labels], from bools or from 0 and 1. A row or a column is flattened; floats that are whole numbers are integers.
+    Identities may be several labels of each sample, bool [N, labels], from bools or from 0 and 1. A row or a column is
+    flattened; floats that are whole numbers are integers.
 
     Raises:
         TypeError: values of another kind.

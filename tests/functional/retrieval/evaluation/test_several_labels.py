@@ -185,6 +185,14 @@ def test_lists_of_the_nearest_have_the_numbers_of_the_embeddings(problem):
             torch.testing.assert_close(listed.per_query[name], results.per_query[name], rtol=0, atol=0, equal_nan=True)
 
 
+def test_the_own_item_of_a_query_without_a_label_is_no_candidate():
+    labels, places = [[0, 0], [1, 0], [1, 1]], [0, 1, 2]
+    for codes in (torch.eye(3), torch.eye(3) / 3):
+        results = evaluate(codes, codes, labels, labels, self_index=places, protocol="hashing")
+        assert results.num_candidates.tolist() == [2, 2, 2]
+        assert (results.counts.valid, results.counts.not_in_gallery) == (2, 1)
+
+
 def test_one_label_of_each_sample_is_an_identity():
     generator = torch.Generator().manual_seed(0)
     identities = [torch.randint(0, 5, (size,), generator=generator) for size in (6, 30)]

@@ -124,12 +124,13 @@ def find_relevance(
     num_gallery, is_junk = length_of(gallery), _with_one_of(junk_identities, query, "identities")
     kept = _kept(gallery, junk_identities, search_cameras)
     gallery = gallery if kept is None else at(gallery, kept)
+    own_column = _own_column(self_index, kept, num_gallery)
     # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
     shared = None
     if radius is not None:
         run_start, run_length, order = find_near(query["positions"], gallery["positions"], radius)
     elif num_labels_of(query):
-        shared = SharedLabels(query["identities"], gallery["identities"])
+        shared = SharedLabels(query["identities"], gallery["identities"], own_column)
         run_length = shared.lengths()
         run_start, order = torch.zeros_like(run_length), run_length[:0]
     else:
@@ -143,7 +144,7 @@ def find_relevance(
         run_length=run_length,
         is_junk=is_junk if radius is None else torch.zeros_like(is_junk),  # another identity may be near
         self_index=self_index,
-        own_column=_own_column(self_index, kept, num_gallery),
+        own_column=own_column,
         # Sequences are dropped like the cameras of "all": for any identity.
         rules=_rules(query, gallery, {"cameras": same_camera, "sequences": "all", "clothes": clothes}, camera_map),
         junk_pairs=junk_pairs,

@@ -20,6 +20,7 @@ from reid_torchmetrics.functional import segments
 _BITS = 63  # of a word: the sign stays free
 _PAIRS_AT_A_TIME = 1 << 21  # of a query and a gallery item, whose labels in common are counted
 _LEAST_QUERIES = 32  # that share one pass over a large gallery
+_OWN = 0.5  # above 0, and as an integer 0
 _SHAPES = "one number for each sample, [N], or bools or 0 and 1 for each sample and label, [N, labels]"
 _RAGGED = "lists of unequal lengths; write True for label l of sample n into the cell [n, l] of a matrix of False"
 
@@ -111,11 +112,14 @@ def from_words(words: Int[Tensor, "samples words"], num_labels: int) -> Bool[Ten
 class SharedLabels:
     """The labels of queries and of kept gallery items; the items that share one with a query are found block by block.
 
-    They are never held for all queries, as they may be a third of the gallery for each.
+    They are never held for all queries, as they may be a third of the gallery for each. A query's own item is found,
+    too, also if it has no label.
     """
 
     query: Bool[Tensor, "queries labels"]
     gallery: Bool[Tensor, "kept labels"]
+    own_column: Int[Tensor, " queries"] | None = None
+    """the query's own kept position, -1 where it has none"""
 
     def lengths(self) -> Int[Tensor, " queries"]:
         """The number of kept items that share a label with each query."""
@@ -167,4 +171,15 @@ class SharedLabels:
             block = slice(rows.start + part.start, rows.start + part.stop)
             query = self.query[block].float()
             for columns in segments.ranges(len(self.gallery), num_items):
-                yield block, columns, query @ self.gallery[columns].float().T
+                num_shared = query @ self.gallery[columns].float().T
+                self._mark_own(num_shared, block, columns)
+                yield block, columns, num_shared
+
+    def _mark_own(self, num_shared: Float[Tensor, "queries items"], rows: slice, columns: slice) -> None:
+        """Put a number above 0 at the own item of each query that has no label."""
+        if self.own_column is None:
+            return
+        own = self.own_column[rows]
+        row = ((own >= columns.start) & (own < columns.stop)).nonzero()[:, 0]
+        column = own[row] - columns.start
+        num_shared[row, column] = num_shared[row, column].clamp(min=_OWN)
