@@ -84,7 +84,7 @@ class SampleStates(GrowingStates):
     def update(
         self,
         embeddings: Tensor | _checks.Array,
-        identities: Tensor | _checks.Integers | None = None,
+        identities: Tensor | _checks.Integers | _checks.SeveralLabels | None = None,
         cameras: Tensor | _checks.Integers | None = None,
         *,
         is_query: bool | Tensor | _checks.Integers | None = None,

@@ -48,8 +48,8 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
 def evaluate(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
-    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | None = None,
-    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | None = None,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -138,8 +138,8 @@ def evaluate(
 @torch.no_grad()
 def evaluate_scores(
     scores: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
-    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | None = None,
-    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | None = None,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,

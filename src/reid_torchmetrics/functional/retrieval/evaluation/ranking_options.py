@@ -50,7 +50,7 @@ class Setup:
     exchanged: bool = False
     """whether gallery items were the queries, and queries the gallery"""
     several_labels: bool = False
-    """whether a sample had several labels, of which a positive shares at least one"""
+    """whether samples had several labels, and a positive shares at least one of them"""
 
     @classmethod
     def of(cls, ties: str, similarity: Any, rerank: Any, labels: Collection[str], **others: bool) -> Setup:

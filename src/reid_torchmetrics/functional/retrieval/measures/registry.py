@@ -98,7 +98,7 @@ class Measure:
 
     @property
     def is_share(self) -> bool:
-        """Whether a value is a share of 1, which may be written in percent."""
+        """Whether a value is a share of 1, and may be written in percent."""
         return not (self.is_rank or self.is_amount)
 
     @property

@@ -150,8 +150,8 @@ class RankCounter:
         self,
         query: Float[Tensor, "queries dim"] | _checks.Array,
         positives: Float[Tensor, "positives dim"] | _checks.Array,
-        query_identities: Shaped[Tensor, "queries ..."] | _checks.Integers | None = None,
-        positive_identities: Shaped[Tensor, "positives ..."] | _checks.Integers | None = None,
+        query_identities: Shaped[Tensor, "queries ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
+        positive_identities: Shaped[Tensor, "positives ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
         positive_cameras: Real[Tensor, " positives"] | _checks.Integers | None = None,
         *,
@@ -209,7 +209,7 @@ class RankCounter:
     def survey(
         self,
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
-        identities: Shaped[Tensor, "items ..."] | _checks.Integers | None = None,
+        identities: Shaped[Tensor, "items ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         *,
         key: int | str,
@@ -223,7 +223,7 @@ class RankCounter:
     def count(
         self,
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
-        identities: Shaped[Tensor, "items ..."] | _checks.Integers | None = None,
+        identities: Shaped[Tensor, "items ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         *,
         key: int | str,

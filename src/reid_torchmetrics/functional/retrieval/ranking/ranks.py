@@ -55,8 +55,8 @@ _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_c
 def rank_positives(
     query: Float[Tensor, "queries dim"] | _checks.Array,
     gallery: Float[Tensor, "gallery dim"] | _checks.Array,
-    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames,
-    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -108,8 +108,8 @@ def rank_positives(
 @torch.no_grad()
 def rank_positives_from_scores(
     scores: Float[Tensor, "queries gallery"] | _checks.Array,
-    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames,
-    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -171,7 +171,7 @@ def _rank_tiles(part: GalleryPart) -> PositiveRanks:
 
 
 def _rank_by_sorting(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTable) -> bool:
-    """Rank the very many positives that samples with several labels have; False unless scores are those of codes."""
+    """Rank the positives of samples with several labels, often very many; False unless scores are small integers."""
     scores = tiles.whole_rows(rows)
     if scores is None or not are_of_codes(scores):
         return False

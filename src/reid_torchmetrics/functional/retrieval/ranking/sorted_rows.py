@@ -1,4 +1,4 @@
-"""Rank many positives at once, by sorting whole rows of scores that are small whole numbers, as those of codes are.
+"""Rank many positives at once, by sorting whole rows of scores, if these are small integers as of codes.
 
 Where a third of the gallery is positive, to look up each positive among the negatives takes longer than to put all
 candidates in order. NumPy sorts integers of 16 bits by their digits, in a fifth of the time of floats.

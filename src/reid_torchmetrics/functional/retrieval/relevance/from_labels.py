@@ -53,8 +53,8 @@ _FEW_LABELS = 8  # up to here a pass over the samples for each label costs less 
 
 @takes(SideLabels)
 def find_relevance(
-    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | None = None,
-    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | None = None,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,

@@ -176,7 +176,7 @@ class Relevance:
         return TileRelevance(columns, listed, positive, num_positives, num_candidates, grades)
 
     def graded_rows(self, rows: slice) -> tuple[Int[Tensor, "queries kept"], Bool[Tensor, "queries kept"] | None]:
-        """How many labels all kept items share with few queries, and marks of junk, which counts as sharing none."""
+        """How many labels all kept items share with few queries, and marks of junk, with 0 for junk; None without."""
         assert self.shared is not None  # noqa: S101 - for the type checker
         columns = slice(0, self.num_kept)
         grades, junk = self.shared.numbers(rows), self.dropped(rows, columns)

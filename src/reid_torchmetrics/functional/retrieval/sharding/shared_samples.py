@@ -79,7 +79,7 @@ class _ShardStatus(NamedTuple):
 
 
 def _columns_of(values: Tensor) -> int:
-    """The columns of a label, but 1 for a matrix of labels, which may have very many."""
+    """The columns of a label, but 1 for a matrix of labels, as its width has a number of its own."""
     return 1 if values.dtype == torch.bool else width_of(values)
 
 
