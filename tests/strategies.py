@@ -92,7 +92,7 @@ def problems(draw, *, ties=TIES, max_gallery=24) -> Problem:
         query_cameras=_column(queries, 1) if has_cameras else None,
         gallery_cameras=_column(gallery, 1) if has_cameras else None,
         self_index=torch.tensor(own, dtype=torch.int64) if draw(st.booleans()) or max(own, default=-1) >= 0 else None,
-        same_camera=draw(st.sampled_from(SAME_CAMERA)),
+        same_camera=draw(st.sampled_from(SAME_CAMERA)) if has_cameras else "same_identity",
         junk_identities=draw(st.sampled_from([(-1,), (), (-1, 0)])),
         ties=draw(st.sampled_from(ties)),
     )

@@ -51,5 +51,5 @@ def assert_equal(ranks: PositiveRanks, expected: PositiveRanks) -> None:
     assert (ranks.tied is None) == (expected.tied is None)
     if ranks.tied is not None:
         assert ranks.tied.policy == expected.tied.policy
-        for name in ("better", "num_positives", "num_negatives"):
+        for name in ("num_groups", "num_positives", "num_negatives"):
             assert torch.equal(getattr(ranks.tied, name), getattr(expected.tied, name))

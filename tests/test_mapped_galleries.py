@@ -61,6 +61,13 @@ def fed(metric: ReIDMetrics, query: Tensor, shards: list, process: int = 0, size
     return metric
 
 
+def embeddings_for(similarity: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Queries and a gallery in a dtype; their signs, which are codes, under "hamming"."""
+    if similarity == "hamming":
+        return QUERY.sign().to(dtype), GALLERY.sign().to(dtype)
+    return QUERY.to(dtype), GALLERY.to(dtype)
+
+
 def numbers(metric: ReIDMetrics, **options) -> list[Tensor]:
     """All numbers, those of each query, and lists, of which several hold the bits of scores."""
     results, lists = metric.results(nearest=5), metric.nearest(10, **options)
@@ -75,7 +82,7 @@ def same(first: list[Tensor], others: list[Tensor]) -> bool:
     ("kind", "dtype", "similarity"), [(*each, name) for each, name in zip(KINDS, cycle(SIMILARITIES), strict=False)]
 )
 def test_a_mapped_gallery_gives_the_bits_of_one_in_memory(tmp_path, kind, dtype, similarity):
-    query, gallery = QUERY.to(dtype), GALLERY.to(dtype)
+    query, gallery = embeddings_for(similarity, dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # torch warns of arrays that cannot be written to
         mapped = FILES[kind](gallery, tmp_path / "gallery")
@@ -95,7 +102,7 @@ def in_shards(gallery: Tensor, folder: Path) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(("dtype", "similarity"), [*zip(DTYPES[::2] * 2, SIMILARITIES, strict=False)])
 def test_a_hundred_shards_give_the_bits_of_one_array(tmp_path, dtype, similarity):
-    query, gallery = QUERY.to(dtype), GALLERY.to(dtype)
+    query, gallery = embeddings_for(similarity, dtype)
     whole = numbers(fed(ReIDMetrics(similarity=similarity), query, [gallery]))
     # Few bytes: panels begin and end inside shards.
     options = {"similarity": similarity, "max_bytes": 40_000}

@@ -77,7 +77,7 @@ FUNCTIONAL = [
     (lambda: rank_positives(X, X, None, ID), TypeError, "`query_identities` must be a tensor, an array or a list of numbers; got NoneType."),
     (lambda: rank_positives(X, X, ID, ID, CAM), ValueError, "`query_cameras` and `gallery_cameras` must be given together; got `query_cameras` without `gallery_cameras`."),
     (lambda: rank_positives(X, X, ID, ID, CAM, CAM[:2]), ValueError, "`gallery_cameras` must have shape [3]; got [2]."),
-    (lambda: rank_positives(X, X, ID, ID, similarity="l2"), ValueError, "`similarity` must be one of 'cosine', 'euclidean', 'dot'; got 'l2'."),
+    (lambda: rank_positives(X, X, ID, ID, similarity="l2"), ValueError, "`similarity` must be one of 'cosine', 'euclidean', 'dot', 'hamming'; got 'l2'."),
     (lambda: rank_positives(X, X[:2], ID, ID[:2], similarity=lambda q, g: q), ValueError, "`similarity` must return scores of shape [3, 2]; got [3, 3]."),
     (lambda: rank_positives(X, X, ID, ID, similarity=lambda q, g: (q @ g.T).long()), TypeError, "`similarity` must return a floating point tensor; got torch.int64."),
     (lambda: rank_positives(X, X[:2], ID, ID[:2], similarity=torch.nn.functional.cosine_similarity), RuntimeError, "`similarity` must return scores of shape [3, 2] for queries [3, 3] and gallery items [2, 3]; got RuntimeError: The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0"),
@@ -114,9 +114,9 @@ RANKED = [
     (lambda: PositiveRanks(torch.tensor([1, 6]), torch.tensor([1, 1]), torch.tensor([6, 5])), ValueError, "`rank` must be at most `num_candidates`; got 6 of 5 for query 1."),
     (lambda: PositiveRanks(torch.tensor([1, 2]), torch.tensor([2]), torch.tensor([1])), ValueError, "`num_positives` must be at most `num_candidates`; got 2 of 1 for query 0."),
     (lambda: PositiveRanks(torch.tensor([], dtype=torch.int64), torch.tensor([1, -1]), torch.tensor([3, 3])), ValueError, "`num_positives` must be at least 0; got -1 for query 1."),
-    (lambda: PositiveRanks(torch.tensor([2]), torch.tensor([1]), torch.tensor([2]), TiedGroups("stable", ZERO, ONE, ONE)), ValueError, "`tied` must have the policy 'grouped' or 'expected'; got 'stable'."),
-    (lambda: PositiveRanks(torch.tensor([2]), torch.tensor([1]), torch.tensor([2]), TiedGroups("grouped", ID[:2], ONE, ONE)), ValueError, "`tied` must have one group for each of 1 positives; got [2, 1, 1]."),
-    (lambda: PositiveRanks(torch.tensor([1]), torch.tensor([1]), torch.tensor([2]), TiedGroups("grouped", ZERO, ONE, ONE)), ValueError, "`tied` must describe groups that hold their positives at pessimistic ranks; got another for positive 0."),
+    (lambda: PositiveRanks(torch.tensor([2]), torch.tensor([1]), torch.tensor([2]), TiedGroups("stable", ONE, ONE, ONE)), ValueError, "`tied` must have the policy 'grouped' or 'expected'; got 'stable'."),
+    (lambda: PositiveRanks(torch.tensor([2]), torch.tensor([1]), torch.tensor([2]), TiedGroups("grouped", ID[:2], ONE, ONE)), ValueError, "`tied.num_groups` must have shape [1]; got [2]."),
+    (lambda: PositiveRanks(torch.tensor([1]), torch.tensor([1]), torch.tensor([2]), TiedGroups("grouped", ONE, ONE, ONE)), ValueError, "`tied` must describe groups that hold their positives at pessimistic ranks; got another for positive 0."),
     (lambda: PositiveRanks.from_hits(HITS), TypeError, "`hits` must hold one list for each query; got int, so write [hits]."),
     (lambda: PositiveRanks.from_hits(torch.tensor(HITS)), ValueError, "`hits` must have shape [queries, candidates]; got [6]."),
     (lambda: PositiveRanks.from_hits("101"), TypeError, "`hits` must be a tensor, an array or a list of lists; got str."),
@@ -137,8 +137,8 @@ EVALUATED = [
     (lambda: evaluate(X, X, ID, ID, reports=("map", 5)), TypeError, "`reports` must hold names only; got 5."),
     (lambda: evaluate(X, X, ID, ID, reports=("precision_9223372036854775808",)), ValueError, "`reports` must have a k that fits int64; got 'precision_9223372036854775808'."),
     (lambda: evaluate(X, X, ground_truth=[{"ok": [1]}] * 3, positive_lists="ok"), TypeError, "`positive_lists` must be a tuple or list of names; got 'ok', so write ('ok',)."),
-    (lambda: evaluate(X, X, ground_truth={"ok": [1]}), TypeError, "`ground_truth` must be a sequence of mappings, one per query; got dict."),
-    (lambda: evaluate(X, X, ground_truth=[{"ok": [1]}, {"ok": [1]}, [1]]), TypeError, "`ground_truth` must hold mappings of names to gallery positions; got list."),
+    (lambda: evaluate(X, X, ground_truth={"ok": [1]}), TypeError, "`ground_truth` must be a bool matrix [queries, gallery], or a sequence with a list of gallery positions, or a mapping of names to lists, for each query; got dict."),
+    (lambda: evaluate(X, X, ground_truth=[{"ok": [1]}, {"ok": [1]}, 1]), TypeError, "`ground_truth[2]['ok']` must be a tensor, an array or a list; got int."),
     (lambda: evaluate(X, X, ID, ID).by_camera_pair(), ValueError, "`by_camera_pair` must come with cameras; got no `gallery_cameras`."),
     (lambda: evaluate(X, X, ["anna", "ben", "anna"], ID), TypeError, "`query_identities` must hold integers; got strings, which are numbered by `numpy.unique(names, return_inverse=True)[1]`, all queries and gallery items at once."),
     (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"])), TypeError, "`gallery_identities` must hold integers; got strings, which are numbered by `numpy.unique(names, return_inverse=True)[1]`, all queries and gallery items at once."),
@@ -169,7 +169,7 @@ MISTAKEN = [
 
 METRICS = [
     (lambda: ReIDMeanAP(rule="rect"), ValueError, "`rule` must be one of 'rectangle', 'trapezoid', 'interpolated_11', 'interpolated_101'; got 'rect'."),
-    (lambda: ReIDMeanAP(similarity="l2"), ValueError, "`similarity` must be one of 'cosine', 'euclidean', 'dot'; got 'l2'."),
+    (lambda: ReIDMeanAP(similarity="l2"), ValueError, "`similarity` must be one of 'cosine', 'euclidean', 'dot', 'hamming'; got 'l2'."),
     (lambda: ReIDMeanAP(same_camera="drop"), ValueError, "`same_camera` must be one of 'same_identity', 'all', 'keep'; got 'drop'."),
     (lambda: ReIDMeanAP(ties="random"), ValueError, "`ties` must be one of 'pessimistic', 'optimistic', 'stable', 'grouped', 'expected'; got 'random'."),
     (lambda: ReIDMeanAP(empty_target_action="zero"), ValueError, "`empty_target_action` must be one of 'skip', 'neg', 'pos', 'error'; got 'zero'."),
@@ -181,14 +181,14 @@ METRICS = [
     (lambda: ReIDMetrics(ranks=()), ValueError, "`ranks` must hold at least one int and none twice; got ()."),
     (lambda: ReIDMetrics(ranks=(1, 1)), ValueError, "`ranks` must hold at least one int and none twice; got (1, 1)."),
     (lambda: ReIDMetrics(ranks=5), TypeError, "`ranks` must be a tuple or list of ints; got int."),
-    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`, which may be `ties`; `ReIDMeanAP` takes rule, k, normalizer, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMeanAP(metric="cosine"), ValueError, "Unexpected keyword arguments: `metric`, which may be `similarity`; `ReIDMeanAP` takes rule, k, normalizer, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMINP(dist_metric="l2"), ValueError, "Unexpected keyword arguments: `dist_metric`, which may be `similarity`; `ReIDMINP` takes protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMC(rule="trapezoid"), ValueError, "Unexpected keyword arguments: `rule`, which is a field of `Protocol`; `ReIDCMC` takes top_k, mode, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMC(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMC(k=5), ValueError, "Unexpected keyword arguments: `k`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMCCurve(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `max_rank`; `ReIDCMCCurve` takes max_rank, mode, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMeasure("mrr", color=5), ValueError, "Unexpected keyword arguments: `color`; `ReIDMeasure` takes metric, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`, which may be `ties`; `ReIDMeanAP` takes rule, k, normalizer, protocol, ground_truth, similarity, packed, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(metric="cosine"), ValueError, "Unexpected keyword arguments: `metric`, which may be `similarity`; `ReIDMeanAP` takes rule, k, normalizer, protocol, ground_truth, similarity, packed, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMINP(dist_metric="l2"), ValueError, "Unexpected keyword arguments: `dist_metric`, which may be `similarity`; `ReIDMINP` takes protocol, ground_truth, similarity, packed, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(rule="trapezoid"), ValueError, "Unexpected keyword arguments: `rule`, which is a field of `Protocol`; `ReIDCMC` takes top_k, mode, protocol, ground_truth, similarity, packed, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, ground_truth, similarity, packed, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(k=5), ValueError, "Unexpected keyword arguments: `k`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, ground_truth, similarity, packed, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMCCurve(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `max_rank`; `ReIDCMCCurve` takes max_rank, mode, protocol, ground_truth, similarity, packed, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeasure("mrr", color=5), ValueError, "Unexpected keyword arguments: `color`; `ReIDMeasure` takes metric, protocol, ground_truth, similarity, packed, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
     (lambda: ReIDMeanAP(compute_on_cpu=1), ValueError, "Expected keyword argument `compute_on_cpu` to be an `bool` but got 1"),
     (lambda: ReIDCMC(top_k=2**63), ValueError, "`top_k` must fit int64; got 9223372036854775808."),
     (lambda: ReIDMeanAP(k=2**63), ValueError, "`k` must fit int64; got 9223372036854775808."),
@@ -258,7 +258,15 @@ def test_every_argument_that_a_collection_names_can_be_given():
     given = of_torchmetrics | dict.fromkeys(
         ("process_group", "dist_sync_fn", "distributed_available_fn", "rerank", "ranks", "rule", "directions")
     )
-    given |= {"protocol": "regdb", "prefix": "a", "postfix": "b", "similarity": "dot", "ties": "stable", "max_bytes": 5}
+    given |= {
+        "protocol": "regdb",
+        "prefix": "a",
+        "postfix": "b",
+        "similarity": "dot",
+        "ties": "stable",
+        "packed": False,
+        "max_bytes": 5,
+    }
     given |= {
         name: getattr(PROTOCOLS["regdb"], name)
         for name in listed

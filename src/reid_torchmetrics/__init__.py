@@ -19,7 +19,10 @@ if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from .functional.retrieval import QueryExpansion as QueryExpansion
     from .functional.retrieval import compare as compare
     from .functional.retrieval import evaluate as evaluate
+    from .functional.retrieval import evaluate_lists as evaluate_lists
     from .functional.retrieval import evaluate_scores as evaluate_scores
+    from .functional.retrieval import find_duplicates as find_duplicates
+    from .functional.retrieval import verify_pairs as verify_pairs
     from .functional.world import DistributedMetricError as DistributedMetricError
     from .metrics.detection import DetectionMAP as DetectionMAP
     from .metrics.detection import DetectionMetrics as DetectionMetrics
@@ -50,7 +53,8 @@ _SHORT = {"CMC": "ReIDCMC", "MINP": "ReIDMINP", "MeanAP": "ReIDMeanAP"}
 _NAMES = {
     "_progress": "progress",
     "data": "UnpaddedDistributedSampler",
-    "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_scores",
+    "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_lists"
+    " evaluate_scores find_duplicates verify_pairs",
     "functional.world": "DistributedMetricError",
     "metrics.detection": "DetectionMAP DetectionMetrics LvisMAP VocMAP YoloMAP",
     "metrics.reid": "EmbeddingMetric EmbeddingQuality PairVerification ReIDCMC ReIDCMCCurve ReIDMeanAP ReIDMeasure"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 # Of embeddings.
-SimilarityName = Literal["cosine", "euclidean", "dot"]
+SimilarityName = Literal["cosine", "euclidean", "dot", "hamming"]
 TieName = Literal["pessimistic", "optimistic", "stable", "grouped", "expected"]
 CameraRule = Literal["same_identity", "all", "keep"]
 ClothesRule = Literal["keep", "drop_same", "drop_other"]

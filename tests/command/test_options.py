@@ -132,7 +132,7 @@ def test_help_shows_every_option_and_imports_nothing_large(command):
         assert f"\n{group}:\n" in said
         assert text
         assert (f"\n  {name}" if kind[0] == "@" else f"\n  --{name.replace('_', '-')}") in said
-    assert said.count(f"\n  reid-torchmetrics {command}") == 3
+    assert said.count(f"\n  reid-torchmetrics {command}") >= 3
     assert "_" not in "".join(word for word in said.split() if word.startswith("--"))
 
 

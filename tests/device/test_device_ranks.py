@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_ranks, nearest
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES, find_listed_relevance
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
-from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
+from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem, problem_of
 
 ONE_TILE, PANELS = 10**6, 5000  # bytes: the second makes panels of a part of the gallery
 
@@ -32,7 +32,7 @@ ONE_TILE, PANELS = 10**6, 5000  # bytes: the second makes panels of a part of th
 @pytest.mark.parametrize("ties", TIE_POLICIES)
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_ranks_are_those_of_the_cpu(device, similarity, ties, max_bytes):
-    given = problem(whole=similarity != "cosine")  # which rounds
+    given = problem_of(similarity)
 
     def ranks(where):
         return rank_positives(*moved(given, where), similarity=similarity, ties=ties, max_bytes=max_bytes)
@@ -43,7 +43,7 @@ def test_ranks_are_those_of_the_cpu(device, similarity, ties, max_bytes):
 @pytest.mark.parametrize("ties", ["pessimistic", "grouped"])
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_a_stream_has_the_ranks_and_results_of_the_cpu(device, similarity, ties):
-    query, gallery, *labels = problem(whole=similarity != "cosine")
+    query, gallery, *labels = problem_of(similarity)
 
     def ranks(where):
         queries, positives = (query, labels[0], labels[2]), (gallery[:40], labels[1][:40], labels[3][:40])
@@ -103,7 +103,7 @@ def test_a_function_of_the_user_scores_there(device):
     assert_as_on_the_cpu(device, lambda where: rank_positives(*moved(given, where), similarity=overlap))
 
 
-@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("similarity", [name for name in SIMILARITIES if name != "hamming"])
 def test_embeddings_whose_squares_overflow_are_ranked_there(device, similarity):
     given = problem()
     given[:2] = [values.float() * (1e25 if similarity != "euclidean" else 1e20) for values in given[:2]]

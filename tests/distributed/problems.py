@@ -15,15 +15,15 @@ from reid_torchmetrics.functional.world import World
 from tests.reference.groups import members, scores_of_groups
 from tests.reference.retrieval import Evaluation, evaluate, similarity
 from tests.strategies import ALL_TIES, SAME_CAMERA
+from tests.tied_groups import of_each_positive
 
 
 class RawRanks(EmbeddingMetric):
     """Computes the ranks of all positives of all queries, and the groups that tie with them."""
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
-        tied = ranks.tied
-        groups = [] if tied is None else [tied.better, tied.num_positives, tied.num_negatives]
-        return torch.stack([ranks.rank, *groups], dim=1).double()
+        groups = [] if ranks.tied is None else [of_each_positive(ranks)]
+        return torch.cat([ranks.rank[:, None], *groups], dim=1).double()
 
 
 def minus_taxi_distance(query: Tensor, gallery: Tensor) -> Tensor:
@@ -165,16 +165,17 @@ def problem(seed: int, size: int) -> Problem:
     identities = torch.randint(-1, draw.choice([1, 2, 5]), (total,), generator=generator)
     is_query = torch.rand(total, generator=generator) < draw.choice([0.2, 0.5])
     numbers = torch.randperm(1000, generator=generator)[:total].sort().values - draw.choice([0, 500])
+    cameras = torch.randint(0, 3, (total,), generator=generator) if draw.random() < 0.6 else None
     return Problem(
         embeddings=embeddings,
         identities=identities,
-        cameras=torch.randint(0, 3, (total,), generator=generator) if draw.random() < 0.6 else None,
+        cameras=cameras,
         is_query=is_query if draw.random() < 0.6 else None,
         index=numbers,
         seen=_dealt(draw, total, size),
         options={
             "similarity": function,
-            "same_camera": draw.choice(SAME_CAMERA),
+            "same_camera": "same_identity" if cameras is None else draw.choice(SAME_CAMERA),
             "junk_identities": draw.choice([(-1,), (), (-1, 0)]),
             "ties": draw.choice(ALL_TIES),
         },

@@ -35,7 +35,7 @@ from reid_torchmetrics import (
     VocMAP,
     YoloMAP,
 )
-from reid_torchmetrics.command.evaluate import read_sides
+from reid_torchmetrics.command.evaluate import number_names_of, read_sides
 from reid_torchmetrics.command.options import parsed
 from reid_torchmetrics.command.processes import Share
 from reid_torchmetrics.command.streams import streamed
@@ -157,7 +157,7 @@ def retrieval_options(random: Random) -> tuple[dict[str, Any], set[str]]:
     names |= {"index"} if random.random() < 0.5 else set()
     kind = random.choice(("plain", "plain", "radius", "radius", "protocol", "drawn", "reranked"))
     if kind in ("plain", "radius"):
-        options["same_camera"] = random.choice([*SAME_CAMERA])
+        options["same_camera"] = random.choice([*SAME_CAMERA]) if "cameras" in names else "same_identity"
         options["junk_identities"] = random.choice(((), (-1,), (0,)))
         options["empty_target_action"] = random.choice(("skip", "neg", "pos"))
         options |= {"clothes": random.choice(("drop_same", "drop_other"))} if "clothes" in names else {}
@@ -357,7 +357,9 @@ def stream(random: Random, size: int) -> Scenario:
     def read(**_: Any) -> tuple[Any, dict[str, Any]]:
         arguments, options = parsed("evaluate", words)
         protocol, others = take_protocol("market1501", options, lists=False)
-        return read_sides(arguments), others | {"protocol": protocol}
+        sides = read_sides(arguments)
+        number_names_of(sides, protocol.relevance_options)
+        return sides, others | {"protocol": protocol}
 
     def ask(sides_and_options: Any, world: World) -> object:
         return streamed(*sides_and_options, Share(world.process, world.size))

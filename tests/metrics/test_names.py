@@ -38,7 +38,7 @@ class Own(EmbeddingMetric):
         return ranks.rank.double().mean()
 
 
-OPTIONS = {"protocol", "ground_truth", "similarity", "ties", "rerank", "max_bytes", "empty_target_action"}
+OPTIONS = {"protocol", "ground_truth", "similarity", "packed", "ties", "rerank", "max_bytes", "empty_target_action"}
 STATES = {"embeddings", "roles", *LABELS}
 OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "duplicates", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {

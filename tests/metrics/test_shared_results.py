@@ -51,6 +51,7 @@ NEUTRAL = {
     "invalid": "`update` stores other boxes, or raises",
     "keep_shapes": "for files",
     "max_bytes": "numbers do not depend on blocks",
+    "packed": "`update` stores other codes",
     "postfix": "names",
     "prefix": "names",
 }

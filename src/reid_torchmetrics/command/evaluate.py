@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
@@ -14,12 +13,13 @@ import numpy as np
 from reid_torchmetrics import _arrays, data
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, number_names
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
 from . import say
+from .label_tables import FILE_NAMES, TABLE_FILES, label_files, read_table
 from .options import named_values, parsed
 from .outputs import Outputs
 from .processes import Share, joined, telling_errors
@@ -28,10 +28,6 @@ from .streams import check_streamed, streamed
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
-_FILE_NAMES = "--file-names"
-_TABLE = ""
-"""what files of `--labels` are that hold several labels"""
-_FIELDS = (*LABELS, "roles")
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
 
 
@@ -49,8 +45,9 @@ def run(words: Sequence[str]) -> int:
     sides = read_sides(arguments)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
+    number_names_of(sides, protocol.relevance_options)
     files = [*chain(*(side.files for side in sides.values()))]
-    read = [*chain(*_label_files(arguments.labels).values()), arguments.ground_truth, arguments.captions]
+    read = [*chain(*label_files(arguments.labels).values()), arguments.ground_truth, arguments.captions]
     outputs = Outputs(arguments, [*(file.path for file in files), *read])
     with joined() as share:
         with naming_bad_rows(files), telling_errors(share):
@@ -62,8 +59,8 @@ def run(words: Sequence[str]) -> int:
 
 def read_sides(arguments: SimpleNamespace) -> _Sides:
     """The files of each side, with their labels."""
-    names, labels = named_values("--names", arguments.names), _label_files(arguments.labels)
-    tables, pattern, guesses = labels.get(_TABLE, []), arguments.file_names, list[str]()
+    names, labels = named_values("--names", arguments.names), label_files(arguments.labels)
+    tables, pattern, guesses = labels.get(TABLE_FILES, []), arguments.file_names, list[str]()
     # What each side and each table uses; without tables each side must have all names.
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
     sources, stream = (arguments.query, arguments.gallery or arguments.query), bool(arguments.stream)
@@ -79,9 +76,9 @@ def read_sides(arguments: SimpleNamespace) -> _Sides:
     if not arguments.gallery and query == gallery and sides["query"].files[0].kind == "embeddings":
         del sides["gallery"]
     if tables:
-        read = [_read_table(path, names, pattern, of, guesses) for path, of in zip(tables, used[1], strict=True)]
+        read = [read_table(path, names, pattern, of, guesses) for path, of in zip(tables, used[1], strict=True)]
         _add_labels(sides, read, " and ".join(tables), guesses)
-    for field in (field for field in labels if field != _TABLE):
+    for field in (field for field in labels if field != TABLE_FILES):
         read = [data.read_labels(path, field=field) for path in labels[field]]
         _add_labels(sides, read, " and ".join(labels[field]), guesses)
     if arguments.captions is not None:
@@ -92,24 +89,19 @@ def read_sides(arguments: SimpleNamespace) -> _Sides:
     _check_roles(sides)
     if len(sides) == 1 and "roles" not in sides["query"].columns:
         say("no gallery: each item is searched among all others")
-    # Names become numbers, the same on both sides.
-    for name in ("identities", "cameras"):
-        named = [side.columns for side in sides.values() if name in side.columns]
-        for columns, numbers in zip(named, data.number_identities(*(each[name] for each in named)), strict=True):
-            columns[name] = numbers
     return sides
 
 
-def _label_files(words: Sequence[str]) -> dict[Any, list[str]]:
-    """The files of labels by what each is, such as `cameras=q.npy`; tables are of no label alone."""
-    files: dict[str, list[str]] = {}
-    for word in words:
-        field, sign, path = word.partition("=")
-        is_table = not sign or Path(word).exists()
-        if not is_table and field not in _FIELDS:
-            raise ValueError(f"`--labels` must be files, or one of {', '.join(_FIELDS)} = a file; got {word!r}.")
-        files.setdefault(_TABLE if is_table else field, []).append(word if is_table else path)
-    return files
+def number_names_of(sides: _Sides, rules: Mapping[str, Any]) -> None:
+    """Put numbers in the place of names, the same on both sides.
+
+    Raises:
+        ValueError: one of the `rules` lists numbers of labels that are names.
+    """
+    given = {f"{role}_{name}": values for role, side in sides.items() for name, values in side.columns.items()}
+    numbered = number_names(given, rules, tuple(sides))
+    for role, side in sides.items():
+        side.columns = {name: numbered[f"{role}_{name}"] for name in side.columns}
 
 
 def _check_kinds(sides: _Sides) -> None:
@@ -120,27 +112,6 @@ def _check_kinds(sides: _Sides) -> None:
     if first.kind == "embeddings" and last.embeddings.shape[1] != first.embeddings.shape[1]:
         widths = f"{last.embeddings.shape[1]} and {first.embeddings.shape[1]}"
         raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
-
-
-def _read_table(path: str, names: Mapping[str, str], pattern: str | None, used: set[str], said: list[str]) -> Columns:
-    """The labels of a table, from its columns or from the names of files in it; `said` gets what was guessed."""
-    guesses: list[str] = []
-    table = data.read_labels(path, names=names, guesses=guesses, used=used)
-    file_names, known = table.pop("names", None), pattern or "market1501"
-    if file_names is not None and "identities" not in table:
-        used.add(_FILE_NAMES)
-        try:
-            table |= data.labels_from_names(file_names, known)
-        except ValueError as error:
-            remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
-            raise ValueError(f"{path}: {error} {remedy}") from None
-        guesses.append(f"labels from file names as in {known}")
-    elif file_names is not None and "names" in names:
-        raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
-    elif file_names is not None:
-        guesses.append("no labels from file names, as there are identities")
-    said += [line.removeprefix(f"{path}: ") for line in guesses]
-    return table
 
 
 def _add_captions(sides: _Sides, captions_of: str | int) -> None:
@@ -170,7 +141,7 @@ def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Se
         shares = {sum(key in each for each in of_kind) / len(of_kind) for of_kind in used}
         if shares != {0, 1}:  # labels that both have are refused before
             raise ValueError(f"`--names` must name arrays or columns in the files, not files; got {key}={name}.")
-    if pattern is not None and not any(_FILE_NAMES in of_table for of_table in used[1]):
+    if pattern is not None and not any(FILE_NAMES in of_table for of_table in used[1]):
         raise ValueError(f"`--file-names` must come with a table of file names without identities; got {pattern!r}.")
 
 

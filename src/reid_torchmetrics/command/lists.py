@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from reid_torchmetrics.data import read_ground_truth, read_retrieved
+from reid_torchmetrics.data import read_ground_truth, read_labels, read_retrieved
 from reid_torchmetrics.functional.retrieval import evaluate_lists
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 
-from .options import parsed
+from . import UsageError, say
+from .label_tables import TABLE_FILES, label_files, read_table
+from .options import named_values, parsed
 from .outputs import Outputs
+from .sides import Columns
 
 
 def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
     arguments, options = parsed("lists", words)
-    outputs = Outputs(arguments, (arguments.retrieved, arguments.positives))
-    retrieved, positives = read_retrieved(arguments.retrieved), read_ground_truth(arguments.positives)
+    files = label_files(arguments.labels)
+    if bool(files) == bool(arguments.positives):
+        came = "both" if files else "neither"
+        raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {came}")
+    outputs = Outputs(arguments, [arguments.retrieved, *([arguments.positives] if arguments.positives else [])])
+    retrieved = read_retrieved(arguments.retrieved)
+    if files:
+        names = named_values("--names", arguments.names)
+        labels = _read_labels(files, names, arguments.file_names, retrieved)
+        return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
+    positives = read_ground_truth(arguments.positives)
     if Path(arguments.retrieved).suffix == ".txt" and isinstance(retrieved, list):
         # The names that one query has retrieved, in a file of its name.
         query = Path(arguments.retrieved).stem
@@ -25,3 +40,44 @@ def run(words: Sequence[str]) -> int:
             raise ValueError(f"{arguments.retrieved}: {rule}; got {query!r}.")
         retrieved, positives = {query: retrieved}, {query: positives[query]}
     return outputs.write({"": evaluate_lists(retrieved, positives, **options)})
+
+
+def _read_labels(
+    files: Mapping[Any, list[str]], names: Mapping[str, str], pattern: str | None, retrieved: Any
+) -> dict[str, Any]:
+    """The labels of queries and gallery items, as `evaluate_lists` takes them."""
+    guesses: list[str] = []
+    columns: list[Columns] = [{}, {}]
+    paths: list[str] = []
+    for field, of_field in files.items():
+        if len(of_field) != len(SIDES):
+            raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(of_field)}.")
+        for of_side, path in zip(columns, of_field, strict=True):
+            if field == TABLE_FILES:
+                of_side.update(read_table(path, names, pattern, set(), guesses, keeps_names=True))
+            else:
+                of_side.update(read_labels(path, field=field))
+            paths.append(path)
+    if guesses:
+        say(f"guessed: {', '.join(dict.fromkeys(guesses))}")
+    has_keys = isinstance(retrieved, Mapping)
+    lists = [*retrieved.values()] if has_keys else retrieved
+    is_named = isinstance(lists, list) and any(isinstance(item, str) for item in chain.from_iterable(lists))
+    query, gallery = columns
+    of_queries = _named_by_rows(query, paths[0], "query", needs_names=has_keys)
+    return of_queries | _named_by_rows(gallery, paths[1], "gallery", needs_names=is_named)
+
+
+def _named_by_rows(table: Columns, path: str, side: str, *, needs_names: bool) -> dict[str, Any]:
+    """The labels of a side; where lists have names, by the names of the rows."""
+    names = table.pop("names", None)
+    labels = {f"{side}_{name}": values for name, values in table.items() if name in LABELS and name != "index"}
+    if not needs_names:
+        return labels
+    if names is None:
+        raise ValueError(f"{path}: the table must name its rows, as the lists name them; got no such column.")
+    rows = names.tolist()
+    if len({*rows}) < len(rows):
+        twice = [name for place, name in enumerate(rows) if name in rows[:place]]
+        raise ValueError(f"{path}: the table must name each row once; got {twice[0]!r} twice.")
+    return {label: dict(zip(rows, values.tolist(), strict=True)) for label, values in labels.items()}

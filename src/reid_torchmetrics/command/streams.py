@@ -17,6 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays
 from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_relevance
+from reid_torchmetrics.functional.retrieval.scores import read_embeddings
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
 
@@ -50,17 +51,34 @@ def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share
         is_listed = np.zeros(len(gallery), dtype=bool)
         kept = slice(None) if relevance.kept is None else relevance.kept.numpy()
         is_listed[kept] = relevance.listed_anywhere().numpy()
-        others = partial(_total, world, gallery, ~is_listed)
-        rules |= {name: options[name] for name in ("similarity", "ties", "max_bytes") if name in options}
-        embeddings = torch.cat([*_arrays.as_tensors(*(file.embeddings[:] for file in query.files))])
+
+        def others(count: Callable[..., Any], what: str) -> Any:
+            def tell(block: Tensor, **labels: Any) -> Any:
+                return count(read("gallery", block), **labels)
+
+            return _total(world, gallery, ~is_listed, tell, what)
+
+        rules |= {name: options[name] for name in ("max_bytes",) if name in options}
+        chosen, ties = options.get("similarity"), protocol.ties_or(options.get("ties"))
+        similarity = protocol.similarity_or(chosen)
+        check_streamed({"ties": ties, "gallery": True})
+        rules |= {"similarity": similarity, "ties": ties}
+        read = partial(
+            read_embeddings,
+            similarity=similarity,
+            packed=options.get("packed", False),
+            may_be_codes=protocol.reads_codes and chosen is None,
+        )
+        embeddings = torch.cat([read("query", file.embeddings[:]) for file in query.files])
         counter: Callable[..., RankCounter] = partial(RankCounter, embeddings, **rules)
         of_curve = {name: options[name] for name in ("max_rank",) if name in options}
-        (none,) = _arrays.as_tensors(gallery.files[0].embeddings[:0])
+        (unread,) = _arrays.as_tensors(gallery.files[0].embeddings[:0])
+        none = read("gallery", unread)
         surveyor = counter(none, **gallery.labels(slice(0), "positive_"))
         # Options that do not fit are told before the gallery is read.
         evaluate_stream(surveyor, 0, protocol=protocol.changed({"empty_target_action": "skip"}), **of_curve)
         survey = others(surveyor.survey, "Surveying") if surveyor.similarity == "euclidean" else 0
-        positives = _gathered(world, gallery, is_listed, none)
+        positives = read("gallery", _gathered(world, gallery, is_listed, unread))
         ranked = counter(positives, **gallery.labels(is_listed, "positive_"), survey=survey)
         return evaluate_stream(ranked, others(ranked.count, "Counting"), protocol=protocol, **of_curve)
 

@@ -35,8 +35,23 @@ from reid_torchmetrics._files import Allowance, readable
 
 from .mat_files import read_mat
 
-UNNAMED = ""
-"""the name of an array that is alone in its file"""
+
+class _Unnamed(str):
+    """A name that equals nothing but itself, so that no file can spell it."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    __hash__ = str.__hash__
+
+
+UNNAMED = _Unnamed()
+"""the name of an array that is alone in its file; a blank name in a file is another one"""
 
 AS_JSON = "save lists of items as JSON, by `json.dump([each.tolist() for each in lists], file)`"
 """instead of objects"""
@@ -208,7 +223,7 @@ def _read_torch(path: Path) -> dict[str, Any]:
         saved = {UNNAMED: saved}
     if not isinstance(saved, dict):
         raise ValueError(f"a {type(saved).__name__}")  # noqa: TRY004 - of a file, not of an argument
-    arrays = {str(name): value for name, value in saved.items()}
+    arrays = {name if name is UNNAMED else str(name): value for name, value in saved.items()}
     for name, value in arrays.items():
         allowance.spend(f"`{name or 'the tensor'}`", _num_bytes_beyond_file(value))
     return arrays

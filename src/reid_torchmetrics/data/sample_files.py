@@ -231,7 +231,9 @@ def read_labels(
 def _read_csv(path: Path) -> dict[str, Any]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file, strict=True)
-        header = [name.strip() for name in next(rows, [])]
+        # A blank cell is what pandas and R write above the numbers of rows, and Excel behind the last column.
+        names = [name.strip() for name in next(rows, [])]
+        header = [name or f"column {place}" for place, name in enumerate(names, start=1)]
         cells = [(rows.line_num, row) for row in rows if row]  # a blank line is none
     for line, row in cells:
         if len(row) != len(header):

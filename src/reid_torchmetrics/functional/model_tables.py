@@ -198,7 +198,9 @@ def summary_text(results: Any, form: str = "") -> str:
     numbers = (in_words(results[name], form or ".4f", is_share=not of.is_rank) for name, of in heads.items())
     rows = aligned(zip((f"  {name:<12}" for name in heads), numbers, strict=True), between=" ")
     lines = [f"{row}  {words}".rstrip() for row, words in zip(rows, alone.values(), strict=True)]
-    return "\n".join([first, *lines, f"  {'; '.join(filter(None, (str(results.setup), shared)))}"])
+    of_lists = str(results.list_counts or "")
+    said = [f"  {of_lists}"] if of_lists else []
+    return "\n".join([first, *lines, *said, f"  {'; '.join(filter(None, (str(results.setup), shared)))}"])
 
 
 def results_table(results: Any, name: str, headings: Mapping[str, Heading], where: str) -> ModelTable:

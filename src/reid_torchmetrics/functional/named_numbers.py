@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,8 +28,14 @@ class ByName(dict[str, Value]):
         return f", which may be {likely[0]!r}" if likely else ""
 
 
-class NamedNumbers(Tabled):
-    """Results with numbers by name: `results["map"]`, also `in`, `iter` and `dict(results)`."""
+class NamedNumbers(Tabled, Mapping[str, float]):
+    """Results as a mapping of names to numbers: `results["map"]`, `results.items()`, `pandas.Series(results)`.
+
+    Two results are equal only if they are the same object.
+    """
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     @property
     @abstractmethod
@@ -48,15 +54,14 @@ class NamedNumbers(Tabled):
     def _columns(self) -> dict[str, Any]:
         """The columns of a table, the index first."""
 
-    def keys(self) -> list[str]:
-        """The names of the numbers, so that `dict(results)` gives them."""
-        return [*self.means]
-
     def __contains__(self, name: object) -> bool:
         return name in self.means
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
+        return iter(self.means)
+
+    def __len__(self) -> int:
+        return len(self.means)
 
     def __getitem__(self, name: str) -> float:
         return self.means[name]
@@ -65,7 +70,7 @@ class NamedNumbers(Tabled):
 
         def __getattr__(self, name: str) -> Any:
             # Without fields, as while it is unpickled, there are no numbers yet.
-            keys = self.keys() if vars(self) and not name.startswith("_") else ()
+            keys = [*self.means] if vars(self) and not name.startswith("_") else ()
             meant = (key for key in keys if key.replace("_", "") == name.lower().replace("_", ""))  # mAP, rank1
             hint = next((f": write `results[{key!r}]`" for key in meant), "")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)

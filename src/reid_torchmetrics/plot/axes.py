@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from reid_torchmetrics._extras import require
+from reid_torchmetrics.functional.named_numbers import NamedNumbers
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -64,7 +65,8 @@ def in_log_percent(ax: Axes, which: str, least: float) -> None:
 
 def by_name(results: Named[Result]) -> Mapping[str, Result]:
     """Several results by name, or a single one under no name."""
-    return results if isinstance(results, Mapping) else {"": results}
+    is_one = isinstance(results, NamedNumbers) or not isinstance(results, Mapping)
+    return {"": results} if is_one else results
 
 
 def shown(name: object, most: int = _MOST_CHARACTERS) -> str:

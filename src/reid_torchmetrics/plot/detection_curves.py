@@ -55,7 +55,7 @@ def plot_detection_precision_recall(
             different rules and cannot be compared.
     """
     _checks.names_of_labels("class_names", class_names)
-    rules = [each.averages.rule for each in (results.values() if isinstance(results, Mapping) else [results])]
+    rules = [each.averages.rule for each in by_name(results).values()]
     _checks.alike("results", "rule", rules)
     is_own, ax = ax is None, new_axes() if ax is None else ax
     remark = ""
@@ -63,7 +63,7 @@ def plot_detection_precision_recall(
         labels, precision, average = _class_curves(each, iou_threshold)
         num, said = len(labels), f"mAP {float(average.mean()):.1f} %"
         lines: list[_Line] = [(labeled(name, said) if name else None, precision.mean(1), {})]
-        if not isinstance(results, Mapping):
+        if isinstance(results, DetectionResults):
             mean: _Line = (labeled(f"mean of {num} classes", said), precision.mean(1), _MEAN)
             lines = [*_lines_of_classes(labels, precision, average, class_names or {}), *[mean] * (num > 1)]
             remark = f"\n{_MOST_CURVES} of {num:,} classes are drawn, evenly by AP" * (num > _MOST_CURVES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -175,7 +175,7 @@ def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None
     ax.grid(axis="y", alpha=0.3)
     ax.set_axisbelow(True)
     # Inside, for names of bins need the whole width, and bars are seldom high on the right.
-    if isinstance(results, Mapping):
+    if not isinstance(results, RetrievalResults):
         with_legend(ax, is_own=False, title="queries with a match", loc="upper right")
     return ax.figure, ax
 

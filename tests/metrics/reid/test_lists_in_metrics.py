@@ -111,7 +111,7 @@ BAD = [
     (
         lambda: ReIDMeanAP(ground_truth=7),
         TypeError,
-        "`ground_truth` must be a mapping of numbers of queries, or a sequ",
+        "`ground_truth` must be a bool matrix, or a mapping of numbers of queries, or a sequ",
     ),
     (lambda: ReIDMeanAP(ground_truth={"a": [1]}), TypeError, "`ground_truth` must be an int; got str."),
     (lambda: ReIDMeanAP(ground_truth=[["a"]]), TypeError, "`ground_truth[0]['ok']` must hold integers; got strings"),

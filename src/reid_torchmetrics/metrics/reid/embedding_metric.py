@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_o
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_embeddings
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.retrieval.verification import Duplicates, find_pairs, least_score
 from reid_torchmetrics.functional.world import Settings, meet
@@ -36,8 +36,9 @@ class ScoreOptions(TypedDict, total=False):
 
     protocol: _names.ProtocolName | evaluation.Protocol
     ground_truth: Mapping[int, Any] | Sequence[Any] | None
-    similarity: _names.SimilarityName | CustomSimilarity
-    ties: _names.TieName
+    similarity: _names.SimilarityName | CustomSimilarity | None
+    packed: bool
+    ties: _names.TieName | None
     rerank: Rerank | None
     max_bytes: int | None
 
@@ -46,7 +47,7 @@ class ReIDOptions(ScoreOptions, evaluation.RelevanceOptions, base.MetricOptions,
     """The options of `EmbeddingMetric`."""
 
 
-DEFAULTS = {"protocol": "market1501", "similarity": "cosine", "ties": "pessimistic", "max_bytes": None}
+DEFAULTS = {"protocol": "market1501", "similarity": None, "packed": False, "ties": None, "max_bytes": None}
 spelled_out = base.spelled_out(ReIDOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
 
 
@@ -68,8 +69,10 @@ class EmbeddingMetric(SampleStates):
         ground_truth: where relevance is by lists, for every query, by its `index`, its positives, or its lists by name
             ("ok", "junk"), as numbers of gallery items by `index`: a mapping, or a sequence. Identities are not needed,
             and no rule about labels applies. A warning says if items are not in the gallery.
-        similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
-            items [g, D] that returns scores [q, g], higher is closer.
+        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of a block of queries [q, D] and a
+            block of gallery items [g, D] that returns scores [q, g], higher is closer; "cosine" unless the protocol
+            names another. Codes are of 0 and 1, or of 1 and -1, of any dtype.
+        packed: whether codes are bits packed into uint8, as by `numpy.packbits`; with "hamming".
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
             "all" drops every item of the query's camera, "keep" drops nothing. Without cameras nothing is dropped.
         camera_map: cameras that the camera rule takes for another one: {3: 2} says that 2 and 3 see the same place.
@@ -81,7 +84,8 @@ class EmbeddingMetric(SampleStates):
         draw: a `GalleryDraw`: the value is the exact expectation over galleries that are drawn so.
         ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
             item that comes first by `index`, or that came first, process by process, where there is no `index`;
-            "grouped" gives all the last of their ranks, "expected" is the mean over all orders.
+            "grouped" gives all the last of their ranks, "expected" is the mean over all orders; "pessimistic" unless
+            the protocol names another.
         empty_target_action: what a query without positives counts in a mean: "skip", "neg" (0), "pos" (1), "error".
             Where no query has a positive, as in Lightning's sanity check, the value is NaN under "skip" and "error".
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
@@ -120,15 +124,22 @@ class EmbeddingMetric(SampleStates):
     @spelled_out
     def __init__(self, **options: Unpack[ReIDOptions]) -> None:
         chosen: dict[str, Any] = {**DEFAULTS, **options}
-        names = ("protocol", "ground_truth", "similarity", "ties", "rerank", "max_bytes")
-        named, lists, similarity, ties, rerank, max_bytes = (chosen.pop(name, None) for name in names)
+        names = ("protocol", "ground_truth", "similarity", "packed", "ties", "rerank", "max_bytes")
+        named, lists, similarity, packed, ties, rerank, max_bytes = (chosen.pop(name, None) for name in names)
         protocol, kwargs = evaluation.take_protocol(named, chosen, lists=lists is not None)
         super().__init__(**kwargs)
+        self._needed_by_options = {} if lists is not None else evaluation.find_protocol(named).needed_by(chosen)
+        self._may_be_codes = protocol.reads_codes and similarity is None
+        similarity, ties = protocol.similarity_or(similarity), protocol.ties_or(ties)
         check_similarity(similarity)
+        _checks.boolean("packed", packed)
+        if packed and similarity != "hamming":
+            raise ValueError(f"`packed` must come with `similarity='hamming'`; got {similarity!r}.")
         _checks.one_of("ties", ties, TIE_POLICIES)
         _checks.cutoff("max_bytes", max_bytes)
         check_rerank(rerank, similarity)
         self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
+        self.packed = packed
         self.protocol, self.ground_truth = protocol, evaluation.ListedTruth.of(lists, protocol)
         self._change()
 
@@ -149,9 +160,17 @@ class EmbeddingMetric(SampleStates):
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         if self.ground_truth is None:
             is_of_queries = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
-            check_needed(self.protocol.needed_labels, labels, sides=SIDES[:1] if is_of_queries else SIDES)
+            reasons = {**self._needed_by_options, **self.protocol.needed_labels}
+            check_needed(reasons, labels, sides=SIDES[:1] if is_of_queries else SIDES)
         elif labels["index"] is None:
             raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
+
+    def _read_embeddings(self, embeddings: object) -> Tensor:
+        if self.similarity != "hamming" and not self._may_be_codes:
+            return super()._read_embeddings(embeddings)
+        device = getattr(embeddings, "device", None)
+        options = {"packed": self.packed, "may_be_codes": self._may_be_codes}
+        return read_embeddings("embeddings", embeddings, self.similarity, device, **options)
 
     @abstractmethod
     def summarize(self, ranks: PositiveRanks) -> Tensor:

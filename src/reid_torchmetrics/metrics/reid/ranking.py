@@ -124,7 +124,7 @@ class SampleStates(GrowingStates):
             is_array = not isinstance(embeddings, Tensor)
             named = {"identities": identities, "cameras": cameras, "index": index, **labels}
             self._check_needed(named, is_query)
-            embeddings, is_query, given = check_batch(embeddings, is_query, named)
+            embeddings, is_query, given = check_batch(self._read_embeddings(embeddings), is_query, named)
             check_against_earlier(self._held(), embeddings, given)
             # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
             batch = {name: values.detach().clone() for name, values in given.items()}
@@ -142,6 +142,10 @@ class SampleStates(GrowingStates):
         if self._states_before_forward is None:  # `forward` resets, too
             self._roles_given = set()
         super().reset()
+
+    def _read_embeddings(self, embeddings: object) -> Tensor:
+        """Embeddings as a tensor; raise unless they are."""
+        return _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None))
 
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         """Raise unless a batch has all labels that it must have."""
@@ -204,10 +208,9 @@ class SampleStates(GrowingStates):
 
 
 def check_batch(
-    embeddings: object, is_query: Any, labels: Mapping[str, object]
+    embeddings: Tensor, is_query: Any, labels: Mapping[str, object]
 ) -> tuple[Tensor, bool | Tensor | None, dict[str, Tensor]]:
     """The embeddings, roles and labels of `update` as tensors; raise unless they fit each other."""
-    embeddings = _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None))
     length, device = len(embeddings), embeddings.device
     given = {name: value for name, value in labels.items() if value is not None}
     for name in given.keys() - LABELS.keys():

@@ -25,10 +25,7 @@ def test_lists_may_be_arrays_and_wrong_ones_are_named():
     assert evaluate_scores(SCORES[:2], ground_truth=plain, protocol="oxford5k").counts.valid == 2
     for wrong, message in (
         ([{"ok": None}], "`ground_truth[0]['ok']` must be a tensor, an array or a list; got NoneType."),
-        (
-            [{"ok": torch.ones(3, dtype=torch.bool)}],
-            "`ground_truth[0]['ok']` must have an integer dtype; got torch.bool.",
-        ),
+        ([{"ok": torch.ones(3)}], "`ground_truth[0]['ok']` must have an integer dtype; got torch.float32."),
     ):
         with pytest.raises(TypeError, match="`") as raised:
             evaluate_scores(SCORES[:1], ground_truth=wrong, protocol="oxford5k")
@@ -103,7 +100,7 @@ BAD = [
     ),
     (
         lambda: evaluate_scores(SCORES[:3], ground_truth=LISTS, protocol="roxford5k_easy"),
-        "`ground_truth` must hold one mapping for each of 3 queries; got 2.",
+        "`ground_truth` must hold one entry for each of 3 queries; got 2.",
     ),
     (
         lambda: evaluate(QUERY[:2], GALLERY[:6], ground_truth=LISTS, protocol="roxford5k_medium"),

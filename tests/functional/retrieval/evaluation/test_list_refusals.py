@@ -52,7 +52,7 @@ BAD_LISTS = [
     (([[1]], [[1]]), Q, ValueError, "`query_identities` must come without `positives`; got both."),
     (({"a": [1]}, {"a": {"easy": [1], "odd": [2]}}), {"protocol": "roxford5k_easy"}, ValueError, "`positives` must hold lists that `positive_lists` or `junk_lists` of the protocol name, 'easy', 'junk', 'hard'; got 'odd' for query 'a'."),
     (({"a": [1]}, {"a": {"hard": [1]}}), {"protocol": "roxford5k_easy"}, ValueError, "`positives` must name one of 'easy' for every query; got ['hard'] for 'a'."),
-    (([[1]],), {}, ValueError, "`query_identities` must be given, or `positives`; got neither."),
+    (([[1]],), {}, ValueError, "`positives` must be given, or labels such as `query_identities`; got neither."),
     (([[1]],), Q | {"gains": [[1]]}, ValueError, "`gains` must come with `positives`; got none."),
     (([[2]],), Q, ValueError, "`retrieved` must lie in [-1, 2); got values from 2 to 2."),
     (([[1]],), Q | {"protocol": "cub200"}, ValueError, "`self_index` must hold every query's own place in the gallery under protocol 'cub200', which searches every query among the others; got 1 queries without."),

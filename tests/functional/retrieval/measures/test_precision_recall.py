@@ -40,7 +40,7 @@ def test_a_curve_has_one_point_for_each_positive():
 
 def test_a_curve_has_one_point_for_each_tied_group():
     # Scores .9 +, .5 + + -, .1 +: all of the middle group is read at rank 4.
-    tied = TiedGroups("grouped", *torch.tensor([[0, 1, 1, 3], [1, 2, 2, 1], [0, 1, 1, 0]]))
+    tied = TiedGroups("grouped", *map(torch.tensor, ([3], [1, 2, 1], [0, 1, 0])))
     ranks = PositiveRanks(torch.tensor([1, 3, 4, 5]), torch.tensor([4]), torch.tensor([5]), tied)
     precision, recall = precision_recall_curve(ranks, 0)
     assert exactly(precision, [1, Fraction(3, 4), Fraction(4, 5)])

@@ -37,11 +37,12 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
 )
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
 from reid_torchmetrics.functional.retrieval.measures.terms import Groups, RangeSums, chance_of_none, expected_reciprocal
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from tests.paths import path
 from tests.profiles import examples
 from tests.reference import measures as reference
 from tests.reference.ties import expectation, groups_of_scores, tied_positives
+from tests.tied_groups import groups_of
 
 CUTOFFS = (1, 3, 30)
 AREA_RULES = [rule for rule in AP_RULES if not rule.startswith("interpolated")]
@@ -49,14 +50,14 @@ AREA_RULES = [rule for rule in AP_RULES if not rule.startswith("interpolated")]
 
 def ranks_of(*queries, policy):
     positives = [positive for groups in queries for positive in tied_positives(groups)]
-    rank, better, num_positives, num_negatives = torch.tensor(positives, dtype=torch.int64).reshape(-1, 4).T
+    rank, *_ = torch.tensor(positives, dtype=torch.int64).reshape(-1, 4).T
     sizes = [sum(positives for positives, _ in groups) for groups in queries]
     candidates = [sum(map(sum, groups)) for groups in queries]
     return PositiveRanks(
         rank.contiguous(),
         torch.tensor(sizes, dtype=torch.int64),
         torch.tensor(candidates, dtype=torch.int64),
-        TiedGroups(policy, better, num_positives, num_negatives),
+        groups_of(policy, queries),
     )
 
 

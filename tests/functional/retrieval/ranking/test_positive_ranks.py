@@ -165,21 +165,22 @@ def test_what_the_engine_counts_passes_the_checks_of_what_users_make(problem):
 
 
 @pytest.mark.parametrize(
-    ("rank", "better", "size", "negatives", "what"),
+    ("rank", "groups", "positives", "negatives", "message"),
     [
-        ([2], [1], [0], [0], "the group begins behind its positive"),
-        ([2], [0], [0], [0], "the group ends before its positive"),
-        ([2], [0], [2], [0], "the group reaches beyond the candidates"),
-        ([1, 2], [0, 1], [1, 1], [0, 1], "a better positive and a negative are before rank 2"),
-        ([2], [-1], [2], [0], "fewer than no positives are better"),
-        ([1], [0], [1], [-1], "fewer than no negatives are tied"),
+        ([1, 2], [1], [3], [0], "`tied` must have groups of all positives; got 3 of 2 for query 0"),
+        ([1, 2], [1], [1], [0], "`tied` must have groups of all positives; got 1 of 2 for query 0"),
+        ([1, 2], [2], [2, 0], [0, 0], "`tied` must have groups with a positive; got 0 for group 1"),
+        ([1, 2], [1], [2], [-1], "`tied` must have at least 0 negatives; got -1 for group 0"),
+        ([1, 3], [1], [2], [0], "got another for positive 1"),  # ranks of a group follow each other
+        ([1, 2], [1], [2], [1], "got another for positive 0"),  # its negative is before rank 1
+        ([1, 2], [2], [1, 1], [0, 1], "got another for positive 1"),  # a negative and a positive are before rank 2
     ],
 )
-def test_groups_that_do_not_hold_their_positives_are_refused(rank, better, size, negatives, what):
-    rank, *groups = map(torch.tensor, (rank, better, size, negatives))
+def test_groups_that_do_not_hold_their_positives_are_refused(rank, groups, positives, negatives, message):
+    rank, *tied = map(torch.tensor, (rank, groups, positives, negatives))
     number = torch.tensor([len(rank)])
-    with pytest.raises(ValueError, match=f"got another for positive {len(rank) - 1}"):
-        PositiveRanks(rank, number, torch.tensor([2]), TiedGroups("grouped", *groups))
+    with pytest.raises(ValueError, match=message):
+        PositiveRanks(rank, number, torch.tensor([4]), TiedGroups("grouped", *tied))
 
 
 def test_ranks_of_different_tie_policies_do_not_append():

@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.retrieval.ranking import counting
 from tests.paths import taking
 from tests.profiles import examples
 from tests.strategies import ALL_TIES, Problem, problems
+from tests.tied_groups import of_each_positive
 
 TINY = 64  # bytes: a few scores at a time
 
@@ -35,8 +36,7 @@ def as_lists(ranks: PositiveRanks) -> tuple[list[list[int]], list[int], list[lis
 def tied_of(ranks: PositiveRanks, sizes: list[int]) -> list[list[tuple[int, int, int]]] | None:
     if ranks.tied is None:
         return None
-    numbers = torch.stack([ranks.tied.better, ranks.tied.num_positives, ranks.tied.num_negatives], dim=1)
-    return [[tuple(row) for row in group.tolist()] for group in numbers.split(sizes)]
+    return [[tuple(row) for row in group.tolist()] for group in of_each_positive(ranks).split(sizes)]
 
 
 @given(problems(ties=ALL_TIES))
@@ -100,7 +100,7 @@ def test_without_a_negative_the_ranks_count_on(ties, max_bytes):
     scores, same = torch.tensor([[0.5, 0.5, 0.9, 0.1]] * 2), torch.ones(4, dtype=torch.int64)
     ranks = rank_positives_from_scores(scores, same[:2], same, *cameras, ties=ties, max_bytes=max_bytes)
     assert as_lists(ranks)[:2] == ([[1, 2, 3]] * 2, [3, 3])
-    assert ranks.tied is None or ranks.tied.num_negatives.tolist() == [0] * 6
+    assert ranks.tied is None or set(ranks.tied.num_negatives.tolist()) == {0}
 
 
 @pytest.mark.parametrize("noise", [0.1, 3.0])

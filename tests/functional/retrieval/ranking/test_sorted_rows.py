@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, count_r
 from reid_torchmetrics.functional.retrieval.ranking.sorted_rows import are_of_codes, sort_rows_of_codes
 from reid_torchmetrics.functional.retrieval.scores import given_scores
 
-TIED = ("better", "num_positives", "num_negatives")
+TIED = ("num_groups", "num_positives", "num_negatives")
 
 
 def drawn(seed, levels, num_labels):
@@ -76,7 +76,7 @@ def test_the_example_of_the_page():
         assert (ranked.rank.tolist(), ranked.grade.tolist()) == (rank, grade)
     ranked = sort_rows_of_codes(scores, grades, None, TIE_POLICIES["expected"])
     # Groups: of score 3 one positive and one negative, of 2 one positive, of 1 one of each.
-    assert [values.tolist() for values in ranked.groups] == [[0, 1, 2], [1, 1, 1], [1, 0, 1]]
+    assert [values.tolist() for values in ranked.groups] == [[3], [1, 1, 1], [1, 0, 1]]
 
 
 @pytest.mark.parametrize("value", [torch.inf, -torch.inf, torch.nan, 0.5, 4e4])

@@ -24,7 +24,7 @@ from .paired_detections import PairedDetections
 from .result_checks import SAVED_AS, check_results, sizes_of_axes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DetectionResults(NamedNumbers, SavedResults):
     """Results of any evaluator, in float64; the same on all processes.
 

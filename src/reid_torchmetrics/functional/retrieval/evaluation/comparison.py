@@ -235,7 +235,8 @@ def compare(
             positives and candidates tell), of other images or ground truths, or by other conventions; no number in
             common; `per_identity` without identities.
     """
-    models: Mapping[Any, Any] = {"a": a, "b": b} if b is not None or not isinstance(a, Mapping) else a
+    is_alone = isinstance(a, NamedNumbers) or not isinstance(a, Mapping)
+    models: Mapping[Any, Any] = {"a": a, "b": b} if b is not None or is_alone else a
     if len(models) < 2:
         raise ValueError(f"`a` must hold the results of two models or more; got {len(models)}.")
     (first, ours), *others = models.items()

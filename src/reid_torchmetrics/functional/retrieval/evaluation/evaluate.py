@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -19,12 +21,13 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     SIDES,
     JunkPairs,
     SideLabels,
+    check_needed,
     in_one_spelling,
     num_labels_of,
     one_number_each,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows, read_embeddings
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .ground_truth import GroundTruth
@@ -46,8 +49,8 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
 @takes(EvaluateOptions)
 @torch.no_grad()
 def evaluate(
-    query: Float[Tensor, "queries dim"] | _checks.Array,
-    gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array,
+    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array | None = None,
     query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
@@ -57,10 +60,11 @@ def evaluate(
     ground_truth: GroundTruth | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    similarity: _names.SimilarityName | CustomSimilarity = "cosine",
+    similarity: _names.SimilarityName | CustomSimilarity | None = None,
+    packed: bool = False,
     rerank: Rerank | None = None,
     multi_query: bool = False,
-    ties: _names.TieName = "pessimistic",
+    ties: _names.TieName | None = None,
     max_rank: int = 50,
     max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
@@ -81,18 +85,22 @@ def evaluate(
         query_cameras: cameras of the queries; None together with `gallery_cameras` for no camera rule.
         gallery_cameras: cameras of the gallery.
         protocol: a name in `PROTOCOLS` or a `Protocol`.
-        ground_truth: instead of labels, for every query its lists of gallery positions by name ("easy", "hard",
-            "junk"; "good", "ok", "junk"); the protocol says which are positives and which junk, and knows no other.
+        ground_truth: instead of labels, for every query the gallery positions of its positives, or its lists by name
+            ("easy", "hard", "junk"; "good", "ok", "junk"), of which the protocol says which are positives and which
+            junk; or a bool matrix [queries, gallery].
         junk_pairs: a function of positions of queries and of gallery items that masks pairs to drop.
         self_index: for every query its own position in the gallery, or -1: it is left out there. Without, a warning
             says once if most queries seem to be in the gallery.
-        similarity: "cosine", "euclidean", "dot" or a function of two blocks.
+        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks; None for that of
+            the protocol, "cosine" unless it names another. Codes are of 0 and 1, or of 1 and -1, of any dtype.
+        packed: whether codes are bits packed into uint8, as by `numpy.packbits`; with "hamming".
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`.
         multi_query: replace the queries of one identity and camera by the mean of their embeddings, each divided by its
             norm (Market-1501's multi-query setting); results are per such group. A warning says once if no two queries
             share both.
-        ties: who goes first among equal scores; see `rank_positives`.
+        ties: who goes first among equal scores; see `rank_positives`. None for that of the protocol, "pessimistic"
+            unless it names another.
         max_rank: length of the CMC curve.
         max_bytes: bound on the scores that are held at a time; see `rank_positives`.
         options: further labels of both sides, see `find_relevance`: `query_sequences`, `query_clothes`,
@@ -114,7 +122,11 @@ def evaluate(
             f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
             " so that all samples are given once, as `query`; got a gallery."
         )
-    query = _checks.embeddings("query", query)
+    _checks.boolean("packed", packed)
+    may_be_codes = protocol.reads_codes and similarity is None
+    similarity = protocol.similarity_or(similarity)
+    read = partial(read_embeddings, similarity=similarity, packed=packed, may_be_codes=may_be_codes)
+    query = read("query", query)
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, protocol, query.device, **others)
     # The images of a query become one, before anything is compared.
@@ -127,11 +139,13 @@ def evaluate(
             raise ValueError(f"`{beside[0]}` must come with `gallery`; got it without.")
         gallery, places = query, torch.arange(len(query), device=query.device)
         labels = replace(labels, gallery=labels.query, self_index=places)
-    gallery = _checks.embeddings("gallery", gallery)
+    else:
+        gallery = read("gallery", gallery)
     problem = RetrievalProblem(Embeddings(*checked_rows(query, gallery), similarity, rerank, max_bytes), labels)
     _warn_of_queries_in_gallery(query, gallery, problem, protocol)
     problem = problem.grouped(protocol)
-    return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
+    setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
+    return _evaluate(problem, protocol, setup, max_rank=max_rank)
 
 
 @takes(EvaluateOptions)
@@ -148,7 +162,7 @@ def evaluate_scores(
     ground_truth: GroundTruth | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    ties: _names.TieName = "pessimistic",
+    ties: _names.TieName | None = None,
     max_rank: int = 50,
     max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
@@ -165,13 +179,14 @@ def evaluate_scores(
     matrix = _checks.floating_matrix(argument, given, "G")
     sides = query_identities, gallery_identities, query_cameras, gallery_cameras
     named, chosen = _chosen(evaluate_scores, sides, protocol, options, lists=ground_truth is not None)
+    _warn_of_infinite(argument, matrix)
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, chosen, matrix.device, **others)
     source = Matrix(matrix, max_bytes, argument, are_distances=distances is not None)
     problem = RetrievalProblem(source, labels).grouped(chosen)
     # A matrix does not tell which of its scores are of a query and itself.
     check_own_places(chosen, labels.self_index, len(matrix))
-    return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
+    return _evaluate(problem, chosen, problem.setup(ties=chosen.ties_or(ties)), max_rank=max_rank)
 
 
 @torch.no_grad()
@@ -229,6 +244,21 @@ def evaluate_stream(
     return summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
 
 
+def _warn_of_infinite(argument: str, matrix: Tensor) -> None:
+    """Warn once of pairs that are the farthest possible: they are candidates, and count."""
+    if not matrix.numel():
+        return
+    value = matrix.amin() if argument == "scores" else -matrix.amax()
+    if float(value) == -math.inf:
+        came = "-inf" if argument == "scores" else "inf"
+        warn_once(
+            ALONE,
+            "infinite scores",
+            f"`{argument}` of {came} rank pairs last, but as candidates that count. To leave pairs out pass"
+            " `junk_pairs`, or labels with a rule such as `same_camera`.",
+        )
+
+
 def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> None:
     """Warn once if most queries seem to find themselves."""
     # With `self_index` the copies are left out, and lists are the benchmark's own answer.
@@ -249,7 +279,17 @@ def _chosen(
     _checks.known_arguments(function.__name__, options, arguments)
     chosen, labels = take_protocol(protocol, options, lists=lists)
     names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
-    return dict(zip(names, sides, strict=True)) | labels, chosen
+    given = dict(zip(names, sides, strict=True)) | labels
+    if not lists:
+        _check_effect(find_protocol(protocol).needed_by(options), given)
+    return given, chosen
+
+
+def _check_effect(reasons: Mapping[str, str], labels: Mapping[str, Any]) -> None:
+    """Raise if an option that was chosen has no effect, because its label is missing."""
+    # Leave-one-out: labels of the gallery are those of the queries.
+    missing = {name: reason for name, reason in reasons.items() if labels.get(f"query_{name}") is None}
+    check_needed(missing, labels, "query_", "gallery_")
 
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:

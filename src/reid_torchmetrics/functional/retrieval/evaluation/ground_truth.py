@@ -13,10 +13,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from jaxtyping import Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
@@ -25,11 +27,16 @@ from reid_torchmetrics.functional.world import World, all_reduce_values, warn_on
 
 from .protocol import Protocol
 
-GroundTruth = Sequence[Mapping[str, Any]]
-"""For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
+GroundTruth: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
+"""For every query its gallery positions as a tensor, an array or a list, or several by name, as the revisited Oxford
+and Paris come; or a bool matrix [queries, gallery]"""
 BESIDE_LISTS = ("bbx", "query")
 """what the files of benchmarks hold beside lists: the box of the query (revisitop, Oxford), its image (Oxford)"""
-_FORMS = "a mapping of numbers of queries, or a sequence by number, of lists or of mappings of names to lists"
+_ANY_NUMBER = 2**63 - 1
+_FORMS = (
+    "a bool matrix, or a mapping of numbers of queries, or a sequence by number, of lists or of mappings of names to"
+    " lists"
+)
 
 
 def find_lists(
@@ -41,16 +48,20 @@ def find_lists(
         TypeError: no sequence of mappings of names to positions.
         ValueError: lists that the protocol does not name, positions outside the gallery or listed twice for a query.
     """
+    given = listed_where_true("ground_truth", given, num_queries, num_gallery)
     # A single mapping, or a string, can be iterated as well.
     if isinstance(given, (str, bytes, Tensor, Mapping)) or not isinstance(given, Sequence):
-        raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(given).__name__}.")
-    for other in (lists for lists in given if not isinstance(lists, Mapping)):
-        raise TypeError(f"`ground_truth` must hold mappings of names to gallery positions; got {type(other).__name__}.")
+        raise TypeError(
+            "`ground_truth` must be a bool matrix [queries, gallery], or a sequence with a list of gallery positions,"
+            f" or a mapping of names to lists, for each query; got {type(given).__name__}."
+        )
     if len(given) != num_queries:
-        raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(given)}.")
-    check_list_names(given, protocol)
+        raise ValueError(f"`ground_truth` must hold one entry for each of {num_queries} queries; got {len(given)}.")
+    # A plain list is one of positives.
+    named = [lists if isinstance(lists, Mapping) else {protocol.positive_lists[0]: lists} for lists in given]
+    check_list_names(named, protocol)
     # Of each side the lists of a query, one after the other; a list that a query lacks is empty.
-    read = [_read_lists(query, lists, num_gallery) for query, lists in enumerate(given)]
+    read = [_read_lists(query, lists, num_gallery) for query, lists in enumerate(named)]
     none = torch.empty(0, dtype=torch.int64, device="cpu")
     positives, junk = (
         [torch.cat([none, *(lists[name] for name in names if name in lists)]) for lists in read]
@@ -60,8 +71,34 @@ def find_lists(
     return positives, junk
 
 
+def listed_where_true(argument: str, given: Any, num_queries: int | None = None, num_gallery: int | None = None) -> Any:
+    """The positions where a bool matrix [queries, gallery] is True, as lists; other forms as they are.
+
+    Raises:
+        TypeError: a matrix of another dtype than bool, where its shape is given.
+        ValueError: a matrix of another shape than is given.
+    """
+    if not isinstance(given, (Tensor, np.ndarray)):
+        return given
+    (matrix,) = _arrays.as_tensors(given)
+    is_matrix = isinstance(matrix, Tensor) and matrix.ndim == 2
+    if not is_matrix or matrix.dtype != torch.bool:
+        if is_matrix and num_queries is not None:
+            raise TypeError(
+                f"`{argument}` must be of bools where it is a matrix [queries, gallery]; got {matrix.dtype}."
+            )
+        return given
+    if num_queries is not None and matrix.shape != (num_queries, num_gallery):
+        raise ValueError(f"`{argument}` must have shape {[num_queries, num_gallery]}; got {list(matrix.shape)}.")
+    return [row.nonzero()[:, 0] for row in matrix.cpu()]
+
+
 def check_list_names(
-    given: GroundTruth, protocol: Protocol, argument: str = "ground_truth", *, name: Callable[[int], object] = int
+    given: Sequence[Mapping[str, Any]],
+    protocol: Protocol,
+    argument: str = "ground_truth",
+    *,
+    name: Callable[[int], object] = int,
 ) -> None:
     """Raise unless the protocol names the lists of every query, one of them as positives at least.
 
@@ -85,6 +122,10 @@ def _read_lists(number: int, named: Mapping[str, Any], limit: int) -> dict[str, 
         argument = f"ground_truth[{number}][{name!r}]"
         _checks.array_like(argument, named[name])
         (items,) = _arrays.as_tensors(named[name])
+        if isinstance(items, Tensor) and items.dtype == torch.bool and items.ndim == 1:  # a row of a bool matrix
+            if limit < _ANY_NUMBER:
+                _checks.length(argument, len(items), limit)
+            items = items.nonzero()[:, 0]
         if not isinstance(items, Tensor) or items.numel():  # an empty list may be a tensor of floats
             _checks.in_range(argument, _checks.integer_labels(argument, items), 0, limit)
         lists[name] = items.long().flatten().cpu()
@@ -110,13 +151,14 @@ class ListedTruth:
         """
         if given is None or isinstance(given, ListedTruth):
             return given
+        given = listed_where_true("ground_truth", given)
         if isinstance(given, (str, bytes)) or not isinstance(given, (Mapping, Sequence)):
             raise TypeError(f"`ground_truth` must be {_FORMS}; got {type(given).__name__}.")
         lists = {}
         for number, values in given.items() if isinstance(given, Mapping) else enumerate(given):
             _checks.integer("ground_truth", number)
             named = values if isinstance(values, Mapping) else {protocol.positive_lists[0]: values}
-            lists[number] = _read_lists(number, named, 2**63 - 1)
+            lists[number] = _read_lists(number, named, _ANY_NUMBER)
         check_list_names([*lists.values()], protocol, name=[*lists].__getitem__)
         every = [torch.cat([*each.values()]) for each in lists.values()]
         check_listed_once("ground_truth", every, [each[:0] for each in every], name=[*lists].__getitem__)

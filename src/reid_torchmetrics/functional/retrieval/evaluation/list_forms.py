@@ -62,6 +62,7 @@ class ItemReader:
         self.unnumbered: list[str] = []
         """the strings of the lists, while some are not numbered"""
         self._kind, self._num_known = "", 0
+        self._first_of: list[int] = []
 
     def read(self, argument: str, lists: Tensor | list[Any]) -> tuple[Int[Tensor, " queries"], Int[Tensor, " items"]]:
         """The lengths of lists, or of the rows of a matrix, and their items end to end, of one kind in all calls.
@@ -78,6 +79,8 @@ class ItemReader:
             kind = _kind_of(argument, "items", values)
             numbers = self._numbers(argument, values) if kind == "strings" else values
             lengths = torch.tensor([len(row) for row in lists], dtype=torch.int64, device="cpu")
+            if argument == "retrieved":
+                self._first_of = segments.starts(lengths).tolist()
             try:
                 items = torch.from_numpy(np.fromiter(numbers, np.int64, len(values)))
             except OverflowError as error:
@@ -88,6 +91,14 @@ class ItemReader:
         if len(items) and int(items.min()) < -1:
             raise ValueError(f"`{argument}` must hold items of at least 0, or -1 for nothing; got {int(items.min())}.")
         return lengths, items
+
+    def know(self, names: Sequence[str]) -> None:
+        """Number the items of a gallery by their positions, before any list is read; other items come behind them."""
+        self.names, self._kind = {name: number for number, name in enumerate(names)}, "strings"
+
+    def name_of_unknown(self, query: int, column: int) -> str:
+        """The item at a place of the lists that the names that are known lack."""
+        return self.unnumbered[self._first_of[query] + column]
 
     def _numbers(self, argument: str, values: list[str]) -> Iterable[int]:
         if argument == "retrieved" and self.names:
@@ -139,8 +150,10 @@ class ListQueries(NamedTuple):
         return str(query) if self.keys is None else repr(self.keys[query])
 
 
-def find_queries(retrieved: Lists, positives: Lists, missing_queries: str, unknown_queries: str) -> ListQueries:
-    """The queries of the truth, in its order; some without a list may be left out.
+def find_queries(
+    retrieved: Lists, positives: Lists, missing_queries: str, unknown_queries: str, *, argument: str = "positives"
+) -> ListQueries:
+    """The queries of the truth, in its order; some without a list may be left out. `argument` is that of the truth.
 
     Raises:
         TypeError: only one of both is a mapping, or keys that are neither all ints nor all strings.
@@ -149,14 +162,14 @@ def find_queries(retrieved: Lists, positives: Lists, missing_queries: str, unkno
     if not isinstance(retrieved, Mapping) or not isinstance(positives, Mapping):
         if isinstance(retrieved, Mapping) or isinstance(positives, Mapping):
             came = " and ".join(type(each).__name__ for each in (retrieved, positives))
-            raise TypeError(f"`retrieved` and `positives` must both be mappings of queries, or neither; got {came}.")
+            raise TypeError(f"`retrieved` and `{argument}` must both be mappings of queries, or neither; got {came}.")
         return ListQueries()
     unknown = [key for key in retrieved if key not in positives]
     if unknown and unknown_queries == "error":
-        raise ValueError(f"`retrieved` must have no query that `positives` lacks; got {unknown[0]!r}.")
-    kind, kind_of_unknown = (_kind_of("positives", "queries as keys", keys) for keys in (positives, unknown))
+        raise ValueError(f"`retrieved` must have no query that `{argument}` lacks; got {unknown[0]!r}.")
+    kind, kind_of_unknown = (_kind_of(argument, "queries as keys", keys) for keys in (positives, unknown))
     if kind and kind_of_unknown not in ("", kind):
-        raise TypeError(f"`retrieved` must have {kind} as keys, as `positives` has; got {kind_of_unknown}.")
+        raise TypeError(f"`retrieved` must have {kind} as keys, as `{argument}` has; got {kind_of_unknown}.")
     places = {key: place for place, key in enumerate(positives) if missing_queries == "neg" or key in retrieved}
     keys = tuple(places)
     return ListQueries(keys, tuple(places.values()), keys or None) if kind == "strings" else ListQueries(keys, keys)

@@ -40,7 +40,7 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
     is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
     of_ranked = ("num_positives", "num_candidates", "weight") if is_ranked else ()
     for name in ("query_identities", "query_cameras", *of_ranked):
-        if name == "num_candidates" and a.setup.cut:  # the length of a list
+        if name == "num_candidates" and (a.setup.cut or b.setup.cut):  # the length of a list
             continue
         _check_same(name, getattr(a, name), getattr(b, name), order, names)
     # The same queries have a value in both: only the scores may differ, not relevance.
@@ -57,7 +57,12 @@ def _check_conventions(a: RetrievalResults, b: RetrievalResults, models: tuple[s
     # A name that says what was changed, "market1501 with ...", is compared by its fields.
     our_name, their_name = (results.protocol.name.partition(" with ")[0] for results in (a, b))
     other = "" if our_name == their_name else f"protocol {their_name!r} and not {our_name!r}, such as "
+    # Lists of an index, judged by labels, beside an exact search: what is right and what is dropped must be the same.
+    # A list has an order of its own, and may be cut.
+    is_of_index = a.setup.cut != b.setup.cut
     for part, name in _CONVENTIONS:
+        if is_of_index and part == "setup" and name in ("ties", "cut"):
+            continue
         ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
         if ours != theirs:
             came = f"{other}{name}={theirs!r} and not {ours!r}"

@@ -15,6 +15,8 @@ import numpy as np
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures, relevance
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 
 
 class RelevanceOptions(TypedDict, total=False):
@@ -51,6 +53,10 @@ class ProtocolOptions(RelevanceOptions, total=False):
 _KINDS = {name: get_args(kind)[0] for name, kind in get_type_hints(ProtocolOptions).items()}
 _WORDS = {name: kind for name, kind in _KINDS.items() if get_origin(kind) is Literal}
 """the fields that are words"""
+
+
+_FLAGS = ("needs_groups", "needs_lists", "leave_one_out", "draws_precision", "queries_in_draw", "reads_codes")
+"""the fields that are True or False"""
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,12 @@ class Protocol:
     """how the CMC counts a query as matched, see `cmc_at`"""
     gain: _names.Gain = "linear"
     """the gain of a grade in nDCG, see `normalized_dcg`; a positive without a grade has gain 1"""
+    similarity: _names.SimilarityName | None = None
+    """of embeddings, where the caller names none; None for "cosine" """
+    reads_codes: bool = False
+    """whether embeddings of integers, of bools, or of 0 and 1 are binary codes, where the caller names no similarity"""
+    ties: _names.TieName | None = None
+    """the order of equal scores, where the caller names none; None for "pessimistic" """
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are expectations over all draws, exact but for rounding"""
     draws_precision: bool = True
@@ -132,9 +144,13 @@ class Protocol:
         for name, words in _WORDS.items():
             if name != "cmc_same_camera" or self.cmc_same_camera is not None:
                 _checks.one_of(name, getattr(self, name), words)
+        if self.similarity is not None:
+            _checks.one_of("similarity", self.similarity, SIMILARITIES)
+        if self.ties is not None:
+            _checks.one_of("ties", self.ties, TIE_POLICIES)
         for name in ("reports", "positive_lists", "junk_lists"):
             _check_names(name, getattr(self, name))
-        for name in ("needs_groups", "needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
+        for name in _FLAGS:
             _checks.boolean(name, getattr(self, name))
         _checks.cutoff("k", self.k)
         if self.search_cameras is not None:
@@ -157,6 +173,18 @@ class Protocol:
             raise ValueError(f"`draw` needs rule 'rectangle' without a cutoff `k`; got {came}.")
         if self.draw is not None and self.mode != "first_match":
             raise ValueError(f"`draw` needs mode 'first_match'; got {self.mode!r}.")
+
+    def similarity_or(self, chosen: Any) -> Any:
+        """The similarity that the caller chose, else its own, else "cosine"."""
+        if chosen is not None:
+            return chosen
+        return self.similarity or "cosine"
+
+    def ties_or(self, chosen: _names.TieName | None) -> _names.TieName:
+        """The tie policy that the caller chose, else its own, else "pessimistic"."""
+        if chosen is not None:
+            return chosen
+        return self.ties or "pessimistic"
 
     def draws(self, measure: measures.Measure) -> bool:
         """Whether a measure is taken over drawn galleries, and not over the whole gallery."""
@@ -192,6 +220,12 @@ class Protocol:
         if self.needs_lists and not lists:
             raise ValueError(f"`protocol` {self.name!r} needs `ground_truth`, lists for every query; got labels.")
 
+    def needed_by(self, options: Mapping[str, Any]) -> dict[str, str]:
+        """The labels that options need to change what it decides, by name, with the reason."""
+        fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
+        changes = {name: value for name, value in fields.items() if _frozen(value) != getattr(self, name)}
+        return relevance.needed_by_options(changes)
+
     def changed(self, options: Mapping[str, Any]) -> Protocol:
         """The protocol with other options; its name says what was changed.
 
@@ -218,7 +252,9 @@ class Protocol:
         return asdict(self)
 
 
-PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
+_ARGUMENTS = ("similarity", "ties")
+"""fields that are arguments of their own where a protocol is used"""
+PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol) if field.name not in _ARGUMENTS)
 
 
 def _check_names(argument: str, value: object) -> None:

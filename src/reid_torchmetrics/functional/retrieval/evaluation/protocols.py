@@ -191,9 +191,12 @@ _OTHERS = [
         _LISTED,
         "hashing",
         "Cao et al., ICCV 2017 (HashNet), as DeepHash-pytorch: divided by hits; NUS-WIDE and COCO at 5,000,"
-        " ImageNet at k=1000, CIFAR-10 at k=None; codes tie, so write ties='expected'",
+        " ImageNet at k=1000, CIFAR-10 at k=None; codes tie, and every order of equal codes counts alike",
         k=5000,
         normalizer="hits",
+        similarity="dot",
+        reads_codes=True,
+        ties="expected",
     ),
     _like(
         _LISTED,
@@ -277,6 +280,7 @@ _LISTS = [
         "trec",
         "trec_eval 9, as pytrec_eval and ranx: average precision divided by all positives, retrieved or not; queries"
         " without a positive count 0",
+        ties="stable",
         reports=("map", "mrr", "precision_10", "recall_10", "ndcg_10"),
     ),
     *(

@@ -24,6 +24,7 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 
 from .identification import Identification
+from .labeled_lists import ListCounts
 from .problem import RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
@@ -44,7 +45,18 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """
 
     _ROWS = "query"
-    _PARTS = (PositiveRanks, TiedGroups, Judgments, Protocol, GalleryDraw, Setup, QueryCounts, RankLists, CameraPairs)
+    _PARTS = (
+        PositiveRanks,
+        TiedGroups,
+        Judgments,
+        Protocol,
+        GalleryDraw,
+        Setup,
+        QueryCounts,
+        RankLists,
+        CameraPairs,
+        ListCounts,
+    )
 
     per_query: Mapping[str, Float[Tensor, " queries"]]
     """what the protocol reports: one value per query"""
@@ -80,6 +92,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """the names of the queries, where lists came with strings as their keys"""
     item_names: tuple[str, ...] | None = Later()  # type: ignore[assignment]
     """the names of the items, by their numbers in rank lists, where lists came with strings as items"""
+    list_counts: ListCounts | None = None
+    """what happened to lists that were given; None where scores were ranked"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "per_query", Reported(self.per_query))

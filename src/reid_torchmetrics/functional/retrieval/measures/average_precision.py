@@ -183,9 +183,9 @@ def _expected_mean_over_hits(ranks: PositiveRanks, term: terms.Term, k: int) -> 
     Only the group that position k cuts leaves H open: it has h hits in its first m candidates with probability
     C(P, h) C(t-P, m-h) / C(t, m), and given h these m are a group of their own with h positives.
     """
-    first, _, groups = terms.distinct_groups(ranks)
+    groups = terms.groups_of(ranks)
     cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
-    query = torch.searchsorted(ranks.num_positives.cumsum(0), first[cut], right=True)
+    query = terms.query_of_groups(ranks)[cut]
     certain = torch.full_like(ranks.num_positives, k)
     certain[query] = groups.before[cut]
     total, hits = terms.sum_over_positives(ranks, term, certain), terms.num_hits(ranks, certain)

@@ -118,7 +118,8 @@ def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
         first = first_rank(ranks)[valid].clamp(max=max_rank + 1).long()
         return torch.bincount(first, minlength=max_rank + 2)[1:-1].cumsum(0).double()
     # The chance of a hit at each rank, of a few queries at a time.
-    groups = terms.groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1)
+    assert ranks.tied is not None  # noqa: S101 - for the type checker
+    groups = terms.groups_of(ranks).of(segments.starts(ranks.tied.num_groups)[valid])
     cutoffs = torch.arange(1, max_rank + 1, device=valid.device)
     total = torch.zeros(max_rank, dtype=torch.float64, device=valid.device)
     for part in torch.stack(groups)[:, :, None].split(max(1, _MAX_CHANCES // max_rank), dim=1):
@@ -156,7 +157,8 @@ def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:
     ahead = ranks.rank - terms.ordinals(ranks)
     if ranks.tied is None or not terms.is_averaged(ranks):
         return ahead, torch.ones_like(ahead)
-    return ahead - ranks.tied.num_negatives, ranks.tied.num_negatives + 1
+    num_negatives = terms.of_each_positive(ranks, ranks.tied.num_negatives)
+    return ahead - num_negatives, num_negatives + 1
 
 
 CMC_MODES = {"first_match": (hit_rate_at, _first_matches), "all_shots": (_all_shots_at, _all_shots)}

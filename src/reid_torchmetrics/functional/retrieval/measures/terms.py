@@ -83,13 +83,27 @@ def is_averaged(ranks: PositiveRanks) -> bool:
     return ranks.tied is not None and ranking.TIE_POLICIES[ranks.tied.policy].averages
 
 
-def groups_at(ranks: PositiveRanks, chosen: Tensor | slice, ordinal: Int[Tensor, " chosen"] | int) -> Groups:
-    """The groups of the chosen positives with these ordinals; the ranks must be tied."""
+def groups_of(ranks: PositiveRanks) -> Groups:
+    """All groups of tied ranks, query by query."""
     assert ranks.tied is not None  # noqa: S101 - for the type checker
-    tied = (ranks.tied.better, ranks.tied.num_positives, ranks.tied.num_negatives)
-    better, num_positives, num_negatives = (values[chosen] for values in tied)
-    before = ranks.rank[chosen] - (ordinal - better) - num_negatives
+    num_positives, num_negatives = ranks.tied.num_positives, ranks.tied.num_negatives
+    first = segments.starts(num_positives)
+    # Positives before the group: those of earlier groups, without those of earlier queries.
+    better = first - segments.starts(ranks.num_positives)[query_of_groups(ranks)]
+    before = ranks.rank[first] - num_negatives - 1
     return Groups(before, better, num_positives + num_negatives, num_positives)
+
+
+def query_of_groups(ranks: PositiveRanks) -> Int[Tensor, " groups"]:
+    """The query of each group."""
+    assert ranks.tied is not None  # noqa: S101 - for the type checker
+    return segments.numbers(ranks.tied.num_groups, len(ranks.tied.num_positives))
+
+
+def of_each_positive(ranks: PositiveRanks, values: Tensor) -> Tensor:
+    """For every positive the value of its group."""
+    assert ranks.tied is not None  # noqa: S101 - for the type checker
+    return values.repeat_interleave(ranks.tied.num_positives, output_size=len(ranks.rank))
 
 
 def sum_over_positives(
@@ -100,39 +114,24 @@ def sum_over_positives(
     With `weights`, which do not depend on the place, each positive counts its own times the term.
     """
     limit = None if cutoff is None else _of_positives(ranks, cutoff)
-    if is_averaged(ranks):
-        return _expected_sum(ranks, term, limit, weights)
     places = places_of(ranks)
     values = term(places)
     if limit is not None:
         values = values.masked_fill(places.rank > limit, 0.0)
+    if is_averaged(ranks):
+        # The expectation is computed once for each group with a negative; all its positives have it.
+        groups = groups_of(ranks)
+        # With weights a place is certain only where the positive has no equal.
+        mixed = groups.size > (groups.num_positives if weights is None else 1)
+        within = groups.size
+        if limit is not None:
+            within = groups.within(limit if isinstance(limit, int) else limit[segments.starts(groups.num_positives)])
+        expected = torch.zeros(len(mixed), dtype=values.dtype, device=values.device)
+        expected[mixed] = expected_in_group(term, groups.of(mixed), within[mixed])
+        values = torch.where(of_each_positive(ranks, mixed), of_each_positive(ranks, expected), values)
     if weights is not None:
         values = values * weights
     return segments.reduce(values, "sum", ranks.num_positives)
-
-
-def _expected_sum(
-    ranks: PositiveRanks, term: Term, limit: Tensor | int | None, weights: Float[Tensor, " positives"] | None
-) -> Float[Tensor, " queries"]:
-    # Codes have few groups, and many positives in each: an expectation is computed once for a group.
-    first, sizes, groups = distinct_groups(ranks)
-    # A place is certain in a group without negatives, but with weights only that of a positive that has no equal.
-    is_open = groups.size > (groups.num_positives if weights is None else 1)
-    group_limit = limit[first] if isinstance(limit, Tensor) else limit
-    within = groups.size if group_limit is None else groups.within(group_limit)
-    means = expected_in_group(term, groups.of(is_open), within[is_open])
-    totals = torch.zeros(len(first), dtype=torch.float64, device=first.device)
-    counted = sizes.double() if weights is None else segments.reduce(weights, "sum", sizes)
-    totals[is_open] = means * counted[is_open]
-    if not bool(is_open.all()):
-        certain = is_open.logical_not().repeat_interleave(sizes, output_size=len(ranks.rank)).nonzero()[:, 0]
-        rank = ranks.rank[certain]
-        places = Places(ordinals(ranks)[certain].double(), in_float(rank))
-        values = term(places) if weights is None else term(places) * weights[certain]
-        if limit is not None:
-            values = values.masked_fill(places.rank > (limit[certain] if isinstance(limit, Tensor) else limit), 0.0)
-        totals[~is_open] = segments.reduce(values, "sum", sizes[~is_open])
-    return segments.reduce(totals, "sum", num_groups_of(ranks, first))
 
 
 def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
@@ -142,10 +141,9 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
     """
     limit = _of_positives(ranks, UNRETRIEVED if cutoff is None else cutoff)
     if is_averaged(ranks):
-        first, sizes, groups = distinct_groups(ranks)
-        limit = limit[first] if isinstance(limit, Tensor) else limit
-        hits = sizes * groups.within(limit) / groups.size.double()
-        return segments.reduce(hits, "sum", num_groups_of(ranks, first))
+        groups = groups_of(ranks)
+        within = groups.within(limit if isinstance(limit, int) else limit[segments.starts(groups.num_positives)])
+        return segments.reduce(of_each_positive(ranks, within / groups.size.double()), "sum", ranks.num_positives)
     rank = ranks.rank if ranks.tied is None else places_of(ranks).rank
     return segments.reduce((rank <= limit).double(), "sum", ranks.num_positives)
 
@@ -164,32 +162,8 @@ def places_of(ranks: PositiveRanks) -> Places:
         return Places(ordinals(ranks).double(), in_float(ranks.rank))
     groups = groups_of(ranks)
     ordinal, rank = groups.better + groups.num_positives, groups.before + groups.size
-    return Places(ordinal.double(), rank.double(), groups.num_positives, groups.size)
-
-
-def groups_of(ranks: PositiveRanks) -> Groups:
-    """The groups of all positives."""
-    return groups_at(ranks, slice(None), ordinals(ranks))
-
-
-def distinct_groups(ranks: PositiveRanks) -> tuple[Int[Tensor, " groups"], Int[Tensor, " groups"], Groups]:
-    """The first positive of each group, how many positives of the group there are, and the groups."""
-    assert ranks.tied is not None  # noqa: S101 - for the type checker
-    better = ranks.tied.better
-    # The next group, or the next query: its number of better positives is another, or 0 again.
-    is_first = torch.ones_like(better, dtype=torch.bool)
-    is_first[1:] = better[1:] != better[:-1]
-    starts = segments.starts(ranks.num_positives)[ranks.num_positives > 0]
-    is_first[starts] = True
-    first = is_first.nonzero()[:, 0]
-    sizes = first.diff(append=first.new_full((1,), len(better)))
-    return first, sizes, groups_at(ranks, first, better[first] + 1)
-
-
-def num_groups_of(ranks: PositiveRanks, first: Int[Tensor, " groups"]) -> Int[Tensor, " queries"]:
-    """The number of groups of each query, given the first positives of all groups."""
-    stops = torch.searchsorted(first, ranks.num_positives.cumsum(0))
-    return stops.diff(prepend=stops.new_zeros(1))
+    values = (ordinal.double(), rank.double(), groups.num_positives, groups.size)
+    return Places(*(of_each_positive(ranks, each) for each in values))
 
 
 def ordinals(ranks: PositiveRanks) -> Int[Tensor, " positives"]:
@@ -198,7 +172,7 @@ def ordinals(ranks: PositiveRanks) -> Int[Tensor, " positives"]:
 
 
 def per_block(
-    ranks: PositiveRanks, measure: Callable[[PositiveRanks], Tensor], max_positives: int = 1 << 22
+    ranks: PositiveRanks, measure: Callable[[PositiveRanks], Tensor], max_positives: int = 1 << 20
 ) -> Float[Tensor, " queries"]:
     """Apply `measure` to blocks of queries, so that millions of positives need little memory."""
     check_ranks(ranks)
@@ -234,7 +208,9 @@ def of_one_positive(
     if ranks.tied is None:
         values = certain(ranks.rank[chosen], num_positives)
     else:
-        groups = groups_at(ranks, chosen, num_positives if last else 1)
+        edges = segments.edges(ranks.tied.num_groups)
+        chosen_groups = (edges[1:] - 1 if last else edges[:-1])[valid]
+        groups = groups_of(ranks).of(chosen_groups)
         is_spread, end = is_averaged(ranks), groups.before + groups.size
         values = expected(groups, num_positives) if is_spread else certain(end, num_positives)
     if are_all:

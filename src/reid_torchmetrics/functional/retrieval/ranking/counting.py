@@ -3,7 +3,9 @@
 Scores of a panel are [queries, columns]. Everything but the negatives has been taken out: it holds minus infinity, and
 its number is known, so a genuine score of minus infinity still counts. Thresholds are the scores of positives.
 
-On the CPU the rows are sorted, and thresholds are looked up among them. On devices where sorting costs more than the
+On the CPU all scores of a row are compared with each threshold where there are few of them; else the rows are sorted,
+and thresholds are looked up among them; scores that are whole numbers have ways of their own (`whole_scores`). On
+devices where sorting costs more than the
 scores, every score is looked up among the few thresholds of its query. One query with the thresholds .8 and .5:
 
     scores                       .9   .8   .6   .1   .5
@@ -29,6 +31,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
 from .top_k import keys_of_scores
+from .whole_scores import count_above, count_before, look_whole
 
 _SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
 _LONG_ROW = 1024  # columns; from here on counting row by row takes less time than counting all rows at once
@@ -37,6 +40,10 @@ _FEW_VALUES = 0.04  # share of values above the floor; up to here it pays
 _SAMPLE_STEP = 61  # from one column to the next of the sample that estimates the share
 _BYTES_PER_BIN = 4
 _ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
+# What a score costs on the CPU, in nanoseconds, by the ways of counting; and what calls of NumPy cost.
+_COST_OF_PICKING, _COST_OF_WHOLE, _COST_OF_SORTING = 1.0, 3.0, 5.0
+_COST_OF_A_COMPARISON = 0.09
+_CALLS_OF_A_ROW, _CALLS_OF_A_THRESHOLD = 3000, 1600
 _MANY_THRESHOLDS = 64  # from here on NumPy looks up the thresholds of a query in less time than torch
 _SCORES = 1 << 22  # looked up at a time: their bins, of 4 bytes each, stay in the cache of a large GPU
 _BINS = 4096  # of a query, and no more than a fourth of its scores
@@ -55,6 +62,10 @@ class Positives(NamedTuple):
     grades: Int[Tensor, "queries padded"] | None = None
     """in step with the scores, where samples have several labels: how many they share with the query"""
 
+    def of(self, rows: Int[Tensor, " rows"]) -> Positives:
+        """The positives of some queries of the tile, as counting needs them: without grades."""
+        return Positives(self.scores[rows], self.places[rows], self.lowest[rows])
+
 
 class Negatives(NamedTuple):
     """The scores of a tile's queries against a panel of the gallery, with all but the negatives taken out."""
@@ -68,6 +79,12 @@ class Negatives(NamedTuple):
     """number of kept gallery items before the first column"""
     argument: str
     """where the scores come from, for the error about NaN"""
+
+    def of(self, rows: Int[Tensor, " rows"]) -> Negatives:
+        """Copy the scores of some queries of the tile."""
+        return self._replace(
+            scores=self.scores[rows], num_removed=self.num_removed[rows], removed=lambda: self.removed()[rows]
+        )
 
 
 def bytes_of_counting(scores: Scores, *, by_place: bool) -> int:
@@ -83,18 +100,84 @@ def count_negatives(
 ) -> Int[Tensor, "counts queries padded"]:
     """Count the negatives above each positive, or level with it too, once for each of `or_tied`.
 
-    On the CPU the scores of the negatives are sorted in place.
+    On the CPU the scores of the negatives may be sorted in place.
 
     Raises:
         ValueError: a score is NaN.
     """
     scores, num_removed, thresholds = negatives.scores, negatives.num_removed, positives.scores
-    if _is_numpy(scores):
-        ordered = sort_rows(scores, argument=negatives.argument, floor=positives.lowest)
-        counts = [negatives_above(ordered, num_removed, thresholds, or_tied=tied) for tied in or_tied]
-        return counts[0][None] if len(counts) == 1 else torch.stack(counts)
-    _checks.no_nan(negatives.argument, scores.amax(1))  # NaN is above all
-    return count_by_lookup(scores, num_removed, thresholds, or_tied=or_tied)
+    if not _is_numpy(scores):
+        _checks.no_nan(negatives.argument, scores.amax(1))  # NaN is above all
+        return count_by_lookup(scores, num_removed, thresholds, or_tied=or_tied)
+    cost = _cost_of_comparing(scores, thresholds, len(or_tied))
+    if not look_whole(scores) or cost < _COST_OF_WHOLE:
+        return _count_by_comparing_or_sorting(negatives, positives, cost, or_tied=or_tied)
+    counts = torch.empty((len(or_tied), *thresholds.shape), dtype=torch.int64, device="cpu")
+    is_counted = torch.empty(len(scores), dtype=torch.bool, device="cpu")
+    count = functools.partial(count_above, or_tied=or_tied)
+    by_query = counts.transpose(0, 1)
+    _in_threads(count, *(each.numpy() for each in (scores, num_removed, thresholds, by_query, is_counted)))
+    if not is_counted.all():
+        rest = (~is_counted).nonzero()[:, 0]
+        parts = negatives.of(rest), positives.of(rest)
+        counts[:, rest] = _count_by_comparing_or_sorting(*parts, cost, or_tied=or_tied)
+    return counts
+
+
+def _cost_of_comparing(scores: Tensor, thresholds: Tensor, num_counts: int) -> float:
+    """Nanoseconds for each score that it takes to compare the scores of a row with all thresholds of the row."""
+    num_thresholds = np.count_nonzero(thresholds.numpy() > -np.inf) / max(1, len(thresholds))
+    width = max(1, scores.shape[1])
+    return (_CALLS_OF_A_ROW + num_counts * num_thresholds * _CALLS_OF_A_THRESHOLD) / width + (
+        num_counts * num_thresholds * _COST_OF_A_COMPARISON
+    )
+
+
+def _count_by_comparing_or_sorting(
+    negatives: Negatives, positives: Positives, cost_of_comparing: float, *, or_tied: Sequence[bool]
+) -> Int[Tensor, "counts queries padded"]:
+    """Count by the way that takes the least time: see `count_negatives`."""
+    scores, num_removed, thresholds = negatives.scores, negatives.num_removed, positives.scores
+    # Whether few scores are above the lowest positive is looked up only where the answer decides.
+    are_few = cost_of_comparing >= _COST_OF_PICKING and _are_few_above(scores.numpy(), positives.lowest.numpy())
+    if not are_few and cost_of_comparing < _COST_OF_SORTING:
+        return _count_by_comparing(negatives, thresholds, or_tied=or_tied)
+    ordered = sort_rows(scores, argument=negatives.argument, floor=positives.lowest if are_few else None)
+    counts = [negatives_above(ordered, num_removed, thresholds, or_tied=tied) for tied in or_tied]
+    return counts[0][None] if len(counts) == 1 else torch.stack(counts)
+
+
+def _count_by_comparing(
+    negatives: Negatives, thresholds: Tensor, *, or_tied: Sequence[bool]
+) -> Int[Tensor, "counts queries padded"]:
+    """Compare all scores of a row with each of its thresholds; the scores stay as they are."""
+    scores = negatives.scores
+    counts = torch.empty((len(or_tied), *thresholds.shape), dtype=torch.int64, device="cpu")
+    highest = scores.new_empty(len(scores))
+    compare = functools.partial(_compare_rows, or_tied=or_tied)
+    by_query = counts.transpose(0, 1)
+    _in_threads(compare, *(each.numpy() for each in (scores, thresholds, by_query, highest)))
+    _checks.no_nan(negatives.argument, highest)  # NaN is above all
+    # A threshold of minus infinity is level with the items that were taken out.
+    num_negatives = scores.shape[1] - negatives.num_removed
+    return torch.minimum(counts, num_negatives[:, None])
+
+
+def _compare_rows(
+    rows: np.ndarray, thresholds: np.ndarray, out: np.ndarray, highest: np.ndarray, *, or_tied: Sequence[bool]
+) -> None:
+    width = rows.shape[1]
+    is_above = np.empty(width, dtype=bool)
+    rows.max(axis=1, initial=-np.inf, out=highest)
+    # Thresholds fall: those of minus infinity, most of them padding, are the last.
+    num_finite = np.count_nonzero(thresholds > -np.inf, axis=1)
+    for row, edges, counts, stop in zip(rows, thresholds, out, num_finite, strict=True):
+        for numbers, tied in zip(counts, or_tied, strict=True):
+            compare = np.greater_equal if tied else np.greater
+            for place in range(stop):
+                numbers[place] = np.count_nonzero(compare(row, edges[place], out=is_above))
+            if stop < len(edges):
+                numbers[stop:] = width if tied else np.count_nonzero(row > -np.inf)
 
 
 def negatives_above(
@@ -122,6 +205,20 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
     Only rows in which a negative of the panel ties with a positive of the panel are put in order: without ties this
     costs two counts.
     """
+    if not _is_numpy(negatives.scores) or not look_whole(negatives.scores):
+        return _before_among_floats(negatives, positives)[None]
+    before = torch.empty_like(positives.places)
+    is_counted = torch.empty(len(before), dtype=torch.bool, device="cpu")
+    places = positives.places - negatives.first_place
+    values = negatives.scores, negatives.num_removed, positives.scores, places, before, is_counted
+    _in_threads(count_before, *(each.numpy() for each in values))
+    if not is_counted.all():
+        rest = (~is_counted).nonzero()[:, 0]
+        before[rest] = _before_among_floats(negatives.of(rest), positives.of(rest))
+    return before[None]
+
+
+def _before_among_floats(negatives: Negatives, positives: Positives) -> Int[Tensor, "queries padded"]:
     scores, removed = negatives.scores, negatives.removed()
     copied = negatives._replace(scores=scores.clone()) if _is_numpy(scores) else negatives
     above, above_or_level = count_negatives(copied, positives, or_tied=(False, True))
@@ -143,7 +240,7 @@ def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, 
     for rows in tied_rows.split(max(1, _ORDERED_SCORES // width)):
         in_order = _before_in_order(scores[rows], removed[rows], positives.scores[rows], places[rows])
         before[rows] = torch.where(undecided[rows], in_order, before[rows])  # right where a score ties
-    return before[None]
+    return before
 
 
 def _before_in_order(scores: Tensor, removed: Tensor, thresholds: Tensor, places: Tensor) -> Int[Tensor, "rows padded"]:
@@ -205,8 +302,8 @@ def sort_rows(
 ) -> Float[Tensor, "rows columns"]:
     """Sort every row ascending; on the CPU in place.
 
-    Values below a row's `floor` need no place: they may come out as minus infinity. That spares most of the sorting
-    where few values are above it. NumPy's sort of values is vectorized and releases the GIL; torch's always carries
+    Values below a row's `floor` need no place: they come out as minus infinity. That spares most of the sorting where
+    few values are above it. NumPy's sort of values is vectorized and releases the GIL; torch's always carries
     indices along.
 
     Raises:
@@ -214,7 +311,7 @@ def sort_rows(
     """
     if not _is_numpy(values):
         values = values.sort(dim=1).values
-    elif floor is None or not _are_few_above(values.numpy(), floor.numpy()):
+    elif floor is None:
         _in_threads(lambda rows: rows.sort(axis=1), values.numpy())
     else:
         _in_threads(_sort_above, values.numpy(), floor.numpy())

@@ -29,19 +29,25 @@ UNRETRIEVED = 1 << 62
 
 @dataclass(frozen=True, eq=False)
 class TiedGroups:
-    """The group of candidates with the score of each positive, for tie policies that treat a group as a whole.
+    """The groups of candidates with one score, for tie policies that treat a group as a whole.
 
-    The positive with ordinal j at the pessimistic rank r, with the negatives of a group first, belongs to the
-    group that occupies the `num_positives` + `num_negatives` ranks after the first r - (j - better) - `num_negatives`.
+    Only groups with a positive are listed: query by query, and best first. In the ranks of `PositiveRanks` the
+    negatives of a group come first. One query with the scores .9 (positive), .8 (two positives and a negative) and .5
+    (a negative):
+
+        rank             1 3 4        of the positives, pessimistic
+        num_groups       2            of the query
+        num_positives    1 2          of its groups
+        num_negatives    0 1
     """
 
     policy: str
     """"grouped" or "expected", a key of `TIE_POLICIES`: how measures treat a group"""
-    better: Int[Tensor, " positives"]
-    """int64; positives of the query with a higher score"""
-    num_positives: Int[Tensor, " positives"]
+    num_groups: Int[Tensor, " queries"]
+    """int64; groups of each query"""
+    num_positives: Int[Tensor, " groups"]
     """int64; positives in the group, at least 1"""
-    num_negatives: Int[Tensor, " positives"]
+    num_negatives: Int[Tensor, " groups"]
     """int64; negatives in the group"""
 
 
@@ -202,7 +208,9 @@ def block_of(ranks: PositiveRanks, queries: slice, positives: slice) -> Positive
     """The ranks of a range of queries, the range `positives` of all positives."""
     tied, judged = ranks.tied, ranks.judged
     if tied is not None:
-        tied = TiedGroups(tied.policy, *(values[positives] for values in _tensors(tied)))
+        edges = segments.edges(tied.num_groups)
+        groups = slice(int(edges[queries.start]), int(edges[queries.stop]))
+        tied = TiedGroups(tied.policy, tied.num_groups[queries], tied.num_positives[groups], tied.num_negatives[groups])
     if judged is not None:
         before, negatives = judged.num_before, judged.num_negatives
         before = None if before is None else before[positives]
@@ -210,10 +218,6 @@ def block_of(ranks: PositiveRanks, queries: slice, positives: slice) -> Positive
         judged = Judgments(judged.grade[positives], before, negatives)
     counts = ranks.num_positives[queries], ranks.num_candidates[queries]
     return unchecked_ranks(ranks.rank[positives], *counts, tied, judged)
-
-
-def _tensors(tied: TiedGroups) -> tuple[Tensor, Tensor, Tensor]:
-    return tied.better, tied.num_positives, tied.num_negatives
 
 
 def unchecked_ranks(
@@ -288,16 +292,26 @@ def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
     policies = [policy.name for policy in TIE_POLICIES.values() if policy.groups]
     if tied.policy not in policies:
         raise ValueError(f"`tied` must have the policy {' or '.join(map(repr, policies))}; got {tied.policy!r}.")
-    sizes, num_positives = [len(part) for part in _tensors(tied)], len(ranks.rank)
-    if set(sizes) != {num_positives}:
-        raise ValueError(f"`tied` must have one group for each of {num_positives} positives; got {sizes}.")
-    size = ranks.num_positives.long()
-    query, ordinal = segments.runs(1, size)
-    # A pessimistic rank counts the positives up to this one and all negatives of the group: the rest is `before`.
-    before = ranks.rank - (ordinal - tied.better) - tied.num_negatives
-    end = before + tied.num_positives + tied.num_negatives
-    inside = (tied.better < ordinal) & (ordinal <= tied.better + tied.num_positives)
-    fits = (before >= tied.better) & (end <= ranks.num_candidates[query])
-    hold = inside & fits & (tied.better >= 0) & (tied.num_negatives >= 0)
+    num_groups = _checks.integer_labels("tied.num_groups", tied.num_groups, ranks.num_queries).long()
+    num_listed = int(num_groups.sum())
+    num_positives = _checks.integer_labels("tied.num_positives", tied.num_positives, num_listed).long()
+    num_negatives = _checks.integer_labels("tied.num_negatives", tied.num_negatives, num_listed).long()
+    query = segments.numbers(num_groups, num_listed)
+    _refuse(num_groups < 0, "`tied` must have at least 0 groups; got {} for query {place}.", num_groups)
+    _refuse(num_positives < 1, "`tied` must have groups with a positive; got {} for group {place}.", num_positives)
+    _refuse(num_negatives < 0, "`tied` must have at least 0 negatives; got {} for group {place}.", num_negatives)
+    of_query = torch.zeros_like(ranks.num_positives, dtype=torch.int64).index_add_(0, query, num_positives)
+    rule = "`tied` must have groups of all positives; got {} of {} for query {place}."
+    _refuse(of_query != ranks.num_positives, rule, of_query, ranks.num_positives)
+    # Pessimistic ranks of a group follow each other, behind its negatives; the next group comes after them.
+    group, place = segments.runs(0, num_positives)
+    first = ranks.rank[segments.starts(num_positives)]
+    before = first - num_negatives - 1
+    is_first = torch.ones_like(num_positives, dtype=torch.bool)
+    is_first[1:] = query[1:] != query[:-1]
+    last = ranks.rank[num_positives.cumsum(0) - 1]
+    least = torch.zeros_like(before)
+    least[1:] = last[:-1].masked_fill(is_first[1:], 0)
+    holds = (ranks.rank == first[group] + place) & (before >= least)[group]
     rule = "`tied` must describe groups that hold their positives at pessimistic ranks; got another for positive"
-    _refuse(~hold, f"{rule} {{place}}.")
+    _refuse(~holds, f"{rule} {{place}}.")

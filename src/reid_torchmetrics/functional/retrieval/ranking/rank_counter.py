@@ -21,7 +21,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics._warnings import warn
-from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
@@ -41,6 +41,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
     check_similarity,
     gallery_statistics,
     promoted,
+    read_embeddings,
     score_dtype,
 )
 
@@ -148,8 +149,8 @@ class RankCounter:
     @takes(StreamOptions)
     def __init__(
         self,
-        query: Float[Tensor, "queries dim"] | _checks.Array,
-        positives: Float[Tensor, "positives dim"] | _checks.Array,
+        query: Shaped[Tensor, "queries dim"] | _checks.Array,
+        positives: Shaped[Tensor, "positives dim"] | _checks.Array,
         query_identities: Shaped[Tensor, "queries ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         positive_identities: Shaped[Tensor, "positives ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
@@ -173,7 +174,7 @@ class RankCounter:
         check_needed(reasons, labels, "query_", "positive_")
         self_index = rules.pop("self_index", None)
         self.similarity, self.ties, self.rules = similarity, ties, rules
-        query, labels_of_queries = _checked("query", query, "query_", labels)
+        query, labels_of_queries = self._checked("query", query, "query_", labels)
         # Copies: a part of a larger tensor would be pickled with all of it, and what others hold may change.
         self._query, self.query_labels = query.clone(), {name: each.clone() for name, each in labels_of_queries.items()}
         self._max_bytes = bytes_within(max_bytes, query.device)
@@ -208,7 +209,7 @@ class RankCounter:
     @_in_pool
     def survey(
         self,
-        embeddings: Float[Tensor, "items dim"] | _checks.Array,
+        embeddings: Shaped[Tensor, "items dim"] | _checks.Array,
         identities: Shaped[Tensor, "items ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         *,
@@ -222,7 +223,7 @@ class RankCounter:
     @_in_pool
     def count(
         self,
-        embeddings: Float[Tensor, "items dim"] | _checks.Array,
+        embeddings: Shaped[Tensor, "items dim"] | _checks.Array,
         identities: Shaped[Tensor, "items ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         *,
@@ -275,7 +276,8 @@ class RankCounter:
         before, num_candidates = Counts.added(none, "counts", counts, self._digest).split(sizes)
         before, tied = before.view(num_counts, -1), own.tied
         if tied is not None:
-            tied = replace(tied, num_negatives=tied.num_negatives + before[0] - before[1])
+            first = segments.starts(tied.num_positives)
+            tied = replace(tied, num_negatives=tied.num_negatives + (before[0] - before[1])[first])
         num_candidates += own.num_candidates
         return unchecked_ranks(own.rank + before[0], own.num_positives.clone(), num_candidates, tied, own.judged)
 
@@ -316,7 +318,7 @@ class RankCounter:
         self, argument: str, value: object, prefix: str, given: Mapping[str, Any], *, self_index: Any = None
     ) -> _Block:
         """Gallery items, checked, and what they are to the queries."""
-        embeddings, labels = _checked(argument, value, prefix, given)
+        embeddings, labels = self._checked(argument, value, prefix, given)
         _checks.same_device("query", self._query, argument, embeddings)
         _checks.same_dimension("query", self._query.shape[1], argument, embeddings.shape[1])
         for name in sorted(labels.keys() ^ self.query_labels.keys()):
@@ -325,6 +327,16 @@ class RankCounter:
         both: dict[str, Any] = {f"query_{name}": label for name, label in self.query_labels.items()}
         both |= {f"gallery_{name}": label for name, label in labels.items()}
         return _Block(embeddings, labels, find_relevance(**both, **self.rules, self_index=self_index))
+
+    def _checked(
+        self, argument: str, value: object, prefix: str, given: Mapping[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Finite embeddings, and the labels that are given, in the dtypes of the table."""
+        embeddings = read_embeddings(argument, value, self.similarity).detach()
+        _checks.finite(argument, Rows([embeddings]).non_finite())
+        labels = {name: value for name in _LABELS if (value := given.get(f"{prefix}{name}")) is not None}
+        fits = len(embeddings), embeddings.device
+        return embeddings, {name: LABELS[name].check(f"{prefix}{name}", value, *fits) for name, value in labels.items()}
 
 
 def _read_positives(part: GalleryPart) -> Thresholds:
@@ -339,12 +351,3 @@ def _read_positives(part: GalleryPart) -> Thresholds:
             best = best_first(read, tile.columns, tile.positive, ties=part.ties).scores
             scores.append(best.view(-1)[cells_of_positives(tile.num_positives, best.shape[1])])
     return Thresholds(torch.cat(scores), num_positives)
-
-
-def _checked(argument: str, value: object, prefix: str, given: Mapping[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
-    """Finite embeddings, and the labels that are given, in the dtypes of the table."""
-    embeddings = _checks.embeddings(argument, value).detach()
-    _checks.finite(argument, Rows([embeddings]).non_finite())
-    labels = {name: value for name in _LABELS if (value := given.get(f"{prefix}{name}")) is not None}
-    fits = len(embeddings), embeddings.device
-    return embeddings, {name: LABELS[name].check(f"{prefix}{name}", value, *fits) for name, value in labels.items()}

@@ -36,10 +36,16 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     find_relevance,
     number_names,
 )
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, given_scores, score_embeddings
+from reid_torchmetrics.functional.retrieval.scores import (
+    CustomSimilarity,
+    Scores,
+    given_scores,
+    read_embeddings,
+    score_embeddings,
+)
 from reid_torchmetrics.functional.world import World, all_gather_values
 
-from .counting import Positives, places_of_true
+from .counting import Positives
 from .positive_ranks import Judgments, PositiveRanks, TiedGroups, unchecked_ranks
 from .sorted_rows import SortedPositives, are_of_codes, sort_rows_of_codes
 from .tie_policies import TIE_POLICIES, TiePolicy, best_first
@@ -53,8 +59,8 @@ _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_c
 
 @torch.no_grad()
 def rank_positives(
-    query: Float[Tensor, "queries dim"] | _checks.Array,
-    gallery: Float[Tensor, "gallery dim"] | _checks.Array,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array,
+    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array,
     query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
     gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
@@ -70,14 +76,15 @@ def rank_positives(
     """Rank every query's positives in the gallery by the similarity of embeddings.
 
     Args:
-        query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32.
+        query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32. Under
+            "hamming" codes of 0 and 1, or of 1 and -1, of any dtype.
         gallery: embeddings of the gallery.
         query_identities: identities of the queries.
         gallery_identities: identities of the gallery.
         query_cameras: cameras of the queries; None together with `gallery_cameras` means that no camera rule applies.
         gallery_cameras: cameras of the gallery.
-        similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
-            items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
+        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of a block of queries [q, D] and a
+            block of gallery items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
             "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
         junk_identities: gallery items of these identities are dropped for every query.
@@ -96,8 +103,8 @@ def rank_positives(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, scores that are NaN.
     """
-    query = _checks.embeddings("query", query)  # before the labels, which are compared with its length
-    gallery = _checks.embeddings("gallery", gallery)
+    query = read_embeddings("query", query, similarity)  # before the labels, which are compared with its length
+    gallery = read_embeddings("gallery", gallery, similarity)
     labels = query_identities, gallery_identities, query_cameras, gallery_cameras
     options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
     relevance = _find_relevance((len(query), len(gallery)), labels, options, query.device)
@@ -181,7 +188,7 @@ def _rank_by_sorting(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTa
         return False
     num_junk = 0 if junk is None else junk.sum(1)
     table.num_positives[rows], table.num_candidates[rows] = ranked.num_positives, scores.shape[1] - num_junk
-    table.append(ranked)
+    table.append(rows, ranked)
     return True
 
 
@@ -194,47 +201,51 @@ class RankTable:
         Positives are `graded` where samples have several labels.
         """
         # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-        shape = 4 if ties.groups else 1, int(num_listed.sum())  # the rank, and the fields of `TiedGroups`
-        self._entries = torch.empty(shape, dtype=torch.int64, device=num_listed.device)
-        self._grades = torch.empty(shape[1] if graded else 0, dtype=torch.float32, device=num_listed.device)
+        self._rank = torch.empty(int(num_listed.sum()), dtype=torch.int64, device=num_listed.device)
+        num_grades = len(self._rank) if graded else 0
+        self._grades = torch.empty(num_grades, dtype=torch.float32, device=num_listed.device)
         self._filled, self._ties, self._graded = 0, ties, graded
         self.num_positives, self.num_candidates = torch.zeros_like(num_listed), torch.zeros_like(num_listed)
+        self._num_groups = torch.zeros_like(num_listed)
+        none = torch.empty((2, 0), dtype=torch.int64, device=num_listed.device)
+        self._groups = [none]
 
     def add(self, rows: slice, positives: Positives, counts: Int[Tensor, "counts positives"], cells: Tensor) -> None:
         """Append the positives of a tile, in these `cells_of_positives`, from the counts of negatives before them."""
         first, self._filled = self._filled, self._filled + len(cells)
-        entries = self._entries[:, first : self._filled]
         # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
         row = segments.numbers(self.num_positives[rows], len(cells))
         place = cells.sub(row, alpha=positives.scores.shape[1])
-        entries[0] = place.add(counts[0]).add_(1)
+        torch.add(place, counts[0], out=self._rank[first : self._filled]).add_(1)
         if positives.grades is not None:
             self._grades[first : self._filled] = positives.grades.view(-1)[cells]
         if self._ties.groups:
-            # The group of a positive: from the first to the last positive of the row with its score.
+            # A group begins at the first positive of a row, and where the score is another one than before.
+            begins = place == 0
             scores = positives.scores.view(-1)[cells]
-            is_first = place == 0
-            is_first[1:] |= scores[1:] != scores[:-1]
-            head = places_of_true(is_first)
-            sizes = head.diff(append=head.new_full((1,), len(cells)))
-            of_each = torch.stack([place[head], sizes]).repeat_interleave(sizes, dim=1, output_size=len(cells))
-            entries[1], entries[2] = of_each[0], of_each[1]
-            entries[3] = counts[0] - counts[1]
+            begins[1:] |= scores[1:] != scores[:-1]
+            starts = begins.nonzero()[:, 0]
+            ends = torch.cat([starts[1:], starts.new_tensor([len(cells)])]) if len(starts) else starts
+            self._num_groups[rows] = row[starts].bincount(minlength=rows.stop - rows.start)
+            self._groups.append(torch.stack([ends - starts, counts[0][starts] - counts[1][starts]]))
 
-    def append(self, ranked: SortedPositives) -> None:
+    def append(self, rows: slice, ranked: SortedPositives) -> None:
         """Append the positives of a tile that were ranked by sorting."""
         first, self._filled = self._filled, self._filled + len(ranked.rank)
-        entries = self._entries[:, first : self._filled]
-        for place, values in enumerate((ranked.rank, *ranked.groups)):
-            entries[place] = values
+        self._rank[first : self._filled] = ranked.rank
         self._grades[first : self._filled] = ranked.grade
+        if ranked.groups is not None:
+            self._num_groups[rows] = ranked.groups.num_groups
+            self._groups.append(torch.stack([ranked.groups.num_positives, ranked.groups.num_negatives]))
 
     def ranks(self) -> PositiveRanks:
         """The ranks of all tiles."""
-        entries = self._entries[:, : self._filled]
-        tied = TiedGroups(self._ties.name, *entries[1:]) if self._ties.groups else None
+        rank = self._rank[: self._filled]
+        tied = None
+        if self._ties.groups:
+            tied = TiedGroups(self._ties.name, self._num_groups, *torch.cat(self._groups, dim=1))
         judged = Judgments(self._grades[: self._filled]) if self._graded else None
-        return unchecked_ranks(entries[0], self.num_positives, self.num_candidates, tied, judged)
+        return unchecked_ranks(rank, self.num_positives, self.num_candidates, tied, judged)
 
 
 def count_sharded_ranks(

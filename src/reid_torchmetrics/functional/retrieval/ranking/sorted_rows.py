@@ -16,7 +16,7 @@ One query with its scores, and the grades of its positives:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -35,6 +35,14 @@ _LARGEST_KEY = np.iinfo(np.int16).max
 _NUM_LOOKED_AT = 64  # scores that are looked at before all are
 
 
+class SortedGroups(NamedTuple):
+    """The groups of some queries, as in `TiedGroups`."""
+
+    num_groups: Int[Tensor, " queries"]
+    num_positives: Int[Tensor, " groups"]
+    num_negatives: Int[Tensor, " groups"]
+
+
 @dataclass(frozen=True)
 class SortedPositives:
     """The positives of some queries, query by query in the order of their ranks."""
@@ -42,8 +50,8 @@ class SortedPositives:
     num_positives: Int[Tensor, " queries"]
     rank: Int[Tensor, " positives"]
     grade: Int[Tensor, " positives"]
-    groups: tuple[Int[Tensor, " positives"], ...] = ()
-    """for tie policies with groups the fields of `TiedGroups`"""
+    groups: SortedGroups | None = None
+    """for tie policies with groups"""
 
 
 def sort_rows_of_codes(
@@ -68,7 +76,7 @@ def sort_rows_of_codes(
         return None
     columns = zip(*(part for part in ranked if part is not None), strict=True)
     number, places, grade, *groups = (torch.from_numpy(np.concatenate(column)) for column in columns)
-    return SortedPositives(number, places, grade, tuple(groups))
+    return SortedPositives(number, places, grade, SortedGroups(*groups) if groups else None)
 
 
 def are_of_codes(scores: Float[Tensor, "queries gallery"]) -> bool:
@@ -118,7 +126,7 @@ def _positives(grade: Array) -> tuple[Array, Array, Array]:
 
 
 def _groups(keys: Array, level: Array, positives: tuple[Array, Array, Array], base: int) -> tuple[Array, ...]:
-    """For each positive the better positives, and the positives and the negatives of its group.
+    """The number of groups of each row, and the positives and the negatives of each group.
 
     In the order of keys the negatives of a group go before its positives.
     """
@@ -131,7 +139,6 @@ def _groups(keys: Array, level: Array, positives: tuple[Array, Array, Array], ba
     is_first[row_start[number > 0]] = True
     first = np.flatnonzero(is_first)
     sizes = np.diff(first, append=len(rank))
-    better = first - row_start[row[first]]
     # The group begins where the first key of its level is.
     edges = np.searchsorted(first, np.append(row_start, len(rank)))
     begins = [
@@ -139,4 +146,4 @@ def _groups(keys: Array, level: Array, positives: tuple[Array, Array, Array], ba
         for line, start, stop in zip(keys, edges[:-1], edges[1:], strict=True)
     ]
     num_negatives = rank[first] - 1 - np.concatenate([np.empty(0, dtype=np.int64), *begins])
-    return tuple(np.repeat(values, sizes) for values in (better, sizes, num_negatives))
+    return np.diff(edges), sizes, num_negatives

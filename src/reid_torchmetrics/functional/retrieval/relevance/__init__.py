@@ -16,6 +16,7 @@ from .labels import (
     at,
     check_needed,
     deciding,
+    needed_by_options,
     num_labels_of,
     number_names,
     one_number_each,

@@ -6,6 +6,7 @@ it. Identities and cameras, which have places of their own in signatures, are ro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, get_args
@@ -124,6 +125,16 @@ DECIDING = tuple(label.name for label in _ROWS if label.decides)
 LABEL_RULES = {label.name: label.rules for label in _ROWS if label.rules}
 _BY_NUMBER = {"junk_identities": "identities", "camera_map": "cameras", "search_cameras": "cameras"}
 """the options that list labels, by number"""
+_OF_OPTIONS = {
+    "same_camera": "cameras",
+    "cmc_same_camera": "cameras",
+    "camera_map": "cameras",
+    "search_cameras": "cameras",
+    "junk_identities": "identities",
+    "radius": "positions",
+    **{name: name for name in LABEL_RULES},
+}
+"""the label that an option acts on"""
 NO_GROUP = torch.iinfo(torch.int64).min
 """the group of samples that were given none"""
 
@@ -132,6 +143,17 @@ def why_needed(options: Any) -> dict[str, str]:
     """The labels that some options need, by name, with the reason."""
     reasons = {label.name: label.why_needed(options) for label in LABELS.values()}
     return {name: reason for name, reason in reasons.items() if reason}
+
+
+def needed_by_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """The labels that options need to have an effect, by name, with the reason."""
+    reasons = {}
+    for option, label in _OF_OPTIONS.items():
+        value = options.get(option)
+        has_effect = value is not None and value != "keep" and not (isinstance(value, Collection) and not value)
+        if has_effect:
+            reasons[label] = f"for `{option}` {value!r}"
+    return reasons
 
 
 def check_needed(
@@ -227,7 +249,7 @@ def number_names(given: Mapping[str, Any], rules: Mapping[str, Any], sides: Sequ
         arguments = [name for side in sides if given.get(name := f"{side}_{label}") is not None]
         names = {name: texts for name in arguments if (texts := _as_names(name, given[name])) is not None}
         if names and all(name in names or _is_empty(given[name]) for name in arguments):
-            _check_rules(label, rules)
+            _check_rules(label, rules, [*names.values()])
             numbered |= zip(names, _arrays.number_identities(*names.values()), strict=True)
     return numbered
 
@@ -249,13 +271,24 @@ def _as_names(argument: str, value: Any) -> _arrays.Array | None:
     return names
 
 
-def _check_rules(label: str, rules: Mapping[str, Any]) -> None:
+def _check_rules(label: str, rules: Mapping[str, Any], names: Sequence[_arrays.Array]) -> None:
     """Raise if a rule lists numbers of labels that are names: the names' own are not known before."""
     for option in (option for option, of in _BY_NUMBER.items() if of == label):
         rule = rules.get(option) or ()
         listed = [*rule, *rule.values()] if isinstance(rule, Mapping) else rule
         if isinstance(listed, Collection) and any(each != -1 for each in listed):
-            raise ValueError(f"`{option}` must list nothing but -1 where {label} are names; got {rule!r}.")
+            remedy = _numbers_in(names)
+            raise ValueError(f"`{option}` must list nothing but -1 where {label} are names; got {rule!r}.{remedy}")
+
+
+def _numbers_in(names: Sequence[_arrays.Array]) -> str:
+    """What to write where all names are one word and a number, as in "cam3"; "" where they are not."""
+    parts = [re.fullmatch(r"([^\d]*)(\d+)", name) for name in {*np.concatenate(names).tolist()}]
+    words = {part[1] for part in parts if part is not None}
+    if None in parts or len(words) != 1:
+        return ""
+    (word,) = words
+    return f" Give the numbers in the names as integers, such as {word + '3'!r} -> 3."
 
 
 def _is_empty(value: Any) -> bool:

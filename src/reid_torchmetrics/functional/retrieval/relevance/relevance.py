@@ -259,6 +259,11 @@ class Relevance:
         """`run_length` on the CPU, so that a device is waited for once and not for every tile."""
         return self.run_length.cpu()
 
+    def dropped_at(self, rows: slice, columns: Int[Tensor, "queries listed"]) -> Bool[Tensor, "queries listed"] | None:
+        """Mark what `dropped` marks at a few columns of each query; None if no rule drops items that are not listed."""
+        marks, _ = self._dropped_at(rows, columns)
+        return marks[0] if marks else None
+
     def _dropped_at(self, rows: slice, columns: Tensor) -> tuple[list[Tensor], Tensor | int]:
         """The marks of `dropped` at each query's own `columns`, if a rule drops any, and how many items it marks."""
         counted = [(rule.at(rows, columns), rule.num_same[rows]) for rule in self.rules if rule.num_same is not None]

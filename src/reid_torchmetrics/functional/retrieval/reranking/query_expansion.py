@@ -84,10 +84,12 @@ class QueryExpansion:
         # One neighbor more, where a query may be its own: it goes last, all others keep their order. [queries, k]
         scores = EmbeddingScores(Rows([query]), Rows([gallery]), similarity="cosine", max_bytes=max_bytes)
         nearest = find_neighbors(scores, self.k + bool((self_index >= 0).any()))
+        cosines = nearest.scores.clone()
+        scores.to_comparable(cosines, slice(0, len(query)))
         is_self = nearest.positions == self_index[:, None]
         order = is_self.byte().argsort(dim=1, stable=True)[:, : self.k]  # not every device sorts bools
         positions, is_self = nearest.positions.gather(1, order), is_self.gather(1, order)
-        weights = (nearest.scores.gather(1, order).clamp(0, 1) ** self.alpha).masked_fill(is_self, 0)
+        weights = (cosines.gather(1, order).clamp(0, 1) ** self.alpha).masked_fill(is_self, 0)
         step = max(1, min(_MOST_BYTES, max_bytes) // (16 * (order.shape[1] + 1) * query.shape[1]))
         for rows in segments.ranges(len(query), step):
             total = (gallery[positions[rows]].double() * weights[rows, :, None]).sum(1)

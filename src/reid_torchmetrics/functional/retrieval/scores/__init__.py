@@ -1,6 +1,7 @@
 """Similarities of embeddings, and tiles of scores on demand."""
 # mypy: implicit-reexport
 
+from .codes import read_embeddings
 from .group_scores import GroupScores
 from .rows import WALK_BYTES, Rows, RowsInBlocks, check_pair, checked_rows, promoted
 from .scores import (

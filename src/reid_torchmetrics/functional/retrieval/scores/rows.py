@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Generic, TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -23,6 +23,7 @@ Result = TypeVar("Result")
 Thing = TypeVar("Thing")
 
 WALK_BYTES = 16 << 20  # rows are read in pieces of this size
+_LOOKED_AT = 4  # coordinates of a row that tell whether it may be a code
 _PIECES_AT_A_TIME = 4  # by several threads
 
 
@@ -39,6 +40,7 @@ class Rows:
         self.device = blocks[0].device
         self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
         self._norms: dict[torch.dtype, Tensor] = {}
+        self._are_rounded_codes: dict[torch.dtype, Tensor] = {}
         self._norm_ranges: dict[torch.dtype, tuple[float, float]] = {}
 
     @property
@@ -60,6 +62,7 @@ class Rows:
         else:
             rows = Rows(self._blocks, kept if self._kept is None else self._kept[kept])
         rows._norms = {dtype: norms[kept] for dtype, norms in self._norms.items()}
+        rows._are_rounded_codes = {dtype: marks[kept] for dtype, marks in self._are_rounded_codes.items()}
         return rows
 
     def beside(self, others: Float[Tensor, "others dim"]) -> Rows:
@@ -124,8 +127,25 @@ class Rows:
     def norms(self, dtype: torch.dtype) -> Float[Tensor, " rows"]:
         """|x| of every row in a dtype, computed once: three steps ask for it."""
         if dtype not in self._norms:
-            self._norms[dtype] = self.measure(lambda piece: torch.linalg.vector_norm(piece, dim=1), dtype, of=dtype)
+            self._measure_norms(dtype)
         return self._norms[dtype]
+
+    def are_rounded_codes(self, dtype: torch.dtype) -> Bool[Tensor, " rows"]:
+        """Whether a row may be a code, with a magnitude that is no power of two; looked at with the norms."""
+        if dtype not in self._are_rounded_codes:
+            self._measure_norms(dtype)
+        return self._are_rounded_codes[dtype]
+
+    def _measure_norms(self, dtype: torch.dtype) -> None:
+        def look(piece: Tensor, _: slice) -> tuple[Tensor, Tensor]:
+            first = piece[:, :1].flatten()
+            is_power_of_two = torch.frexp(first).mantissa.abs() == 0.5  # noqa: PLR2004 - of every power of two
+            return torch.linalg.vector_norm(piece, dim=1), may_be_codes(piece) & ~is_power_of_two
+
+        parts = self.each(look, dtype)
+        norms = [torch.empty(0, dtype=dtype, device=self.device), *(norms for norms, _ in parts)]
+        marks = [torch.empty(0, dtype=torch.bool, device=self.device), *(marks for _, marks in parts)]
+        self._norms[dtype], self._are_rounded_codes[dtype] = torch.cat(norms), torch.cat(marks)
 
     def norm_range(self, dtype: torch.dtype) -> tuple[float, float]:
         """The least and the largest of the `norms`, NaN if one is; 1 of none."""
@@ -262,6 +282,12 @@ def _joined(parts: Iterable[Tensor], room: Tensor) -> Tensor:
 def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
     """The smallest dtype that holds all dtypes, float16 at least."""
     return reduce(torch.promote_types, dtypes, torch.float16)
+
+
+def may_be_codes(block: Float[Tensor, "rows dim"]) -> Bool[Tensor, " rows"]:
+    """Whether the first coordinates of a row have one magnitude that is not 0, as all coordinates of a code have."""
+    first = block[:, :_LOOKED_AT].abs()
+    return (first == first[:, :1]).all(1) & (first > 0).all(1)
 
 
 def check_pair(query: object, gallery: object) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
@@ -19,6 +19,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
+from .codes import read_embeddings
 from .products import BlockShape, full_precision, shape_on
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, checked_rows, promoted
 from .similarity import SIMILARITIES, Custom, CustomSimilarity, Similarity, gallery_statistics, score_dtype
@@ -238,8 +239,8 @@ def bytes_within(max_bytes: int | None, device: torch.device) -> int:
 
 
 def score_embeddings(
-    query: Float[Tensor, "queries dim"] | _checks.Array,
-    gallery: Float[Tensor, "gallery dim"] | _checks.Array,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array,
+    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array,
     relevance: Relevance,
     *,
     similarity: _names.SimilarityName | CustomSimilarity = "cosine",
@@ -251,8 +252,8 @@ def score_embeddings(
         query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32.
         gallery: embeddings of the whole gallery.
         relevance: the positives, negatives and junk of each query.
-        similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
-            items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
+        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of a block of queries [q, D] and a
+            block of gallery items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
         max_bytes: bound on the scores and the prepared gallery rows held at a time; see `rank_positives`.
 
     Raises:
@@ -260,7 +261,7 @@ def score_embeddings(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or a function with
             scores that depend on the other items of a block.
     """
-    query, gallery = _checks.embeddings("query", query), _checks.embeddings("gallery", gallery)
+    query, gallery = read_embeddings("query", query, similarity), read_embeddings("gallery", gallery, similarity)
     sides = workers.run(lambda: checked_rows(query, gallery), relevance.device)
     _checks.same_device("gallery", gallery, "relevance", relevance)
     _checks.length("query", len(query), relevance.num_queries)

@@ -17,7 +17,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 
 from .products import product
-from .rows import Rows, promoted
+from .rows import Rows, may_be_codes, promoted
 
 CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 """A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
@@ -85,13 +85,19 @@ class Dot(Similarity):
 class Cosine(Similarity):
     """Cosine q . g / (|q| |g|); a zero vector has cosine 0 with everything.
 
+    The scores that order a gallery are q . g / |g|: the norm of the query changes no order. The product comes first and
+    is divided afterwards, so that scores are equal where products and norms are, as with codes of 1 and -1. Codes that
+    were divided by their norm have rounded coordinates; they are divided by their magnitude before the product.
+
     Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors with squares out of
     range are divided by a power of two first; no digit of a cosine changes.
     """
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
-        self.copies_gallery = dtype == torch.float64 and is_extreme(gallery, dtype)
+        self._has_rounded_codes = bool(gallery.are_rounded_codes(dtype).any())
+        self._is_extreme = dtype == torch.float64 and is_extreme(gallery, dtype)
+        self.copies_gallery = self._has_rounded_codes or self._is_extreme
         if self.copies_gallery:
             norms = gallery.measure(lambda block: torch.linalg.vector_norm(self.gallery(block), dim=1), dtype, of=dtype)
         else:
@@ -99,20 +105,30 @@ class Cosine(Similarity):
         self._inverse_norm = _inverse(norms)
 
     def query(self, block: Tensor) -> Tensor:
-        """Queries of norm 1."""
+        """Queries, divided by their magnitude where they are codes, and in float64 by a power of two."""
         block = block.contiguous()
         if block.dtype == torch.float64:
             block = _over_power_of_two(block, _exponent(block))
-        return block * _inverse(torch.linalg.vector_norm(block, dim=1, keepdim=True))
+        # This depends on the query alone, so that its scores against all parts of a gallery can be compared.
+        if block.device.type == "cpu" and not bool(may_be_codes(block).any()):
+            return block
+        return _over_magnitude(block)
 
     def gallery(self, block: Tensor, room: Tensor | None = None) -> Tensor:
-        """Gallery items, divided by powers of two if some are extreme."""
-        return _over_power_of_two(block, _exponent(block)) if self.copies_gallery else block
+        """Gallery items, divided by powers of two if some are extreme, and by their magnitude if some are codes."""
+        if self._is_extreme:
+            block = _over_power_of_two(block, _exponent(block))
+        return _over_magnitude(block) if self._has_rounded_codes else block
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
-        """Write cosines into `out`."""
+        """Write q . g / |g| into `out`."""
         inverse_norm = self._inverse_norm[columns]
         product(query, gallery, out, lambda scores, items: scores.mul_(inverse_norm[items]))
+
+    def to_comparable(self, query: Tensor, out: Tensor) -> None:
+        """Divide by |q|."""
+        norm = torch.linalg.vector_norm(self.query(query), dim=1, keepdim=True)
+        out.mul_(_inverse(norm))
 
 
 @final
@@ -205,7 +221,20 @@ class Custom(Similarity):
         out.copy_(scores)
 
 
-SIMILARITIES: dict[str, type[Similarity]] = {"cosine": Cosine, "euclidean": Euclidean, "dot": Dot}
+@final
+class Hamming(Similarity):
+    """Minus the Hamming distance of codes of 1 and -1: (q . g - D) / 2, exact; ordered by q . g."""
+
+    def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
+        """Write q . g into `out`."""
+        product(query, gallery, out)
+
+    def to_comparable(self, query: Tensor, out: Tensor) -> None:
+        """Turn q . g into minus the distance."""
+        out.sub_(query.shape[1]).div_(2)
+
+
+SIMILARITIES: dict[str, type[Similarity]] = {"cosine": Cosine, "euclidean": Euclidean, "dot": Dot, "hamming": Hamming}
 
 
 def check_similarity(similarity: object) -> None:
@@ -238,6 +267,17 @@ def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
     norms = rows.norms(dtype)
     is_safe = (norms > safe) & (norms < 1 / safe)
     return any(rows.each(lambda block, part: bool(block[~is_safe[part]].any()), dtype))  # zeros are no trouble
+
+
+def _over_magnitude(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim"]:
+    """Divide the rows that are codes by their magnitude: what is left are the signs, exactly.
+
+    A row is a code if all its coordinates have one magnitude that is not 0.
+    """
+    magnitude = block.abs()
+    largest = magnitude.amax(1, keepdim=True)
+    is_code = (largest > 0) & (magnitude.amin(1, keepdim=True) == largest)
+    return block / torch.where(is_code, largest, 1)
 
 
 def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _extras, _names
@@ -31,7 +31,8 @@ Result = TypeVar("Result")
 _QUERY = 1 << 62  # what makes the number of a query differ from all of gallery items
 _BYTES_PER_PAIR = 33  # masks, and the row, column and place of a pair that is found
 _MOST_PAIRS = 1 << 23  # a tile: more would leave fewer panels that lie below the diagonal
-_LIMITS = {"cosine": (-1.0, 1.0), "euclidean": (0.0, math.inf)}
+_LIMITS = {"cosine": (-1.0, 1.0), "euclidean": (0.0, math.inf), "hamming": (0.0, math.inf)}
+_ARE_DISTANCES = ("euclidean", "hamming")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,8 @@ class Duplicates:
     """All pairs of near duplicates, by query, then by gallery item, int64.
 
     Both are counted from 0; gallery items of a metric go by `index` where it was given. `within` says that both are of
-    one set, and `gallery` has the later one. A higher score is closer: under "euclidean" it is minus the distance.
+    one set, and `gallery` has the later one. A higher score is closer: under "euclidean" and "hamming" it is minus
+    the distance.
     """
 
     query: Int[Tensor, " pairs"]
@@ -159,8 +161,8 @@ class AllPairs(NamedTuple):
 
 @torch.no_grad()
 def find_duplicates(
-    query: Float[Tensor, "queries dim"] | _checks.Array,
-    gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array,
+    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array | None = None,
     *,
     threshold: float = 0.95,
     similarity: _names.SimilarityName | of_pairs.CustomSimilarity = "cosine",
@@ -174,9 +176,10 @@ def find_duplicates(
     Args:
         query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32.
         gallery: embeddings of the gallery, or of the training set; None finds the pairs within `query`, each once.
-        threshold: the least score of a pair; under "euclidean" the largest distance.
-        similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
-            items [g, D] that returns scores [q, g], higher is closer; within one set the earlier item is the query.
+        threshold: the least score of a pair; under "euclidean" and "hamming" the largest distance.
+        similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of a block of queries [q, D] and a
+            block of gallery items [g, D] that returns scores [q, g], higher is closer; within one set the earlier item
+            is the query.
         max_bytes: bound on the scores and the prepared gallery rows held at a time; None for 256 MiB, or more on a GPU.
 
     Raises:
@@ -184,8 +187,8 @@ def find_duplicates(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or scores that are NaN.
     """
     least = least_score(threshold, similarity)
-    query = _checks.embeddings("query", query)
-    items = query if gallery is None else _checks.embeddings("gallery", gallery)
+    query = of_pairs.read_embeddings("query", query, similarity)
+    items = query if gallery is None else of_pairs.read_embeddings("gallery", gallery, similarity)
     sides = workers.run(lambda: of_pairs.checked_rows(query, items), query.device)
     max_bytes = of_pairs.bytes_within(max_bytes, query.device)
     scores = of_pairs.score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
@@ -195,7 +198,7 @@ def find_duplicates(
 
 
 def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -> float:
-    """The least score of a pair, minus the largest distance under "euclidean".
+    """The least score of a pair, minus the largest distance under "euclidean" and "hamming".
 
     Raises:
         TypeError: a threshold that is no number.
@@ -206,7 +209,7 @@ def least_score(threshold: float, similarity: str | of_pairs.CustomSimilarity) -
     low, high = _LIMITS.get(str(similarity), (-math.inf, math.inf))
     if not low <= threshold <= high:
         raise ValueError(f"`threshold` must lie in [{low:g}, {high:g}] under {similarity!r}; got {threshold}.")
-    return -threshold if similarity == "euclidean" else threshold
+    return -threshold if similarity in _ARE_DISTANCES else threshold
 
 
 def find_pairs(pairs: AllPairs, least: float) -> Duplicates:

@@ -1,0 +1,78 @@
+"""`lists --labels`: lists of an index with labels in files, by the numbers of `evaluate_lists`."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics import command
+from reid_torchmetrics.functional.retrieval import evaluate_lists
+
+NUM_QUERIES, NUM_GALLERY = 6, 30
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Lists, and labels of both sides as tables and as arrays, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    order = np.stack([rng.permutation(NUM_GALLERY)[:12] for _ in range(NUM_QUERIES)])
+    labels = {}
+    for side, number in (("query", NUM_QUERIES), ("gallery", NUM_GALLERY)):
+        identities, cameras = rng.integers(0, 4, number), rng.integers(1, 4, number)
+        labels |= {f"{side}_identities": identities, f"{side}_cameras": cameras}
+        np.save(f"{side}_pids.npy", identities)
+        np.save(f"{side}_camids.npy", cameras)
+        with Path(f"{side}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["name", "pid", "camid"])
+            writer.writerows([f"{side}_{row}.jpg", identities[row], cameras[row]] for row in range(number))
+    np.save("I.npy", order)
+    names = {f"query_{row}.jpg": [f"gallery_{item}.jpg" for item in order[row]] for row in range(NUM_QUERIES)}
+    Path("I.json").write_text(json.dumps(names), encoding="utf-8")
+    return order, labels
+
+
+def numbers(words):
+    assert command.main(["lists", *words, "--json", "out.json"]) == 0
+    measures = json.loads(Path("out.json").read_text(encoding="utf-8"))["measures"]
+    return {name: row["value"] for name, row in measures.items()}
+
+
+@pytest.mark.parametrize("lists", ["I.npy", "I.json"])
+def test_tables_of_labels_judge_lists(files, lists):
+    order, labels = files
+    expected = evaluate_lists(order, **labels, protocol="market1501").means
+    assert numbers([lists, "--labels", "query.csv", "gallery.csv", "--protocol", "market1501"]) == expected
+
+
+def test_arrays_of_labels_judge_lists(files):
+    order, labels = files
+    expected = evaluate_lists(order, **labels, protocol="market1501").means
+    words = ["query_pids.npy", "gallery_pids.npy", "cameras=query_camids.npy", "cameras=gallery_camids.npy"]
+    assert numbers(["I.npy", "--labels", *words, "--protocol", "market1501"]) == expected
+
+
+REFUSED = [
+    (["I.npy"], "the right items must come as a file, or by `--labels` of queries and gallery; got neither"),
+    (["I.npy", "truth.json", "--labels", "query.csv", "gallery.csv"], "got both"),
+    (["I.npy", "--labels", "query.csv"], "`--labels` must be a file of the queries and one of the gallery; got 1."),
+    (["I.json", "--labels", "query_pids.npy", "gallery_pids.npy"], "the table must name its rows, as the lists name"),
+    (
+        ["I.npy", "--labels", "query_pids.npy", "gallery_pids.npy", "--same-camera", "all"],
+        "`query_cameras` and `gallery_cameras` must be given for `same_camera` 'all'; got none.",
+    ),
+    (
+        ["I.npy", "--labels", "query.csv", "gallery.csv", "--clothes", "drop_same"],
+        "`query_clothes` and `gallery_clothes` must be given for `clothes` 'drop_same'; got none.",
+    ),
+]
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(("words", "message"), REFUSED)
+def test_labels_that_do_not_fit_are_refused(words, message, capsys):
+    assert command.main(["lists", *words]) in (1, 2)
+    assert message in capsys.readouterr().err
