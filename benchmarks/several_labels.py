@@ -83,7 +83,7 @@ def memory() -> None:
     ours("stable", *(side[:100] for side in samples))
     before = reset_peak()
     results = ours("expected", *samples)
-    held = 36 * len(results.ranks.rank) / 1e6  # four numbers of 64 bits, and the grade
+    held = 12 * len(results.ranks.rank) / 1e6  # a number of 64 bits, and the grade
     text = f'{SIZE} need memory of `max_bytes` over their ranks and grades under ties "expected".'
     claim(text, resident("VmHWM") - before - held, 268, "MB", detail=f"{held:.0f} MB of ranks and grades")
 

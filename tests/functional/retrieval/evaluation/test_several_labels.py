@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics import ReIDMetrics, evaluate, evaluate_scores
+from reid_torchmetrics import ReIDMetrics, evaluate, evaluate_scores, write_report
 from reid_torchmetrics.functional.retrieval import (
     RankCounter,
     evaluate_lists,
@@ -311,3 +311,30 @@ def test_groups_must_agree_in_their_labels_and_are_ranked():
     assert results.ranks.rank.tolist() == [1]
     with pytest.raises(ValueError, match="must have members of one identity each"):
         evaluate(*embeddings, *labels, gallery_groups=[0, 1, 1])
+
+
+def test_lists_of_names_take_labels_by_name():
+    results = evaluate_lists(
+        {"q": ["c", "a"], "r": ["b"]},
+        query_identities={"q": [1, 1, 0], "r": [0, 0, 0]},
+        gallery_identities={"a": [1, 1, 1], "b": [1, 0, 0], "c": [0, 0, 1]},
+        protocol="hashing",
+        reports=["map", "acg_2", "recall_2"],
+    )
+    # `q` finds `a` at rank 2, with two labels in common, and misses `b`; `r` has no label.
+    assert results.per_query["map"].tolist() == pytest.approx([1 / 2, math.nan], nan_ok=True)
+    assert results.per_query["acg_2"].tolist() == pytest.approx([2 / 2, math.nan], nan_ok=True)
+    assert results.per_query["recall_2"].tolist() == pytest.approx([1 / 2, math.nan], nan_ok=True)
+
+
+def test_results_are_written_and_list_neighbors(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    embeddings = [torch.randn(size, 4, generator=generator) for size in (5, 20)]
+    labels = [torch.rand(size, 3, generator=generator) < 0.4 for size in (5, 20)]
+    results = evaluate(*embeddings, *labels, protocol="hashing", reports=["map", "acg_2"])
+    lists = results.nearest(4)
+    assert (lists.identities, lists.query_identities) == (None, None)
+    shared = labels[0][:, None] & labels[1][lists.index]
+    assert lists.is_positive.equal(shared.any(2))
+    assert "ACG@2" in write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "acg_2" in str(results)
