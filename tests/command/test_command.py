@@ -96,7 +96,8 @@ def test_shards_with_a_table_of_labels(command, problem, tmp_path):
     words = ["--labels", "labels.csv", "--json", "-"]  # no name is "-1"
     said = command("evaluate", "q.npy", "gallery-*.npy", *words)
     assert numbers(said) == expected
-    assert said.err.startswith("guessed: `pid` as identities, ")
+    assert "gallery-0.npy ... gallery-11.npy in natural order, 4 to 5 rows; labels labels.csv in the same" in said.err
+    assert "guessed: `pid` as identities, " in said.err
     assert numbers(command("evaluate", "q.npy", *(f"gallery-{shard}.npy" for shard in range(12)), *words)) == expected
 
 

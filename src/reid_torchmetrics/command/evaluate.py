@@ -19,7 +19,8 @@ from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
 from . import say
-from .label_tables import FILE_NAMES, TABLE_FILES, label_files, read_table
+from .label_tables import FILE_NAMES, TABLE_FILES, check_shards, files_of, label_files, read_table, rows_by_name
+from .label_tables import joined as joined_tables
 from .options import named_values, parsed
 from .outputs import Outputs
 from .processes import Share, joined, telling_errors
@@ -28,6 +29,7 @@ from .streams import check_streamed, streamed
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
+_CAPTIONS = "--captions"
 _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
 
 
@@ -75,12 +77,17 @@ def read_sides(arguments: SimpleNamespace) -> _Sides:
     query, gallery = ([file.guesses for file in side.files] for side in sides.values())
     if not arguments.gallery and query == gallery and sides["query"].files[0].kind == "embeddings":
         del sides["gallery"]
+    has_names = all(side.names is not None for side in sides.values())
+    order = getattr(arguments, "order", None) or "natural"
     if tables:
-        read = [read_table(path, names, pattern, of, guesses) for path, of in zip(tables, used[1], strict=True)]
-        _add_labels(sides, read, " and ".join(tables), guesses)
+        read = []
+        for word, of_table in zip(tables, used[1], strict=True):
+            paths = files_of(word)
+            read.append([read_table(path, names, pattern, of_table, guesses, keeps_names=has_names) for path in paths])
+        _add_labels(sides, read, tables, guesses, order)
     for field in (field for field in labels if field != TABLE_FILES):
-        read = [data.read_labels(path, field=field) for path in labels[field]]
-        _add_labels(sides, read, " and ".join(labels[field]), guesses)
+        read = [[data.read_labels(path, field=field) for path in files_of(word)] for word in labels[field]]
+        _add_labels(sides, read, labels[field], guesses, order)
     if arguments.captions is not None:
         _add_captions(sides, arguments.captions)
     if guesses:
@@ -128,7 +135,7 @@ def _add_captions(sides: _Sides, captions_of: str | int) -> None:
         came = f"{given} for {len(captions)} captions of {len(images)} images"
         raise ValueError(f"`--captions` must be how many each image has, or a file of each one's image; got {came}.")
     tables = [{"identities": index if side is captions else np.arange(len(side))} for side in sides.values()]
-    _add_labels(sides, tables, "--captions", [])
+    _add_labels(sides, [[table] for table in tables], [_CAPTIONS] * len(tables), [], "given")
 
 
 def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Sequence[Collection[str]]]) -> None:
@@ -145,8 +152,22 @@ def _check_used(names: Mapping[str, str], pattern: str | None, used: Sequence[Se
         raise ValueError(f"`--file-names` must come with a table of file names without identities; got {pattern!r}.")
 
 
-def _add_labels(sides: _Sides, tables: list[Columns], said: str, guesses: list[str]) -> None:
-    """Give the sides the labels and roles of tables."""
+def _add_labels(
+    sides: _Sides, read: Sequence[Sequence[Columns]], words: Sequence[str], guesses: list[str], order: str
+) -> None:
+    """Give the sides the labels and roles of tables, each from one file or from the files of shards."""
+    tables = [joined_tables(of_word, files_of(word)) for of_word, word in zip(read, words, strict=True)]
+    said = " and ".join(words) if words[0] != _CAPTIONS else _CAPTIONS
+    row_names = [side.names for side in sides.values() if side.names is not None]
+    has_names = len(row_names) == len(sides) and all("names" in table for table in tables)
+    is_by_name = has_names and len(tables) in (1, len(sides))
+    if is_by_name:
+        guesses.append("rows joined by `name`")
+        times = len(sides) // len(tables)  # one table may hold the rows of both sides
+        triples = zip([*tables] * times, row_names, [*words] * times, strict=True)
+        tables = [rows_by_name(table, names, word) for table, names, word in triples]
+    for table in tables:
+        table.pop("names", None)
     if len(tables) == 1 and len(sides) == 2:
         # Rows of queries come first, unless a column says it.
         is_query, num_queries = tables[0].get("roles"), len(sides["query"])
@@ -156,7 +177,11 @@ def _add_labels(sides: _Sides, tables: list[Columns], said: str, guesses: list[s
         tables = [{name: each[side] for name, each in tables[0].items()} for side in (is_query, ~is_query)]
     if len(tables) != len(sides):
         raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
-    for role, table in zip(sides, tables, strict=True):
+    for place, (role, table) in enumerate(zip(sides, tables, strict=True)):
+        if not is_by_name and words[0] != _CAPTIONS:
+            is_own = len(words) == len(sides)
+            of_side, paths = (read[place], files_of(words[place])) if is_own else (read[0], files_of(words[0]))
+            check_shards(sides[role], role, of_side, paths, order)
         _check_table(sides[role], table, said, role)
         sides[role].columns |= table
 

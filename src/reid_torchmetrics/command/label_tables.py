@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
-from reid_torchmetrics import data
+import numpy as np
+
+from reid_torchmetrics import _arrays, data
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
-from .sides import Columns
+from . import say
+from .sides import Columns, Side
 
 FILE_NAMES = "--file-names"
 TABLE_FILES = ""
@@ -55,9 +59,87 @@ def read_table(
         guesses.append(f"labels from file names as in {known}")
     elif file_names is not None and "names" in names and not keeps_names:
         raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
-    elif file_names is not None and not keeps_names:
+    elif file_names is not None:
         guesses.append("no labels from file names, as there are identities")
     if file_names is not None and keeps_names:
         table["names"] = file_names
     said += [line.removeprefix(f"{path}: ") for line in guesses]
     return table
+
+
+def files_of(word: str) -> list[str]:
+    """The files that a word names, in natural order: a file, a folder of arrays by name, or a pattern.
+
+    Raises:
+        FileNotFoundError: a pattern without a match.
+    """
+    if Path(word).exists() or not glob.has_magic(word):
+        return [word]
+    found = sorted(glob.glob(word, recursive=True), key=data.natural_order)  # noqa: PTH207 - of any folder
+    if not found:
+        raise FileNotFoundError(f"There is no file {word!r}.")
+    return found
+
+
+def joined(tables: Sequence[Columns], paths: Sequence[str]) -> Columns:
+    """The rows of the tables of shards, one after the other."""
+    first, *others = tables
+    for path, table in zip(paths[1:], others, strict=True):
+        if table.keys() != first.keys():
+            came = ", ".join(table) or "none"
+            raise ValueError(f"{path}: the labels must be those of {paths[0]}, {', '.join(first)}; got {came}.")
+    return {name: np.concatenate([table[name] for table in tables]) for name in first}
+
+
+def check_shards(side: Side, role: str, tables: Sequence[Columns], paths: Sequence[str], order: str) -> None:
+    """Say the order of the shards of embeddings; raise unless it is the natural one, and files of labels fit it.
+
+    Raises:
+        ValueError: shards in another order that was not asked for, or labels of another length than their shard.
+    """
+    files = side.files
+    if len(files) == 1:
+        return
+    shards = [file.path for file in files]
+    natural = sorted(shards, key=data.natural_order)
+    if shards != natural and order != "given":
+        place = [one == other for one, other in zip(shards, natural, strict=True)].index(False)
+        raise ValueError(
+            f"The files of the {role} must be in natural order, as labels are joined by position; got {shards[place]}"
+            f" where {natural[place]} comes. Put the pattern in quotes, or say `--order given`."
+        )
+    lengths = [len(file.embeddings) for file in files]
+    if len(paths) == len(files):
+        for shard, path, length, table in zip(shards, paths, lengths, tables, strict=True):
+            num_rows = max((len(values) for values in table.values()), default=0)
+            if num_rows != length:
+                raise ValueError(f"{path}: there must be a row for each of {length} of {shard}; got {num_rows}.")
+    sizes = f"{lengths[0]} rows each" if len({*lengths}) == 1 else f"{min(lengths)} to {max(lengths)} rows"
+    in_order = "in natural order" if shards == natural else "in the order given"
+    labels = paths[0] if len(paths) == 1 else f"{paths[0]} ... {paths[-1]}"
+    where = f"{len(files)} files, {shards[0]} ... {shards[-1]} {in_order}, {sizes}"
+    say(f"{role}: {where}; labels {labels} in the same order")
+
+
+def rows_by_name(table: Columns, names: _arrays.Array, path: str) -> Columns:
+    """The rows of a table in the order of names: of paths, or of names of files.
+
+    Raises:
+        ValueError: a name that the table lacks, or has twice.
+    """
+    listed, wanted = table["names"].tolist(), names.tolist()
+    if not {*wanted} <= {*listed}:  # by the name of the file, where folders differ
+        short, short_wanted = ([PurePath(name.replace("\\", "/")).name for name in each] for each in (listed, wanted))
+        if len({*short}) == len(short):
+            listed, wanted = short, short_wanted
+    places: dict[str, int] = {}
+    for place, name in enumerate(listed):
+        if name in places and name in {*wanted}:
+            raise ValueError(f"{path}: rows that are joined by name must have each name once; got {name!r} twice.")
+        places[name] = place
+    missing = [row for row, name in enumerate(wanted) if name not in places]
+    if missing:
+        came = f"none for {len(missing)} of {len(wanted)}, first {str(names[missing[0]])!r}"
+        raise ValueError(f"{path}: there must be a row for each embedding, by its name; got {came}.")
+    rows = np.array([places[name] for name in wanted], dtype=np.int64)
+    return {label: values[rows] for label, values in table.items() if label != "names"}

@@ -33,7 +33,9 @@ def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
     arguments, options = parsed("pairs", words)
     outputs = Outputs(arguments, (arguments.pairs, arguments.scores))
-    return outputs.write({"": PairNumbers(*read_pairs(arguments.pairs, arguments.scores), **options)})
+    return outputs.write(
+        {"": PairNumbers(*read_pairs(arguments.pairs, arguments.scores, form=arguments.form), **options)}
+    )
 
 
 class PairNumbers:

@@ -25,7 +25,10 @@ class Side:
     def __init__(self, files: list[data.SampleFile]) -> None:
         columns = [file.labels | ({} if file.roles is None else {"roles": file.roles}) for file in files]
         self.columns: Columns = {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
-        self.files = [replace(file, labels={}, roles=None) for file in files]
+        named = [file.names for file in files if file.names is not None]
+        self.names: _arrays.Array | None = np.concatenate(named) if len(named) == len(files) else None
+        """the names of all rows, where all files have them"""
+        self.files = [replace(file, labels={}, roles=None, names=None) for file in files]
 
     def __len__(self) -> int:
         return sum(len(file.embeddings) for file in self.files)

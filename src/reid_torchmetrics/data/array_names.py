@@ -63,6 +63,10 @@ class Asked:
         if self.role is not None:
             _checks.one_of("role", self.role, _PREFIXES)
 
+    def may_be(self, key: str, name: str) -> bool:
+        """Whether an array of a name may be `key`, of the side that is read."""
+        return name.lower().replace("-", "_") in _spellings(key, self.role)
+
     def are_in(self, folder: Path) -> bool:
         """Whether the .npy files of a folder are arrays by name, and no shards: one is called like a label, or so."""
         known = {*self.names.values()}.union(*(_spellings(key, None) for key in FIELD_NAMES if key != "embeddings"))

@@ -114,11 +114,17 @@ def _read_items(path: Path) -> list[str]:
 def _read_table(path: Path, form: str, pattern: re.Pattern[str], number: type) -> dict[str, dict[str, Any]]:
     """The numbers in lines by query and item."""
     table: dict[str, dict[str, Any]] = {}
+    second_words: set[str] = set()
     for where, line in text_lines(path):
         found = pattern.fullmatch(line)
         if found is None:
             raise refused(where, f"a line must be {form}", repr(line[:80]))
         query, item, value = found.groups()
+        if form == _RUN[0]:
+            # Lists of a query and five items have six columns, too; in a run the second says nothing.
+            second_words.add(line.split()[1])
+            if len(second_words) > 1:
+                raise refused(where, "the second column of a run must be one word, such as Q0", sorted(second_words))
         items = table.setdefault(query, {})
         if item in items:
             raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")

@@ -8,11 +8,13 @@ others     a b target, a b nontarget (Kaldi); a.jpg b.jpg 1
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, read_arrays, refused, text_lines
@@ -24,15 +26,22 @@ PAIR_NAMES = {
     "same": "same is_same issame actual_issame labels label targets target y",
 }
 """what an array of pairs may be called, by what it is"""
-_FORMS = (
-    r"(?P<same>[01])\s+(?P<pair>\S+\s+\S+)",
-    r"(?P<pair>\S+\s+\d+(?P<other>\s+\S+)?\s+\d+)",
-    r"(?P<pair>\S+\s+\S+)\s+(?P<same>[01]|target|nontarget)",
-)
-_FORMS_IN_WORDS = "1 first second; first second 1; first second target; name 1 4 or name 1 other 2"
+_FORMS = {
+    "first": r"(?P<same>[01])\s+(?P<pair>\S+\s+\S+)",
+    "lfw": r"(?P<pair>\S+\s+0*[1-9]\d*(?P<other>\s+\S+)?\s+0*[1-9]\d*)",  # LFW counts images from 1
+    "last": r"(?P<pair>\S+\s+\S+)\s+(?P<same>[01]|target|nontarget)",
+}
+"""what a line of a list of pairs is, by the name of the form"""
+_FORMS_IN_WORDS = {
+    "first": "1 first second",
+    "lfw": "name 1 4 or name 1 other 2",
+    "last": "first second 1, or first second target",
+}
 
 
-def read_pairs(path: str | PathLike[str], scores: str | PathLike[str] | None = None) -> tuple[Array, Array]:
+def read_pairs(
+    path: str | PathLike[str], scores: str | PathLike[str] | None = None, *, form: _names.PairForm | None = None
+) -> tuple[Array, Array]:
     """Read pairs and their scores, for `verify_pairs`.
 
     Args:
@@ -40,21 +49,26 @@ def read_pairs(path: str | PathLike[str], scores: str | PathLike[str] | None = N
             file with a pair in each line, as of LFW, VoxCeleb or Kaldi, or two names and 1 or 0.
         scores: of a .npy, or of a text file: in each line the score of the pair in the same line of the list, alone or
             before or after the pair.
+        form: of the lines of a list of pairs: "first", `1 first second`, as of VoxCeleb; "last", `first second 1` or
+            `first second target`; or "lfw", `name 1 4` and `name 1 other 2`. None for the one form that all lines have.
 
     Returns:
         The scores, float64 [N], higher is closer, and whether the two of a pair are of one identity, bool [N].
 
     Raises:
         OSError: there is no such file, or it may not be read.
-        ValueError: a damaged file, a line of another form, arrays that are lacking or not of one length, or scores of
-            other pairs; the message is one line that names the file, and the line in it.
+        ValueError: an unknown `form`, lines that fit several forms, a damaged file, a line of another form, arrays that
+            are lacking or not of one length, or scores of other pairs; the message is one line that names the file, and
+            the line in it.
     """
+    if form is not None:
+        _checks.one_of("form", form, _FORMS)
     path, beside = Path(path), None if scores is None else Path(scores)
     if (path.suffix.lower() in TABLES | FORMATS) != (beside is None):
         rule = "scores must be beside `same` in arrays, or in a file for a list of pairs"
         raise refused(path, rule, beside or "none")
     if beside is not None:
-        pairs, same = _read_list(path)
+        pairs, same = _read_list(path, form)
         is_array = beside.suffix.lower() in FORMATS
         given = read_arrays(beside).get(UNNAMED, ()) if is_array else _read_scores(beside, pairs)
     else:
@@ -70,19 +84,42 @@ def read_pairs(path: str | PathLike[str], scores: str | PathLike[str] | None = N
     return values.astype(np.float64), flags.astype(bool)
 
 
-def _read_list(path: Path) -> tuple[list[str], list[bool]]:
-    """The names of each pair, and whether they are of one identity; the first line tells the form of all."""
+def _read_list(path: Path, form: str | None) -> tuple[list[str], list[bool]]:
+    """The names of each pair, and whether they are of one identity, by a form that all lines have."""
     lines = [*text_lines(path)]
     lines = lines[1:] if lines and re.fullmatch(r"\d+(\s+\d+)?", lines[0][1]) else lines
-    form = next((form for form in _FORMS if lines and re.fullmatch(form, lines[0][1])), "")
+    if not lines:
+        raise refused(path, f"lines must all be of one form, {_in_words(_FORMS)}", "no line")
+    forms = [form] if form is not None else _fitting_forms(lines)
+    if len(forms) > 1:
+        raise refused(
+            path,
+            f"lines must fit one form, which `form` says (`--form` in the command), one of {', '.join(forms)}",
+            f"lines that are {_in_words(forms)}",
+        )
     pairs, same = [], []
-    for where, line in lines or [(str(path), "no line")]:
-        if not (found := re.fullmatch(form, line)):
-            raise refused(where, f"lines must all be of one form, {_FORMS_IN_WORDS}", repr(line[:80]))
+    for where, line in lines:
+        if not (found := re.fullmatch(_FORMS[forms[0]], line)):
+            raise refused(where, f"lines must all be of one form, {_in_words(_FORMS)}", repr(line[:80]))
         pairs.append(" ".join(found["pair"].split()))
         # LFW names a person once in a pair of one.
         same.append(found["same"] in ("1", "target") if "same" in found.groupdict() else found["other"] is None)
     return pairs, same
+
+
+def _fitting_forms(lines: Sequence[tuple[str, str]]) -> list[str]:
+    """The forms that all lines have; if none has all, the one that has most lines from the first on."""
+    num_fitting = {}
+    for name, pattern in _FORMS.items():
+        fits = [re.fullmatch(pattern, line) is not None for _, line in lines]
+        num_fitting[name] = fits.index(False) if False in fits else len(fits)
+    most = max(num_fitting.values())
+    forms = [name for name, number in num_fitting.items() if number == most]
+    return forms if most == len(lines) else forms[:1]
+
+
+def _in_words(forms: Iterable[str]) -> str:
+    return "; ".join(_FORMS_IN_WORDS[form] for form in forms)
 
 
 def _read_scores(path: Path, pairs: list[str]) -> list[float]:

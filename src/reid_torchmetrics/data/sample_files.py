@@ -71,6 +71,8 @@ class SampleFile:
     """a line for each array that was found by a name of the field: "query.npz: `feat` as embeddings" """
     roles: Array | None = None
     """bool [N], True for queries, where the file says it"""
+    names: Array | None = None
+    """the names of the samples, strings [N], where the file has them, such as `paths`"""
     kind: str = "embeddings"
     """or "distances" or "scores" of queries and gallery items, in the place of embeddings: a row for each item of the
     side that was read"""
@@ -134,8 +136,12 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: A
     if not paths:
         wanted = f"file of {', '.join(FORMATS)} in" if is_folder else "file"
         raise FileNotFoundError(f"There is no {wanted} {name!r}.")
-    # Every other part is a number.
-    return sorted(paths, key=lambda path: [int(part) if part.isdecimal() else part for part in _PARTS.split(str(path))])
+    return sorted(paths, key=natural_order)
+
+
+def natural_order(path: str | PathLike[str]) -> list[int | str]:
+    """What files are sorted by, so that 2 comes before 10: every other part of the path is a number."""
+    return [int(part) if part.isdecimal() else part for part in _PARTS.split(fspath(path))]
 
 
 def _open(path: Path, asked: Asked) -> SampleFile:
@@ -158,14 +164,29 @@ def _open(path: Path, asked: Asked) -> SampleFile:
             embeddings = checked if checked.dtype == torch.bfloat16 else checked.detach().numpy()
     labels = as_labels(path, chosen, arrays, len(checked))
     roles = labels.pop("roles", None)
-    return SampleFile(str(path), embeddings, labels, guesses, roles, kind)
+    names = _names_of_rows(arrays, asked, len(checked))
+    return SampleFile(str(path), embeddings, labels, guesses, roles, names, kind)
+
+
+def _names_of_rows(arrays: Mapping[str, Any], asked: Asked, length: int) -> Array | None:
+    """The one array of strings that is called like names of files, of one side or of all."""
+    name = asked.names.get("names", "")
+    called = [name] if name in arrays else [each for each in arrays if asked.may_be("names", each)]
+    texts = [np.asarray(arrays[each]) for each in called if not isinstance(arrays[each], Tensor)]
+    fitting = [values.ravel() for values in texts if values.dtype.kind in "US" and values.size == length]
+    return fitting[0].astype(str) if len(fitting) == 1 else None
 
 
 def _reopened(path: Path, asked: Asked) -> SampleFile:
     """A file without anything that stays open: labels are copied."""
     file = _open(path, asked)
     embeddings = Reopened(cast("Array", file.embeddings), lambda: cast("Array", _open(path, asked).embeddings))
-    return replace(file, embeddings=embeddings, labels={key: values.copy() for key, values in file.labels.items()})
+    return replace(
+        file,
+        embeddings=embeddings,
+        labels={key: values.copy() for key, values in file.labels.items()},
+        names=None if file.names is None else file.names.copy(),
+    )
 
 
 def _form(file: SampleFile) -> str:

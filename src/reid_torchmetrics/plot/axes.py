@@ -63,7 +63,7 @@ def in_log_percent(ax: Axes, which: str, least: float) -> None:
     ax.grid(alpha=0.3)
 
 
-def by_name(results: Named[Result]) -> Mapping[str, Result]:
+def by_name(results: Any) -> Mapping[str, Any]:
     """Several results by name, or a single one under no name."""
     is_one = isinstance(results, NamedNumbers) or not isinstance(results, Mapping)
     return {"": results} if is_one else results

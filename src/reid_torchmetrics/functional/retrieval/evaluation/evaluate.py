@@ -31,6 +31,7 @@ from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, chec
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .ground_truth import GroundTruth
+from .opened_files import Files, are_files, read_files
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol, take_protocol
@@ -49,8 +50,8 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
 @takes(EvaluateOptions)
 @torch.no_grad()
 def evaluate(
-    query: Shaped[Tensor, "queries dim"] | _checks.Array,
-    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array | None = None,
+    query: Shaped[Tensor, "queries dim"] | _checks.Array | Files,
+    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array | Files | None = None,
     query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
@@ -76,9 +77,9 @@ def evaluate(
     "-1" stays -1, and are numbers in the results.
 
     Args:
-        query: embeddings of the queries.
-        gallery: embeddings of the gallery; None for leave-one-out, where every query is searched among the others and
-            labels of the gallery are left out.
+        query: embeddings of the queries, or files of `data.read_samples`, with the labels that they hold.
+        gallery: embeddings of the gallery, or files; None for leave-one-out, where every query is searched among the
+            others and labels of the gallery are left out.
         query_identities: identities of the queries; or where samples have several labels, on both sides a matrix [N,
             labels] of bools or of 0 and 1, and a positive shares at least one of them.
         gallery_identities: identities of the gallery; None where there is no `gallery`.
@@ -114,8 +115,16 @@ def evaluate(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, labels that are not
             whole numbers, or names that a rule would have to list by number.
     """
-    sides = query_identities, gallery_identities, query_cameras, gallery_cameras
-    named, protocol = _chosen(evaluate, sides, protocol, options, lists=ground_truth is not None)
+    given: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
+    given |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **options}
+    if are_files(query):
+        query, labels_of_files = read_files("query", query, given)
+        given |= labels_of_files
+    if are_files(gallery):
+        gallery, labels_of_files = read_files("gallery", gallery, given)
+        given |= labels_of_files
+    sides = [given.pop(f"{side}_{name}") for name in ("identities", "cameras") for side in SIDES]
+    named, protocol = _chosen(evaluate, sides, protocol, given, lists=ground_truth is not None)
     _checks.boolean("multi_query", multi_query)
     if protocol.leave_one_out and gallery is not None:
         raise ValueError(

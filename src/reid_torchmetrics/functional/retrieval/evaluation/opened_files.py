@@ -1,0 +1,56 @@
+"""Embeddings in files that a reader has opened, with their labels: what `read_samples` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _arrays
+from reid_torchmetrics.functional.retrieval.relevance import DECIDING
+
+Files: TypeAlias = Sequence[Any]
+"""The shards of a side, in order: each has `embeddings` [N, D], and `labels` by their names in `LABELS`"""
+
+
+def are_files(value: object) -> bool:
+    """Whether an argument is a list of opened files."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    return all(hasattr(each, "embeddings") and hasattr(each, "labels") for each in value)
+
+
+def read_files(argument: str, files: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The embeddings of all files, and their labels by the names of arguments, such as `query_identities`.
+
+    A single file stays where it is, mapped; several are copied into one tensor.
+
+    Raises:
+        ValueError: a label that is also given, or that some files lack.
+    """
+    labels = {}
+    for name in DECIDING:
+        columns = [file.labels[name] for file in files if name in file.labels]
+        if not columns:
+            continue
+        label = f"{argument}_{name}"
+        if len(columns) < len(files):
+            raise ValueError(f"`{argument}` must have `{name}` in all files; got it in {len(columns)} of {len(files)}.")
+        if given.get(label) is not None:
+            raise ValueError(f"`{label}` must come once; got it, and `{name}` in the files of `{argument}`.")
+        labels[label] = _end_to_end(columns)
+    first, *others = (file.embeddings[:] for file in files)
+    if not others:
+        return first, labels
+    tensors: list[Tensor] = [tensor for tensor in _arrays.as_tensors(first, *others) if isinstance(tensor, Tensor)]
+    return torch.cat(tensors), labels
+
+
+def _end_to_end(columns: Sequence[Any]) -> Any:
+    """Labels of shards, integers, names or positions, one after the other."""
+    rows = [row for column in columns for row in column.tolist()]
+    if isinstance(rows[0] if rows else 0, list):  # positions
+        return torch.tensor(rows, dtype=torch.float64, device="cpu")
+    return rows

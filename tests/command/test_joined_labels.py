@@ -1,0 +1,132 @@
+"""Labels in files of their own: joined by name where both have names, else by position, in an order that is said."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics import command
+from reid_torchmetrics.functional.retrieval import evaluate
+
+NUM_QUERIES, NUM_SHARDS, ROWS = 8, 11, 5
+NUM_GALLERY = NUM_SHARDS * ROWS
+
+
+@pytest.fixture
+def samples(tmp_path, monkeypatch):
+    """Embeddings with and without names, in one file and in shards; labels of all rows."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    labels = {}
+    for side, number in (("query", NUM_QUERIES), ("gallery", NUM_GALLERY)):
+        embeddings = rng.normal(size=(number, 4))
+        names = np.array([f"{side}/{row:03}.jpg" for row in range(number)])
+        identities, cameras = rng.integers(0, 3, number), rng.integers(1, 4, number)
+        np.savez(f"{side}_named.npz", feat=embeddings, paths=names)
+        np.save(f"{side}.npy", embeddings)
+        np.save(f"{side}_ids.npy", identities)
+        labels[side] = embeddings, names, identities, cameras
+    embeddings, _, identities, _ = labels["gallery"]
+    for shard, rows in enumerate(np.split(np.arange(NUM_GALLERY), NUM_SHARDS)):
+        np.save(f"part-{shard}.npy", embeddings[rows])
+        np.save(f"ids-{shard}.npy", identities[rows])
+    return labels
+
+
+def write_table(path, *sides, name=str):
+    """A table of the rows of some sides in another order than theirs."""
+    rows = [row for _, *columns in sides for row in zip(*columns, strict=True)]
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "pid", "camid"])
+        writer.writerows([name(path), *others] for path, *others in reversed(rows))
+
+
+def expected_map(samples, **options):
+    (query, _, *of_query), (gallery, _, *of_gallery) = samples["query"], samples["gallery"]
+    return evaluate(query, gallery, of_query[0], of_gallery[0], of_query[1], of_gallery[1], **options)["map"]
+
+
+def printed_map(capsys, *words):
+    assert command.main(["evaluate", *words, "--decimals", "6"]) == 0
+    said = capsys.readouterr()
+    value = next((line.split()[1] for line in said.out.splitlines() if line.split()[:1] == ["map"]), "")
+    return float(value.rstrip("%")) / 100, said.err
+
+
+def base_name(path):
+    return path.rpartition("/")[2]
+
+
+def backslashes(path):
+    return path.replace("/", "\\")
+
+
+def other_folder(path):
+    return f"/data/set/{path}"
+
+
+@pytest.mark.parametrize("name", [str, backslashes, other_folder])
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+def test_rows_that_have_names_on_both_sides_are_joined_by_name(samples, name, stream, capsys):
+    write_table("query.csv", samples["query"], name=name)
+    write_table("gallery.csv", samples["gallery"], name=name)
+    files = ["query_named.npz", "gallery_named.npz", "--labels", "query.csv", "gallery.csv"]
+    value, said = printed_map(capsys, *files, *stream)
+    assert value == pytest.approx(expected_map(samples), abs=1e-6)
+    assert "rows joined by `name`" in said
+
+
+def test_one_table_of_both_sides_is_joined_by_name(samples, capsys):
+    write_table("all.csv", samples["query"], samples["gallery"])
+    value, said = printed_map(capsys, "query_named.npz", "gallery_named.npz", "--labels", "all.csv")
+    assert value == pytest.approx(expected_map(samples), abs=1e-6)
+    assert "rows joined by `name`" in said
+
+
+def test_rows_that_the_table_lacks_are_counted(samples, capsys):
+    write_table("query.csv", samples["query"])
+    write_table("gallery.csv", [values[3:] for values in samples["gallery"]])
+    files = ["query_named.npz", "gallery_named.npz", "--labels", "query.csv", "gallery.csv"]
+    assert command.main(["evaluate", *files]) == 1
+    said = capsys.readouterr().err
+    assert "gallery.csv: there must be a row for each embedding, by its name" in said
+    assert f"got none for 3 of {NUM_GALLERY}, first 'gallery/000.jpg'" in said
+
+
+def shell_order():
+    return sorted(str(path) for path in Path().glob("part-*.npy"))
+
+
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+@pytest.mark.parametrize("labels", ["gallery_ids.npy", "ids-*.npy"])
+def test_shards_in_a_pattern_are_in_natural_order(samples, labels, stream, capsys):
+    words = ["query.npy", "part-*.npy", "--labels", "query_ids.npy", labels, "--same-camera", "keep", *stream]
+    value, said = printed_map(capsys, *words)
+    assert value == pytest.approx(expected_map(samples, same_camera="keep"), abs=1e-6)
+    assert f"gallery: 11 files, part-0.npy ... part-10.npy in natural order, {ROWS} rows each; labels" in said
+
+
+@pytest.mark.usefixtures("samples")
+def test_another_order_is_refused_unless_it_is_asked_for(capsys):
+    words = ["query.npy", *shell_order(), "--labels", "query_ids.npy", "gallery_ids.npy", "--same-camera", "keep"]
+    assert command.main(["evaluate", *words]) == 1
+    said = capsys.readouterr().err
+    assert (
+        "The files of the gallery must be in natural order, as labels are joined by position; got part-10.npy" in said
+    )
+    assert "Put the pattern in quotes, or say `--order given`." in said
+    assert command.main(["evaluate", *words, "--order", "given"]) == 0
+    assert "in the order given" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("samples")
+def test_labels_of_another_length_than_their_shard_are_named(capsys):
+    np.save("ids-3.npy", np.zeros(ROWS + 1, dtype=int))
+    np.save("ids-4.npy", np.zeros(ROWS - 1, dtype=int))
+    words = ["query.npy", "part-*.npy", "--labels", "query_ids.npy", "ids-*.npy"]
+    assert command.main(["evaluate", *words]) == 1
+    assert (
+        f"ids-3.npy: there must be a row for each of {ROWS} of part-3.npy; got {ROWS + 1}." in capsys.readouterr().err
+    )
