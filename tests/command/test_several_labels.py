@@ -77,3 +77,21 @@ def test_a_matrix_of_other_numbers_names_the_file_and_what_is_accepted(tmp_path)
     np.save(tmp_path / "labels.npy", np.arange(12).reshape(3, 4))
     with pytest.raises(ValueError, match=r"labels.npy: .*0 and 1 for each sample and label, \[N, labels\]; got 2 in a"):
         read_labels(tmp_path / "labels.npy")
+
+
+def test_the_function_takes_files_with_matrices(tmp_path):
+    in_npz(tmp_path, "query", SIDES["query"], bool)
+    (tmp_path / "gallery").mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(QUERIES, ALL), 3)):
+        in_npz(tmp_path / "gallery", str(number), rows, np.uint8)
+    files = read_samples(tmp_path / "query.npz"), read_samples(tmp_path / "gallery")
+    results = evaluate(*files, protocol="hashing", ties="expected", reports=("map", "acg_3"))
+    assert results.means == expected().means
+
+
+def test_files_with_other_numbers_of_labels_are_told_in_one_line(tmp_path, command):
+    in_npz(tmp_path, "query", SIDES["query"], bool)
+    np.savez(tmp_path / "gallery.npz", features=CODES[QUERIES:], labels=MATRIX[QUERIES:, :3])
+    status, _, error = command("evaluate", "query.npz", "gallery.npz", "--protocol", "hashing")
+    assert status != 0
+    assert "`identities` must have the labels of earlier batches; got a matrix of 3 labels for a matrix of 5" in error
