@@ -282,6 +282,7 @@ ONE_IMPORTER = {
     "functional.retrieval.evaluation.opened_files": "files in the place of tensors, which no other function takes",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries; over 400 lines with the comparison",
     "functional.retrieval.evaluation.result_checks": "whether a file's values agree; over 400 lines with the results",
+    "functional.retrieval.ranking.sorted_rows": "ranks by sorting in the place of counting, for codes alone",
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",

@@ -71,7 +71,7 @@ FUNCTIONAL = [
     (lambda: rank_positives(X * NAN, X, ID, ID), ValueError, "`query` must be finite; got 3 rows with NaN or infinity, first [0, 1, 2]."),
     (lambda: rank_positives(X, X + torch.tensor([[0], [INF], [0]]), ID, ID), ValueError, "`gallery` must be finite; got 1 rows with NaN or infinity, first [1]."),
     (lambda: rank_positives(X, X, ID[:2], ID), ValueError, "`query_identities` must have shape [3]; got [2]."),
-    (lambda: rank_positives(X, X, ID, ID[:, None]), ValueError, "`gallery_identities` must have shape [3]; got [3, 1]."),
+    (lambda: rank_positives(X, X, ID, ID[:, None]), ValueError, "`gallery_identities` must have shape [3] for one identity of each sample, or bools for a single label; got torch.int64 of shape [3, 1], so write `[:, 0]` or `== 1` behind it."),
     (lambda: rank_positives(X, X, ID / 2, ID), ValueError, "`query_identities` must hold integers, or whole numbers below 2**24 in torch.float32; got 0.5."),
     (lambda: rank_positives(X, X, ID == 1, ID), TypeError, "`query_identities` must have an integer dtype; got torch.bool."),
     (lambda: rank_positives(X, X, None, ID), TypeError, "`query_identities` must be a tensor, an array or a list of numbers; got NoneType."),

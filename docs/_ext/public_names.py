@@ -28,6 +28,7 @@ _IN_WORDS = {
     r"~?([\w.]+\.)?Sequence\[~?([\w.]+\.)?SupportsIndex\]": "Sequence[int]",
     r"_checks\.Array": "ndarray",
     r"_checks\.Integers": "ndarray | Sequence[int]",
+    r"_checks\.SeveralLabels": "Sequence[Sequence[int]]",
     r"~?(typing\.)?Literal\[[^]]{200,}\]": "str",  # such as the names of the protocols
 }
 """types in signatures by their pattern, as they are read"""

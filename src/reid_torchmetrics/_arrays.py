@@ -18,6 +18,7 @@ Array: TypeAlias = NDArray[Any]
 Integers: TypeAlias = NDArray[Any] | Sequence[SupportsIndex]
 Numbers: TypeAlias = NDArray[Any] | Sequence[float]
 IntegersOrNames: TypeAlias = Integers | Sequence[str]
+SeveralLabels: TypeAlias = Sequence[Sequence[SupportsIndex]] | Sequence[Array] | Sequence[Tensor]
 
 Value = TypeVar("Value")
 

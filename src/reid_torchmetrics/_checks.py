@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from . import _hints
-from ._arrays import Array, Integers, IntegersOrNames, Numbers, as_tensors, at_work, has_masked  # noqa: F401 - for doors
+from ._arrays import Array, Integers, IntegersOrNames, Numbers, SeveralLabels, as_tensors, at_work, has_masked  # noqa: F401 - for doors
 
 _Device: TypeAlias = torch.device | None
 

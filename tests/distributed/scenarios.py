@@ -113,6 +113,10 @@ def retrieval(random: Random, size: int) -> Scenario:
     options, names = retrieval_options(random)
     total = random.choice((0, 1, 3, 9, 20, 40))
     labels = labels_of(random, total, names)
+    if random.random() < 0.3:  # several labels of each sample, two words of bits or one
+        num_labels = random.choice((2, 70))
+        patterns = [[random.random() < 0.5 for _ in range(num_labels)] for _ in range(3)]
+        labels["identities"] = torch.tensor(patterns)[labels["identities"]]
     embeddings = torch.tensor([[random.randint(-2, 2) for _ in range(4)] for _ in range(total)]).view(total, 4).float()
     if total and random.random() < 0.05:
         embeddings[random.randrange(total)] = torch.nan

@@ -131,7 +131,7 @@ def _add_captions(sides: _Sides, captions_of: str | int) -> None:
         index = data.read_labels(given, field="identities")["identities"]
         images, captions = (captions, images) if len(index) == len(images) else (images, captions)
     is_told = len(sides) > 1 and (given.isdecimal() or len(images) != len(captions))
-    if not is_told or len(index) != len(captions) or not np.isin(index, np.arange(len(images))).all():
+    if not is_told or len(index) != len(captions) or index.ndim > 1 or not np.isin(index, np.arange(len(images))).all():
         came = f"{given} for {len(captions)} captions of {len(images)} images"
         raise ValueError(f"`--captions` must be how many each image has, or a file of each one's image; got {came}.")
     tables = [{"identities": index if side is captions else np.arange(len(side))} for side in sides.values()]

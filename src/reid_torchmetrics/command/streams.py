@@ -49,7 +49,8 @@ def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share
         rules = query.labels(slice(None), "query_") | protocol.relevance_options
         relevance = find_relevance(**rules, **gallery.labels(slice(None), "gallery_"))
         is_listed = np.zeros(len(gallery), dtype=bool)
-        is_listed[relevance.order if relevance.kept is None else relevance.kept[relevance.order]] = True
+        kept = slice(None) if relevance.kept is None else relevance.kept.numpy()
+        is_listed[kept] = relevance.listed_anywhere().numpy()
 
         def others(count: Callable[..., Any], what: str) -> Any:
             def tell(block: Tensor, **labels: Any) -> Any:

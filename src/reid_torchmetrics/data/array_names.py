@@ -12,6 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
+from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
 from .array_files import UNNAMED, of_file, refused
 
@@ -140,7 +141,8 @@ def as_labels(path: Path, chosen: Mapping[str, str], arrays: Mapping[str, Any], 
 def as_label(key: str, name: str, given: Any, length: int | None = None) -> Array:
     """The labels in an array: int64 or strings [N]; roles, bool [N]; or positions, float64 [N, 1 to 3].
 
-    A row or a column is flattened; floats that are whole numbers are integers.
+    Identities may be several labels of each sample, bool [N, labels], from bools or from 0 and 1. A row or a column is
+    flattened; floats that are whole numbers are integers.
 
     Raises:
         TypeError: values of another kind.
@@ -149,6 +151,8 @@ def as_label(key: str, name: str, given: Any, length: int | None = None) -> Arra
     if key == "roles":
         return _as_roles(name, np.asarray(given), length)
     values: Array = given.detach().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    if key == "identities" and values.ndim == 2 and 1 not in values.shape:
+        return LABELS["identities"].check(name, values, length).numpy()
     wanted = {"positions": "numbers", "index": "whole numbers"}.get(key, "whole numbers or strings")
     if values.dtype.kind not in ("iufUS" if wanted.endswith("strings") else "iuf"):
         raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")

@@ -33,7 +33,7 @@ NAME_PATTERNS = {
 }
 """for each benchmark how a file's name begins: the person or vehicle, and the camera"""
 _PLURALS = {"identity": "identities", "camera": "cameras"}
-_KINDS = {"i": "", "f": "", "U": " as strings"}
+_KINDS = {"b": "", "i": "", "f": "", "U": " as strings"}
 _TEXTS = ("string", "large_string", "binary", "large_binary")
 """types of Parquet's columns"""
 _PARTS = re.compile(r"(\d+)")
@@ -219,7 +219,8 @@ def read_labels(
             floats for each sample.
 
     Returns:
-        What the table has of N samples, in its order: the labels of a `SampleFile`; "roles", bool, True for queries,
+        What the table has of N samples, in its order: the labels of a `SampleFile`, with identities as bool [N, labels]
+        where samples have several labels; "roles", bool, True for queries,
         from a column such as `split` with "query" and "gallery" or "test", or `is_query`; and "names", the names of
         files.
 

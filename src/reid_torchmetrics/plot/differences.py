@@ -38,7 +38,8 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     drawn = []
     for row, each in enumerate(differences.values()):
         p_values = [each.p_value, *([each.p_holm] if each.p_holm >= 0 else [])]
-        said = f"{each.difference:+.2f} ranks" if each.is_rank else f"{100 * each.difference:+.2f}"
+        unit = " ranks" if each.lower_is_better else ""
+        said = f"{each.difference:+.2f}{unit}" if each.is_rank else f"{100 * each.difference:+.2f}"
         said += f"  p = {', Holm '.join(f'{p_value:.4f}' for p_value in p_values)}"
         if math.isnan(each.difference):
             said = "undefined"

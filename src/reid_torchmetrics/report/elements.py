@@ -168,7 +168,7 @@ def percent(value: float | None) -> str:
 
 def form_of(name: str) -> Callable[[float], str]:
     """How values of a reported number are written: ranks, or shares in percent, without the sign."""
-    return rank if parse_report(name)[0].is_rank else percent
+    return percent if parse_report(name)[0].is_share else rank
 
 
 def rank(value: float) -> str:
@@ -178,4 +178,4 @@ def rank(value: float) -> str:
 
 def heading(name: str) -> str:
     """The title of a reported number and its unit."""
-    return title_of(name) if parse_report(name)[0].is_rank else f"{title_of(name)} (%)"
+    return f"{title_of(name)} (%)" if parse_report(name)[0].is_share else title_of(name)

@@ -182,7 +182,7 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
     figures, tables, few = [], [], ""
     for name in [*results.averaged][:1] if results.camera_pairs is None else results.camera_pairs:
         pairs, title = results.by_camera_pair(name), measures.title_of(name)
-        if not measures.parse_report(name)[0].is_rank:  # colors are shares
+        if measures.parse_report(name)[0].is_share:  # colors are shares
             said = f"Queries of a camera against the gallery of one camera alone, by {title}."
             figures.append(figure(plot_camera_pairs(pairs, name=title)[0], f"camera-pairs-{name}", said))
         shown = _of_most_queries(pairs)

@@ -287,7 +287,8 @@ class GrowingStates(Metric):
         """A state as one tensor, also if there is nothing in it: every process must have something to gather."""
         batches, empty = getattr(self, name), self._empty_states[name]
         whole = torch.cat(batches) if batches else empty.to(place_of_work(self.device))
-        return whole.long() if empty.dtype == torch.int64 else whole  # a process may hold narrower integers
+        # A process may hold narrower integers; a matrix of labels is one of bools.
+        return whole.long() if empty.dtype == torch.int64 and whole.dtype != torch.bool else whole
 
     def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
         """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""

@@ -32,7 +32,14 @@ from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all, version_of
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
-from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, SIDES, BatchLabels, LabelValues
+from reid_torchmetrics.functional.retrieval.relevance import (
+    DECIDING,
+    LABELS,
+    SIDES,
+    BatchLabels,
+    LabelValues,
+    check_alike,
+)
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, Samples
 from reid_torchmetrics.functional.world import Settings, meet, warn_again, warn_once
@@ -76,7 +83,7 @@ class SampleStates(GrowingStates):
     def update(
         self,
         embeddings: Tensor | _checks.Array,
-        identities: Tensor | _checks.Integers | None = None,
+        identities: Tensor | _checks.Integers | _checks.SeveralLabels | None = None,
         cameras: Tensor | _checks.Integers | None = None,
         *,
         is_query: bool | Tensor | _checks.Integers | None = None,
@@ -93,7 +100,8 @@ class SampleStates(GrowingStates):
 
         Args:
             embeddings: float [N, D].
-            identities: int [N]; they may be left out where relevance is by `radius`.
+            identities: int [N], or for several labels of a sample a matrix [N, labels] of bools or of 0 and 1; they may
+                be left out where relevance is by `radius`.
             cameras: int [N], in every batch or in none, like every label.
             is_query: True for a batch of queries, False for a batch of gallery items, a bool mask [N] for a mixed
                 batch; None (leave-one-out): every sample is a query and, for all others, a gallery item.
@@ -121,7 +129,7 @@ class SampleStates(GrowingStates):
             embeddings, is_query, given = check_batch(self._read_embeddings(embeddings), is_query, named)
             check_against_earlier(self._held(), embeddings, given)
             # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
-            batch = {name: values.detach().to(LABELS[name].dtype, copy=True) for name, values in given.items()}
+            batch = {name: values.detach().clone() for name, values in given.items()}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             if "groups" in given:
                 batch["roles"] += GROUPED
@@ -223,7 +231,9 @@ def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tenso
         if label.sides == SIDES and (name in labels) != bool(earlier[name]):
             _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
     for name, values in labels.items():
-        if values.ndim > 1:
+        if LABELS[name].may_be_several and earlier[name]:
+            check_alike(name, values, "earlier batches", earlier[name][-1])
+        elif values.ndim > 1:
             _checks.same_width(name, values.shape[1], earlier[name][-1].shape[1], "earlier batches")
 
 

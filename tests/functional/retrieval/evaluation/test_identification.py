@@ -170,7 +170,7 @@ def test_an_empty_gallery_raises_no_alarm():
                 .balanced_accuracy(0.0)
             ),
             ValueError,
-            "`balanced_accuracy` must come with `query_identities`; got relevance as lists.",
+            "`balanced_accuracy` must come with `query_identities`; got relevance as lists, or several labels.",
         ),
         (
             lambda: evaluate_scores(SCORES, [1] * 7, [1, 2], draw=GalleryDraw(shots=1)).identification(),

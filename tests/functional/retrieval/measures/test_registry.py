@@ -33,6 +33,7 @@ NUMBERS = {
     "r_precision": 1 / 2,
     "mrr": 1 / 2,
     "ndcg_1": 0,
+    "acg_4": 2 / 4,
     "bpref": ((1 - 1 / 2) + (1 - 2 / 2)) / 2,
     "mean_rank": 2,
     "median_rank": 2,

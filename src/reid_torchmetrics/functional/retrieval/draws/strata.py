@@ -84,6 +84,11 @@ def find_strata(relevance: Relevance, per: str) -> Strata:
     Raises:
         ValueError: `relevance` does not know the identities, or the cameras that `per` asks for.
     """
+    if relevance.shared is not None:
+        raise ValueError(
+            "`draw` must come with one identity for each sample, to draw galleries of identities; got a matrix of"
+            " labels."
+        )
     if relevance.gallery_identities is None:
         raise ValueError("`relevance` must come from identities, to draw galleries of them; got lists of positives.")
     identity = relevance.gallery_identities.unique(return_inverse=True)[1]

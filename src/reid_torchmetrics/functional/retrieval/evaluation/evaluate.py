@@ -17,7 +17,15 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, JunkPairs, SideLabels, check_needed, in_one_spelling
+from reid_torchmetrics.functional.retrieval.relevance import (
+    SIDES,
+    JunkPairs,
+    SideLabels,
+    check_needed,
+    in_one_spelling,
+    num_labels_of,
+    one_number_each,
+)
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows, read_embeddings
 from reid_torchmetrics.functional.world import ALONE, warn_once
@@ -29,7 +37,7 @@ from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol, take_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem, warn_if_backwards
-from .ranking_options import Setup
+from .ranking_options import SEVERAL_LABELS, Setup
 from .results import RetrievalResults, summarize
 
 
@@ -44,8 +52,8 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
 def evaluate(
     query: Shaped[Tensor, "queries dim"] | _checks.Array | Files,
     gallery: Shaped[Tensor, "gallery dim"] | _checks.Array | Files | None = None,
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -72,7 +80,8 @@ def evaluate(
         query: embeddings of the queries, or files of `data.read_samples`, with the labels that they hold.
         gallery: embeddings of the gallery, or files; None for leave-one-out, where every query is searched among the
             others and labels of the gallery are left out.
-        query_identities: identities of the queries.
+        query_identities: identities of the queries; or where samples have several labels, on both sides a matrix [N,
+            labels] of bools or of 0 and 1, and a positive shares at least one of them.
         gallery_identities: identities of the gallery; None where there is no `gallery`.
         query_cameras: cameras of the queries; None together with `gallery_cameras` for no camera rule.
         gallery_cameras: cameras of the gallery.
@@ -152,8 +161,8 @@ def evaluate(
 @torch.no_grad()
 def evaluate_scores(
     scores: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -234,11 +243,13 @@ def evaluate_stream(
             f"`protocol` must have the counter's rules; got {protocol.name!r} with {others[0]}={rules[others[0]]!r} for"
             f" a counter with {counted[others[0]]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."
         )
-    ranks, given = counter.ranks(counts), counter.query_labels
+    ranks, given = counter.ranks(counts), one_number_each(counter.query_labels)
     index = torch.arange(ranks.num_queries, device=ranks.rank.device)
     sides = given.get("identities"), given.get("cameras")
-    ranking = Ranking(ranks, counter.query_counts, index, *sides, labels=tuple(given))
-    setup = Setup.of(counter.ties, counter.similarity, None, tuple(given))
+    several = [SEVERAL_LABELS] if num_labels_of(counter.query_labels) else []
+    names = (*counter.query_labels, *several)
+    ranking = Ranking(ranks, counter.query_counts, index, *sides, labels=names)
+    setup = Setup.of(counter.ties, counter.similarity, None, names)
     return summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
 
 
@@ -318,6 +329,7 @@ def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Lab
     came = ["no `query_identities`"] if identities is None else []
     came += ["no `gallery`"] if gallery is None else []
     came += [f"`query_{name}`" for name in labels.query if name not in ("identities", "cameras")]
+    came += ["a matrix of labels as `query_identities`"] if num_labels_of(labels.query) else []
     came += ["`self_index`"] if labels.self_index is not None else []
     if identities is None or came:
         raise ValueError(

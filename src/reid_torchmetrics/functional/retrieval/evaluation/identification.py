@@ -206,7 +206,9 @@ class Identification:
         """
         identities, right = self.query_identities, self.is_right(threshold).double()
         if identities is None:
-            raise ValueError("`balanced_accuracy` must come with `query_identities`; got relevance as lists.")
+            raise ValueError(
+                "`balanced_accuracy` must come with `query_identities`; got relevance as lists, or several labels."
+            )
         sides = (self.is_mated, ~self.is_mated)
         return BalancedAccuracy(*(mean_over_identities(right[side], identities[side]) for side in sides))
 

@@ -187,6 +187,7 @@ def judge(items: Entries, relevance: Relevance) -> tuple[Entries, Truth, Int[Ten
         columns = column_of[items]
     is_gone = (items >= 0) & (columns < 0)
     pairs: list[tuple[Tensor, Tensor, Tensor]] = []
+    grades = [torch.empty(0, dtype=torch.float64, device=items.device)]
     num_candidates = torch.zeros(len(items), dtype=torch.int64, device=items.device)
     length = max(1, _PAIRS_AT_A_TIME // max(1, relevance.longest_run, items.shape[1]))
     for rows in segments.ranges(len(items), length):
@@ -198,12 +199,15 @@ def judge(items: Entries, relevance: Relevance) -> tuple[Entries, Truth, Int[Ten
                 is_gone[rows] |= dropped & (columns[rows] >= 0)
         row, place = tile.listed.nonzero(as_tuple=True)
         pairs.append((row + rows.start, tile.columns[row, place], ~tile.positive[row, place]))
+        if tile.grades is not None:
+            grades.append(tile.grades[row, place].double())
     none = items.new_empty(0)
     parts = [(none, none, none.bool()), *pairs]
     query, column, is_junk = (torch.cat(part) for part in zip(*parts, strict=True))
     item = column if kept is None else kept[column]
     (left,) = without(is_gone, items)
-    return left, Truth(query, item, is_junk), num_candidates
+    grade = None if relevance.shared is None else torch.cat(grades)
+    return left, Truth(query, item, is_junk, grade), num_candidates
 
 
 def without(junk: Bool[Tensor, "queries longest"], *entries: Entries) -> list[Entries]:

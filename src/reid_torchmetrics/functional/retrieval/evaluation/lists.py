@@ -30,6 +30,8 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     SideLabels,
     check_needed,
     find_relevance,
+    num_labels_of,
+    one_number_each,
 )
 
 from .ground_truth import listed_where_true
@@ -41,7 +43,7 @@ from .protocols import find_protocol, take_protocol
 from .queries import check_own_places
 from .rank_lists import RankLists
 from .ranking import Ranking
-from .ranking_options import Setup
+from .ranking_options import SEVERAL_LABELS, Setup
 from .results import RetrievalResults, summarize
 
 Entries: TypeAlias = Int[Tensor, "queries longest"]
@@ -172,19 +174,19 @@ def _evaluate_by_labels(
     labels = Labels.of_sides(lists.labels, self_index, protocol, items.device, **others)
     check_own_places(protocol, labels.self_index, len(items))
     num_repeated = count_repeated(items)
+    of_queries, of_gallery = one_number_each(labels.query), one_number_each(labels.gallery)
+    given = (*labels.query, *([SEVERAL_LABELS] if num_labels_of(labels.query) else []))
 
     def rank(ruled: Protocol) -> tuple[Ranking, Entries, Tensor, Tensor]:
         sides = zip(SIDES, (labels.query, labels.gallery), strict=True)
-        given: dict[str, Any] = {f"{side}_{name}": values[name] for side, values in sides for name in values}
-        relevance = find_relevance(**given, self_index=labels.self_index, **ruled.relevance_options)
+        named: dict[str, Any] = {f"{side}_{name}": values[name] for side, values in sides for name in values}
+        relevance = find_relevance(**named, self_index=labels.self_index, **ruled.relevance_options)
         left, truth, num_candidates = judge(items, relevance)
         left, place = _places_in(left, truth, queries, reader)
         num_positives = truth.query[truth.is_right].bincount(minlength=len(items))
-        ranks, hits = _rank(left, place, truth, num_positives)
-        known = labels.query.get("identities"), labels.query.get("cameras")
-        ranking = Ranking(
-            ranks, relevance.counts(num_positives), _numbers_of(queries, items), *known, labels=tuple(labels.query)
-        )
+        ranks, hits = _rank(left, place, truth, num_positives, all_are_judged=True)
+        known = of_queries.get("identities"), of_queries.get("cameras")
+        ranking = Ranking(ranks, relevance.counts(num_positives), _numbers_of(queries, items), *known, labels=given)
         return ranking, left, hits, num_candidates
 
     ranking, left, hits, num_candidates = rank(protocol)
@@ -198,12 +200,12 @@ def _evaluate_by_labels(
     known: dict[str, Any] = {
         "query_index": ranking.query_index,
         "query_identities": ranking.query_identities,
-        "identities": _labels_at(labels.gallery.get("identities"), left),
+        "identities": _labels_at(of_gallery.get("identities"), left),
         "query_cameras": ranking.query_cameras,
-        "cameras": _labels_at(labels.gallery.get("cameras"), left),
+        "cameras": _labels_at(of_gallery.get("cameras"), left),
         "scores": _minus_rank(left),
     }
-    setup = Setup.of("stable", "none, ranked lists", None, tuple(labels.query), cut=True)
+    setup = Setup.of("stable", "none, ranked lists", None, given, cut=True)
     results = _summarize(ranking, of_cmc, left, hits, protocol, setup, max_rank=max_rank, **known)
     return _with_names(replace(results, list_counts=counts), queries, reader)
 
@@ -332,8 +334,13 @@ def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: Item
     return pairs
 
 
-def _rank(items: Entries, place: Entries, truth: Truth, num_positives: Tensor) -> tuple[PositiveRanks, Tensor]:
-    """The ranks of positives, and where they are in the lists."""
+def _rank(
+    items: Entries, place: Entries, truth: Truth, num_positives: Tensor, *, all_are_judged: bool = False
+) -> tuple[PositiveRanks, Tensor]:
+    """The ranks of positives, and where they are in the lists.
+
+    Labels judge every item; of items with grades those that have none are not judged.
+    """
     # Where a pair comes first in its list, which is as long as the matrix is wide; behind it if it never comes.
     num_queries, longest = items.shape
     query, column = (place >= 0).nonzero(as_tuple=True)
@@ -352,10 +359,13 @@ def _rank(items: Entries, place: Entries, truth: Truth, num_positives: Tensor) -
         # In the order of ranks: by query, then by first place.
         chosen = truth.is_right.nonzero()[:, 0]
         chosen = chosen[(truth.query[chosen] * (longest + 1) + first[chosen]).argsort(stable=True)]
-        is_negative = ~truth.is_junk & (truth.grade == 0)
-        before = at(is_negative & (first < longest)).cumsum(1)
-        before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
-        judged = Judgments(truth.grade[chosen], before, torch.bincount(truth.query[is_negative], minlength=num_queries))
+        judged = Judgments(truth.grade[chosen])
+        if not all_are_judged:
+            is_negative = ~truth.is_junk & (truth.grade == 0)
+            before = at(is_negative & (first < longest)).cumsum(1)
+            before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
+            num_negatives = torch.bincount(truth.query[is_negative], minlength=num_queries)
+            judged = Judgments(truth.grade[chosen], before, num_negatives)
     rank = is_positive.nonzero()[:, 1] + 1
     return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judged), is_positive
 

@@ -26,7 +26,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     at,
     find_listed_relevance,
     find_relevance,
+    num_labels_of,
     number_names,
+    one_number_each,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
 from reid_torchmetrics.functional.world import ALONE, World, warn_once
@@ -34,7 +36,7 @@ from reid_torchmetrics.functional.world import ALONE, World, warn_once
 from .ground_truth import GroundTruth, find_lists
 from .groups import Grouping
 from .protocol import Protocol
-from .ranking_options import RankingOptions, Setup
+from .ranking_options import SEVERAL_LABELS, RankingOptions, Setup
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +177,8 @@ class Labels:
             num_queries, num_gallery = source.shape
             positives, junk = find_lists(self.ground_truth, protocol, num_queries, num_gallery)
             listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
-            shown: Any = {f"query_{name}": self.query[name] for name in ("identities", "cameras") if name in self.query}
+            labels = one_number_each(self.query)
+            shown: Any = {f"query_{name}": labels[name] for name in ("identities", "cameras") if name in labels}
             return replace(listed.to(source.device), junk_pairs=self.junk_pairs, **shown)
         sides = zip(SIDES, (self.query, self.gallery), strict=True)
         given: dict[str, Any] = {f"{side}_{name}": labels[name] for side, labels in sides for name in labels}
@@ -211,7 +214,8 @@ class RetrievalProblem:
     @property
     def given(self) -> tuple[str, ...]:
         """Names of the labels that were given."""
-        return (*self.labels.query, *(["groups"] if self.groups is not None else []))
+        several = [SEVERAL_LABELS] if num_labels_of(self.labels.query) else []
+        return (*self.labels.query, *several, *(["groups"] if self.groups is not None else []))
 
     def grouped(self, protocol: Protocol, prefix: str = "gallery_") -> RetrievalProblem:
         """The same problem with groups in the place of gallery items, if they have groups.

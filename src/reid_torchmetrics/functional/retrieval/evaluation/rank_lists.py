@@ -14,6 +14,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.measures import knn_accuracy
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
+from reid_torchmetrics.functional.retrieval.relevance import one_number_each
 from reid_torchmetrics.functional.retrieval.scores import GroupScores
 from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 
@@ -162,11 +163,12 @@ def find_rank_lists(
         listed = replace(listed, places=places, first_place=first_place)
 
     def of_listed(name: str) -> tuple[Tensor | None, Tensor | None]:
-        if name not in labels.gallery:  # on all processes or on none
+        if name not in of_gallery:  # on all processes or on none
             return None, None
-        return _look_up(listed, lambda _, position: labels.gallery[name].long()[position], world)
+        return _look_up(listed, lambda _, position: of_gallery[name].long()[position], world)
 
-    known = {name: values.long()[query] for name, values in labels.query.items() if name in ("identities", "cameras")}
+    of_queries, of_gallery = one_number_each(labels.query), one_number_each(labels.gallery)
+    known = {name: values.long()[query] for name, values in of_queries.items() if name in ("identities", "cameras")}
     cameras, first_cameras = of_listed("cameras")
     return RankLists(
         query=query,

@@ -26,7 +26,7 @@ from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding, num_labels_of, one_number_each
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.retrieval.verification import AllPairs
@@ -37,7 +37,7 @@ from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import mean_by
 from .rank_lists import RankLists, find_rank_lists
-from .ranking_options import RankingOptions
+from .ranking_options import SEVERAL_LABELS, RankingOptions
 
 
 @dataclass(frozen=True)
@@ -249,8 +249,9 @@ def _unranked(queries: Queries, why: str) -> Ranking:
     index = labels.get("index", torch.arange(num_queries, device=nothing.device))
     counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
     ranks = PositiveRanks(nothing[:0], nothing, nothing)
-    identities, cameras, given = labels.get("identities"), labels.get("cameras"), tuple(deciding(labels))
-    return Ranking(ranks, counts, index, identities, cameras, labels=given, undefined=why)
+    known, given = one_number_each(labels), tuple(deciding(labels))
+    given += (SEVERAL_LABELS,) * (num_labels_of(labels) > 0)
+    return Ranking(ranks, counts, index, known.get("identities"), known.get("cameras"), labels=given, undefined=why)
 
 
 def no_query_reason(counts: QueryCounts, num_gallery: int, options: RankingOptions | None = None) -> str:

@@ -21,6 +21,8 @@ from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS, LABE
 from .ground_truth import ListedTruth
 from .protocol import Protocol
 
+SEVERAL_LABELS = "several_labels"
+"""stands among the names of labels for identities that are a matrix of labels"""
 _OF_RELEVANCE = (*LABEL_OPTIONS, "leave_one_out", "positive_lists", "junk_lists")
 _OF_DRAWS = ("draw", "queries_in_draw", "draws_precision")
 _SHORTEST_CURVE = 50  # of an expectation over drawn galleries
@@ -47,11 +49,13 @@ class Setup:
     """whether groups of gallery items were ranked"""
     exchanged: bool = False
     """whether gallery items were the queries, and queries the gallery"""
+    several_labels: bool = False
+    """whether samples had several labels, and a positive shares at least one of them"""
 
     @classmethod
     def of(cls, ties: str, similarity: Any, rerank: Any, labels: Collection[str], **others: bool) -> Setup:
         """Say what was chosen, given the names of labels."""
-        given = {name: name in labels for name in ("cameras", "sequences", "groups")}
+        given = {name: name in labels for name in ("cameras", "sequences", "groups", SEVERAL_LABELS)}
         return cls(ties, similarity_name(similarity), None if rerank is None else repr(rerank), **given, **others)
 
     def __str__(self) -> str:
@@ -155,6 +159,8 @@ def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:
         words.append("cameras searched: " + ", ".join(map(str, protocol.search_cameras)))
     rules = ((name, getattr(protocol, name)) for name in LABEL_RULES)
     words += [f"{name}: {LABEL_RULES[name][rule]}" for name, rule in rules if rule != "keep"]
+    if setup.several_labels:
+        return [*words, "positives share a label"]
     return [*words, "junk identities: " + (", ".join(map(str, protocol.junk_identities)) or "none")]
 
 

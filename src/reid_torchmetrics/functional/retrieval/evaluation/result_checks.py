@@ -11,10 +11,12 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.result_files import check_same
 from reid_torchmetrics.functional.retrieval.measures import parse_report
+from reid_torchmetrics.functional.retrieval.ranking import Judgments
 
 from .rank_lists import RankLists
 
 _LEAST = {"bpref": -math.inf}  # of a list that lacks positives, with few judged negatives
+_LARGEST = {"acg": math.inf}  # a mean of grades
 _ALWAYS = {"average_precision": "map", "inverse_negative_penalty": "minp", "first_rank": "mean_rank"}
 _MOST = 1 << 63
 _ROUNDING = 1e-9
@@ -38,11 +40,8 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
         _check_range("weight", "rank_1", results.weight, is_defined=torch.ones_like(results.weight, dtype=torch.bool))
     if results.query_names is not None:
         _checks.length("query_names", len(results.query_names), len(results.query_index))
-    if (judged := results.ranks.judged) is not None:
-        if not bool(((judged.grade > 0) & judged.grade.isfinite()).all()):
-            raise ValueError("`judged.grade` must be finite and above 0; got other values.")
-        for name in ("num_before", "num_negatives"):
-            _checks.in_range(f"judged.{name}", getattr(judged, name), 0, _MOST)
+    if results.ranks.judged is not None:
+        _check_judged(results.ranks.judged)
     if results.rank_lists is not None:
         _check_rank_lists(results.rank_lists, results)
     for name, pairs in (results.camera_pairs or {}).items():
@@ -54,10 +53,18 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
     check_same(results, expected, ("num_positives", "num_candidates", *following))
 
 
+def _check_judged(judged: Judgments) -> None:
+    if not bool(((judged.grade > 0) & judged.grade.isfinite()).all()):
+        raise ValueError("`judged.grade` must be finite and above 0; got other values.")
+    for name in ("num_before", "num_negatives"):
+        if getattr(judged, name) is not None:
+            _checks.in_range(f"judged.{name}", getattr(judged, name), 0, _MOST)
+
+
 def _check_range(place: str, name: str, values: Tensor, *, is_defined: Tensor | None = None) -> None:
     """Raise unless defined values are ranks or shares of 1, and others NaN; for None any value may be NaN."""
     measure, _ = parse_report(name)
-    low, high = (1.0, math.inf) if measure.is_rank else (_LEAST.get(measure.name, 0.0), 1.0)
+    low, high = (1.0, math.inf) if measure.is_rank else (_LEAST.get(measure.name, 0.0), _LARGEST.get(measure.name, 1.0))
     is_in = (values >= low - _ROUNDING) & (values <= high + _ROUNDING)
     if is_defined is None:
         is_defined = ~values.isnan()

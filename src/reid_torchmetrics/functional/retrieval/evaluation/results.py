@@ -314,7 +314,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def model_table(self, name: str = "model") -> ModelTable:
         """A table of papers with one row, that of the model, by its name."""
         rows = {each: measures.parse_report(each)[0] for each in self.means}
-        headings = {each: Heading(measures.title_of(each), of.is_rank, of.lower_is_better) for each, of in rows.items()}
+        headings = {
+            each: Heading(measures.title_of(each), not of.is_share, of.lower_is_better) for each, of in rows.items()
+        }
         where = evaluated(self.protocol, self.counts.valid, self.counts.total)
         return results_table(self, name, headings, f"{where}; {self.setup}")
 
@@ -400,7 +402,7 @@ def summarize(
     else:
         cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
-    values = {name: value(name) for name in (*protocol.reports, "map", "minp")}
+    values = {name: value(name) for name in dict.fromkeys((*protocol.reports, "map", "minp"))}
     tensors: dict[str, Any] = {
         "average_precision": values["map"],
         "inverse_negative_penalty": values["minp"],

@@ -15,6 +15,7 @@ from .cutoffs import (
     GAINS,
     PRECISION_DIVISORS,
     binary_preference,
+    cumulative_gain_at,
     inverse_negative_penalty,
     normalized_dcg,
     precision_at,

@@ -112,13 +112,15 @@ _RETRIEVAL_RANKS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] =
 def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: Gain = "linear") -> Float[Tensor, " queries"]:
     """sum_{r_j <= k} g_j/log2(r_j + 1), over the same sum of a perfect ranking: nDCG.
 
-    A positive has gain 1 or, where `evaluate_lists` was given grades, its grade under `gain` "linear" (trec_eval, ranx)
-    and 2^grade - 1 under "exponential" (Burges et al.). A perfect ranking has all positives, retrieved or not, by
-    falling grade. Under the tie policy "expected" it is the nDCG of scikit-learn and TorchMetrics: they average over
-    ties.
+    A positive has gain 1 or, where it has a grade, that under `gain` "linear" (trec_eval, ranx) and 2^grade - 1 under
+    "exponential" (Burges et al.; Zhao et al. for hashing). `evaluate_lists` is given grades; where samples have several
+    labels, the grade is the number of labels that a positive shares with its query. A perfect ranking has all
+    positives, retrieved or not, by falling grade. Under the tie policy "expected" it is the nDCG of scikit-learn and
+    TorchMetrics: they average over ties.
 
     Source: Järvelin & Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002; Burges et al.,
-    "Learning to Rank using Gradient Descent", ICML 2005.
+    "Learning to Rank using Gradient Descent", ICML 2005; Zhao et al., "Deep Semantic Ranking Based Hashing for
+    Multi-Label Image Retrieval", CVPR 2015.
 
     Raises:
         TypeError: `k` is not an int.
@@ -129,9 +131,10 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: Gain = "
 
     def share(block: PositiveRanks) -> Tensor:
         if block.judged is not None:
-            largest = segments.reduce(block.judged.grade, "max", block.num_positives)
+            grade = block.judged.grade.double()
+            largest = segments.reduce(grade, "max", block.num_positives)
             largest = largest.repeat_interleave(block.num_positives, output_size=len(block.rank))
-            return _graded_dcg(block, GAINS[gain](block.judged.grade, largest), k)
+            return _graded_dcg(block, GAINS[gain](grade, largest), k)
         attainable = terms.most_hits(block, k)
         positions = torch.arange(1, int(attainable.max()) + 1, dtype=torch.float64, device=attainable.device)
         ideal = torch.cat([positions.new_ones(1), segments.running_sums(_discount(terms.Places(positions, positions)))])
@@ -159,12 +162,36 @@ def _graded_dcg(ranks: PositiveRanks, gains: Tensor, k: int | None) -> Tensor:
     falling = gains.argsort(descending=True, stable=True)
     perfect = gains[falling[query[falling].argsort(stable=True)]]
 
-    def total(gains: Tensor, rank: Tensor) -> Tensor:
-        values = gains * _discount(terms.Places(rank, rank))
-        values = values if k is None else values.masked_fill(rank > k, 0.0)
-        return segments.reduce(values, "sum", ranks.num_positives)
+    values = perfect * _discount(terms.Places(place.double(), place.double()))
+    values = values if k is None else values.masked_fill(place > k, 0.0)
+    ideal = segments.reduce(values, "sum", ranks.num_positives)
+    return terms.defined(ranks, terms.sum_over_positives(ranks, _discount, k, weights=gains) / ideal)
 
-    return terms.defined(ranks, total(gains, in_float(ranks.rank)) / total(perfect, place.double()))
+
+def cumulative_gain_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
+    """(1/k) sum_{r_j <= k} g_j, the average cumulative gain: the mean grade of the first `k` candidates.
+
+    Where samples have several labels, a grade g_j is the number of labels that a positive shares with its query, so
+    that the value may be above 1; a negative counts 0. Without grades it is `precision_at`. A list that is shorter than
+    k is filled with negatives.
+
+    Source: Järvelin & Kekäläinen, "IR evaluation methods for retrieving highly relevant documents", SIGIR 2000; Zhao et
+    al., "Deep Semantic Ranking Based Hashing for Multi-Label Image Retrieval", CVPR 2015.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1.
+    """
+    _checks.positive_int("k", k)
+
+    def gain(block: PositiveRanks) -> Tensor:
+        if block.judged is None:
+            return terms.defined(block, terms.num_hits(block, k) / k)
+        grades = block.judged.grade.double()
+        total = terms.sum_over_positives(block, lambda places: torch.ones_like(places.rank), k, weights=grades)
+        return terms.defined(block, total / k)
+
+    return terms.per_block(ranks, gain)
 
 
 def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
@@ -183,8 +210,9 @@ def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     def preference(block: PositiveRanks) -> Tensor:
         places = terms.places_of(block)
         before, negatives = places.rank - places.ordinal, block.num_candidates - block.num_positives
-        if block.judged is not None:
-            before, negatives = block.judged.num_before.double(), block.judged.num_negatives
+        judged = block.judged
+        if judged is not None and judged.num_before is not None and judged.num_negatives is not None:
+            before, negatives = judged.num_before.double(), judged.num_negatives
         counted = block.num_positives.repeat_interleave(block.num_positives).double()
         least = counted.minimum(negatives.repeat_interleave(block.num_positives)).clamp(min=1)
         preferences = (1 - before.minimum(counted) / least).masked_fill(block.rank > UNRETRIEVED, 0.0)

@@ -77,6 +77,8 @@ class Measure:
     """the convention over drawn galleries; None for `words`"""
     is_rank: bool = False
     """whether a value is a rank, where lower is better, and not a share of 1"""
+    is_amount: bool = False
+    """whether a value is an amount, where higher is better, and not a share of 1"""
     is_loss: bool = False
     """whether less of a share of 1 is better"""
     average: Callable[..., Tensor] = mean_over_queries
@@ -93,6 +95,11 @@ class Measure:
     def lower_is_better(self) -> bool:
         """Whether less is better."""
         return self.is_rank or self.is_loss
+
+    @property
+    def is_share(self) -> bool:
+        """Whether a value is a share of 1, and may be written in percent."""
+        return not (self.is_rank or self.is_amount)
 
     @property
     def is_mean(self) -> bool:
@@ -171,6 +178,14 @@ _ROWS = (
         "nDCG at {k}, {options.gain} gains, log2 discount",
         takes_k=True,
         title="nDCG@{k}",
+    ),
+    Measure(
+        "acg",
+        lambda ranks, _, k: cutoffs.cumulative_gain_at(ranks, k),
+        "mean grade of the first {k}",
+        takes_k=True,
+        is_amount=True,
+        title="ACG@{k}",
     ),
     Measure("bpref", lambda ranks, *_: cutoffs.binary_preference(ranks), "bpref over judged candidates", title="bpref"),
     Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive", is_rank=True),

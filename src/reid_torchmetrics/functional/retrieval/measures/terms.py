@@ -106,8 +106,13 @@ def of_each_positive(ranks: PositiveRanks, values: Tensor) -> Tensor:
     return values.repeat_interleave(ranks.tied.num_positives, output_size=len(ranks.rank))
 
 
-def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " queries"]:
-    """Sum of `term` over a query's positives among its first `cutoff` candidates; its expectation under "expected"."""
+def sum_over_positives(
+    ranks: PositiveRanks, term: Term, cutoff: Cutoff = None, *, weights: Float[Tensor, " positives"] | None = None
+) -> Float[Tensor, " queries"]:
+    """Sum of `term` over a query's positives among its first `cutoff` candidates; its expectation under "expected".
+
+    With `weights`, which do not depend on the place, each positive counts its own times the term.
+    """
     limit = None if cutoff is None else _of_positives(ranks, cutoff)
     places = places_of(ranks)
     values = term(places)
@@ -116,13 +121,16 @@ def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) 
     if is_averaged(ranks):
         # The expectation is computed once for each group with a negative; all its positives have it.
         groups = groups_of(ranks)
-        mixed = groups.size > groups.num_positives
+        # With weights a place is certain only where the positive has no equal.
+        mixed = groups.size > (groups.num_positives if weights is None else 1)
         within = groups.size
         if limit is not None:
             within = groups.within(limit if isinstance(limit, int) else limit[segments.starts(groups.num_positives)])
         expected = torch.zeros(len(mixed), dtype=values.dtype, device=values.device)
         expected[mixed] = expected_in_group(term, groups.of(mixed), within[mixed])
         values = torch.where(of_each_positive(ranks, mixed), of_each_positive(ranks, expected), values)
+    if weights is not None:
+        values = values * weights
     return segments.reduce(values, "sum", ranks.num_positives)
 
 

@@ -59,10 +59,12 @@ class Positives(NamedTuple):
     """number of kept gallery items before the positive in the gallery; in step with the scores only `by_place`"""
     lowest: Float[Tensor, " queries"]
     """score of the last positive; infinity for a query without positives"""
+    grades: Int[Tensor, "queries padded"] | None = None
+    """in step with the scores, where samples have several labels: how many they share with the query"""
 
     def of(self, rows: Int[Tensor, " rows"]) -> Positives:
-        """The positives of some queries of the tile."""
-        return Positives(*(values[rows] for values in self))
+        """The positives of some queries of the tile, as counting needs them: without grades."""
+        return Positives(self.scores[rows], self.places[rows], self.lowest[rows])
 
 
 class Negatives(NamedTuple):

@@ -53,14 +53,17 @@ class TiedGroups:
 
 @dataclass(frozen=True, eq=False)
 class Judgments:
-    """Grades of the positives, and negatives that were judged, where the truth of ranked lists has them."""
+    """Grades of the positives, and negatives that were judged, where the truth of ranked lists has them.
+
+    Where samples have several labels, the grade is the number of labels that are shared, and all negatives are judged.
+    """
 
     grade: Float[Tensor, " positives"]
-    """float64, above 0"""
-    num_before: Int[Tensor, " positives"]
-    """int64; judged negatives before the positive in the list"""
-    num_negatives: Int[Tensor, " queries"]
-    """int64; judged negatives of the query, retrieved or not"""
+    """above 0"""
+    num_before: Int[Tensor, " positives"] | None = None
+    """int64; judged negatives before the positive in the list; None where every other candidate is judged"""
+    num_negatives: Int[Tensor, " queries"] | None = None
+    """int64; judged negatives of the query, retrieved or not; None as before"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +89,8 @@ class PositiveRanks:
     tied: TiedGroups | None = None
     """under the tie policies "grouped" and "expected" only; ranks are the pessimistic ones then"""
     judged: Judgments | None = None
-    """of ranked lists with grades only; without, every positive has grade 1 and every other candidate is judged"""
+    """of ranked lists with grades and of samples with several labels; without, every positive has grade 1 and every
+    other candidate is judged"""
 
     def __post_init__(self) -> None:
         _arrays.fields_as_tensors(self, "rank", "num_positives", "num_candidates")
@@ -208,7 +212,10 @@ def block_of(ranks: PositiveRanks, queries: slice, positives: slice) -> Positive
         groups = slice(int(edges[queries.start]), int(edges[queries.stop]))
         tied = TiedGroups(tied.policy, tied.num_groups[queries], tied.num_positives[groups], tied.num_negatives[groups])
     if judged is not None:
-        judged = Judgments(judged.grade[positives], judged.num_before[positives], judged.num_negatives[queries])
+        before, negatives = judged.num_before, judged.num_negatives
+        before = None if before is None else before[positives]
+        negatives = None if negatives is None else negatives[queries]
+        judged = Judgments(judged.grade[positives], before, negatives)
     counts = ranks.num_positives[queries], ranks.num_candidates[queries]
     return unchecked_ranks(ranks.rank[positives], *counts, tied, judged)
 

@@ -151,8 +151,8 @@ class RankCounter:
         self,
         query: Shaped[Tensor, "queries dim"] | _checks.Array,
         positives: Shaped[Tensor, "positives dim"] | _checks.Array,
-        query_identities: Real[Tensor, " queries"] | _checks.Integers | None = None,
-        positive_identities: Real[Tensor, " positives"] | _checks.Integers | None = None,
+        query_identities: Shaped[Tensor, "queries ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
+        positive_identities: Shaped[Tensor, "positives ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
         positive_cameras: Real[Tensor, " positives"] | _checks.Integers | None = None,
         *,
@@ -210,7 +210,7 @@ class RankCounter:
     def survey(
         self,
         embeddings: Shaped[Tensor, "items dim"] | _checks.Array,
-        identities: Real[Tensor, " items"] | _checks.Integers | None = None,
+        identities: Shaped[Tensor, "items ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         *,
         key: int | str,
@@ -224,7 +224,7 @@ class RankCounter:
     def count(
         self,
         embeddings: Shaped[Tensor, "items dim"] | _checks.Array,
-        identities: Real[Tensor, " items"] | _checks.Integers | None = None,
+        identities: Shaped[Tensor, "items ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
         cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
         *,
         key: int | str,
@@ -279,7 +279,7 @@ class RankCounter:
             first = segments.starts(tied.num_positives)
             tied = replace(tied, num_negatives=tied.num_negatives + (before[0] - before[1])[first])
         num_candidates += own.num_candidates
-        return unchecked_ranks(own.rank + before[0], own.num_positives.clone(), num_candidates, tied)
+        return unchecked_ranks(own.rank + before[0], own.num_positives.clone(), num_candidates, tied, own.judged)
 
     def _part(self, block: _Block) -> GalleryPart:
         scores = EmbeddingScores(
@@ -298,12 +298,16 @@ class RankCounter:
         given = {"identities": identities, "cameras": cameras, **labels}
         block = self._read_block("embeddings", embeddings, "", given)
         relevance = block.relevance
-        if len(relevance.order) and bool((listed := relevance.run_length > 0).any()):
+        if bool((listed := relevance.run_length > 0).any()):
             query = int(listed.nonzero()[0, 0])
-            column = relevance.order[relevance.run_start[query]]
+            column = relevance.tile(slice(query, query + 1)).columns[0, 0]
             row = int(column if relevance.kept is None else relevance.kept[column])
-            near = self.rules["radius"] is not None
-            came = "within the `radius`" if near else f"with identity {int(block.labels['identities'][row])}"
+            if self.rules["radius"] is not None:
+                came = "within the `radius`"
+            elif relevance.shared is not None:
+                came = "with a label"
+            else:
+                came = f"with identity {int(block.labels['identities'][row])}"
             raise ValueError(
                 "`embeddings` must be of items that are relevant to no query: those belong in `positives`; got row"
                 f" {row} {came} of query {query}."

@@ -29,7 +29,13 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names, _progress
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, find_relevance, number_names
+from reid_torchmetrics.functional.retrieval.relevance import (
+    LABELS,
+    QueryCounts,
+    Relevance,
+    find_relevance,
+    number_names,
+)
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
     Scores,
@@ -40,7 +46,8 @@ from reid_torchmetrics.functional.retrieval.scores import (
 from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .counting import Positives
-from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
+from .positive_ranks import Judgments, PositiveRanks, TiedGroups, unchecked_ranks
+from .sorted_rows import SortedPositives, are_of_codes, sort_rows_of_codes
 from .tie_policies import TIE_POLICIES, TiePolicy, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 
@@ -54,8 +61,8 @@ _LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_c
 def rank_positives(
     query: Shaped[Tensor, "queries dim"] | _checks.Array,
     gallery: Shaped[Tensor, "gallery dim"] | _checks.Array,
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -108,8 +115,8 @@ def rank_positives(
 @torch.no_grad()
 def rank_positives_from_scores(
     scores: Float[Tensor, "queries gallery"] | _checks.Array,
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -135,7 +142,7 @@ def _find_relevance(sizes: Sequence[int], labels: Sequence[Any], options: Any, d
     named = number_names(dict(zip(_LABELS, labels, strict=True)), options)
     given: dict[str, Any] = dict(zip(_LABELS, _arrays.as_tensors(*named.values(), device=device), strict=True))
     for name, size in zip(_LABELS[:2], sizes, strict=True):  # cameras may be left out
-        given[name] = _checks.whole_labels(name, given[name], size)
+        given[name] = LABELS["identities"].check(name, given[name], size)
     return workers.run(lambda: find_relevance(**given, **options), given["query_identities"].device)
 
 
@@ -153,27 +160,51 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 
 
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
-    tiles, table = Tiles(part), RankTable(part.ties, part.relevance.run_length)
+    relevance = part.relevance
+    tiles, table = Tiles(part), RankTable(part.ties, relevance.run_length, graded=relevance.shared is not None)
     for rows in _progress.steps(tiles.rows, "Ranking"):
+        if relevance.shared is not None and _rank_by_sorting(part, tiles, rows, table):
+            continue
         tile = part.relevance.tile(rows)
         table.num_positives[rows], table.num_candidates[rows] = tile.num_positives, tile.num_candidates
         # A tile in which no query has a positive needs no score.
         if bool(tile.num_positives.any()):
-            positives = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=part.ties)
+            scores = tiles.read(rows, tile)
+            positives = best_first(scores, tile.columns, tile.positive, ties=part.ties, grades=tile.grades)
             counts = tiles.count(rows, tile, positives)
             cells = cells_of_positives(tile.num_positives, counts.shape[2])
             table.add(rows, positives, counts.flatten(1).index_select(1, cells), cells)
     return table.ranks()
 
 
+def _rank_by_sorting(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTable) -> bool:
+    """Rank the positives of samples with several labels, often very many; False unless scores are small integers."""
+    scores = tiles.whole_rows(rows)
+    if scores is None or not are_of_codes(scores):
+        return False
+    grades, junk = part.relevance.graded_rows(rows)
+    ranked = sort_rows_of_codes(scores, grades, junk, part.ties)
+    if ranked is None:
+        return False
+    num_junk = 0 if junk is None else junk.sum(1)
+    table.num_positives[rows], table.num_candidates[rows] = ranked.num_positives, scores.shape[1] - num_junk
+    table.append(rows, ranked)
+    return True
+
+
 class RankTable:
     """The ranks of all positives, filled tile by tile in the order of the queries."""
 
-    def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"]) -> None:
-        """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty."""
+    def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"], *, graded: bool = False) -> None:
+        """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty.
+
+        Positives are `graded` where samples have several labels.
+        """
         # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
         self._rank = torch.empty(int(num_listed.sum()), dtype=torch.int64, device=num_listed.device)
-        self._filled, self._ties = 0, ties
+        num_grades = len(self._rank) if graded else 0
+        self._grades = torch.empty(num_grades, dtype=torch.float32, device=num_listed.device)
+        self._filled, self._ties, self._graded = 0, ties, graded
         self.num_positives, self.num_candidates = torch.zeros_like(num_listed), torch.zeros_like(num_listed)
         self._num_groups = torch.zeros_like(num_listed)
         none = torch.empty((2, 0), dtype=torch.int64, device=num_listed.device)
@@ -186,6 +217,8 @@ class RankTable:
         row = segments.numbers(self.num_positives[rows], len(cells))
         place = cells.sub(row, alpha=positives.scores.shape[1])
         torch.add(place, counts[0], out=self._rank[first : self._filled]).add_(1)
+        if positives.grades is not None:
+            self._grades[first : self._filled] = positives.grades.view(-1)[cells]
         if self._ties.groups:
             # A group begins at the first positive of a row, and where the score is another one than before.
             begins = place == 0
@@ -196,13 +229,23 @@ class RankTable:
             self._num_groups[rows] = row[starts].bincount(minlength=rows.stop - rows.start)
             self._groups.append(torch.stack([ends - starts, counts[0][starts] - counts[1][starts]]))
 
+    def append(self, rows: slice, ranked: SortedPositives) -> None:
+        """Append the positives of a tile that were ranked by sorting."""
+        first, self._filled = self._filled, self._filled + len(ranked.rank)
+        self._rank[first : self._filled] = ranked.rank
+        self._grades[first : self._filled] = ranked.grade
+        if ranked.groups is not None:
+            self._num_groups[rows] = ranked.groups.num_groups
+            self._groups.append(torch.stack([ranked.groups.num_positives, ranked.groups.num_negatives]))
+
     def ranks(self) -> PositiveRanks:
         """The ranks of all tiles."""
         rank = self._rank[: self._filled]
         tied = None
         if self._ties.groups:
             tied = TiedGroups(self._ties.name, self._num_groups, *torch.cat(self._groups, dim=1))
-        return unchecked_ranks(rank, self.num_positives, self.num_candidates, tied)
+        judged = Judgments(self._grades[: self._filled]) if self._graded else None
+        return unchecked_ranks(rank, self.num_positives, self.num_candidates, tied, judged)
 
 
 def count_sharded_ranks(
@@ -242,6 +285,7 @@ class _Counting:
     def __init__(self, world: World, part: GalleryPart) -> None:
         """Agree on the slots, and on tiles of the same queries on all processes."""
         self._world, self._part, self._device = world, part, part.scores.device
+        self._graded = part.relevance.shared is not None  # on all processes or on none
         self._counted: list[tuple[slice, Positives, Tensor, Tensor]] = []
         run_length = part.relevance.run_length
         self._before, self._total = torch.zeros_like(run_length), torch.zeros_like(run_length)  # of lower ones, of all
@@ -274,9 +318,10 @@ class _Counting:
         most = 1 + max((sum(sizes) for _, sizes in self.groups), default=0)
         self._scores = torch.empty(most, dtype=part.scores.dtype, device=device)
         self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=device)
+        self._grades = torch.empty(most if self._graded else 1, dtype=torch.int64, device=device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
         self._counts = torch.empty(1 + part.ties.num_counts * (most - 1), dtype=count_dtype, device=device)
-        self._table = RankTable(part.ties, self._total)
+        self._table = RankTable(part.ties, self._total, graded=self._graded)
         self._totals = torch.empty(1 + 2 * len(self._total), dtype=torch.int64, device=device)
 
     def rank(self, group: Sequence[slice], sizes: Sequence[int]) -> None:
@@ -290,9 +335,13 @@ class _Counting:
         if self._part.ties.by_place:
             slots = self._places[: sum(sizes) + 1]
             places = world.all_reduce_sum(slots, lambda out: self._read_places(group, out.split(sizes)))
+        grades = self._grades[:0]
+        if self._graded:
+            slots = self._grades[: sum(sizes) + 1]
+            grades = world.all_reduce_sum(slots, lambda out: self._read_grades(group, out.split(sizes)))
         # The negatives before them: every process counts the negatives of its part.
-        of_each = places.split(sizes if len(places) else [0] * len(sizes))
-        tiles = list(zip(group, scores.split(sizes), of_each, strict=True))
+        exchanged = (part.split(sizes if len(part) else [0] * len(sizes)) for part in (places, grades))
+        tiles = list(zip(group, scores.split(sizes), *exchanged, strict=True))
         if sum(sizes):
             world.all_reduce_sum(self._counts[: num_counts * sum(sizes) + 1], lambda out: self._count(tiles, out))
 
@@ -325,20 +374,25 @@ class _Counting:
         for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
             self._put(rows, tile.listed, self._part.places[tile.columns], part)
 
+    def _read_grades(self, group: Sequence[slice], out: Sequence[Tensor]) -> None:
+        for rows, tile, part in zip(group, self._of_tiles, out, strict=True):
+            assert tile.grades is not None  # noqa: S101 - for the type checker
+            self._put(rows, tile.listed, tile.grades, part)
+
     def _put(self, rows: slice, listed: Tensor, values: Tensor, out: Tensor) -> None:
         first = segments.starts(self._total[rows]) + self._before[rows]
         slots = first[:, None] + torch.arange(values.shape[1], device=values.device)
         out.zero_()
         out[slots[listed].to(out.device)] = values[listed].to(out.device)
 
-    def _count(self, group: Sequence[tuple[slice, Tensor, Tensor]], out: Tensor) -> None:
+    def _count(self, group: Sequence[tuple[slice, Tensor, Tensor, Tensor]], out: Tensor) -> None:
         """Count this part's negatives before the positives of all parts; a tile has as many counts as slots, or fewer.
 
         Once they are added up they are stored, before the next message: an error then needs no message of its own.
         """
         num_counts, steps = self._part.ties.num_counts, _progress.steps(group, "Ranking")
-        parts = out.zero_().split([num_counts * len(scores) for _, scores, _ in group])
-        for (rows, scores, places), tile, part in zip(steps, self._of_tiles, parts, strict=True):
+        parts = out.zero_().split([num_counts * len(scores) for _, scores, *_ in group])
+        for (rows, scores, places, graded), tile, part in zip(steps, self._of_tiles, parts, strict=True):
             # Slots laid end to end become rows [queries, padded]; junk and padding are NaN.
             is_slot = torch.arange(int(self._total[rows].max()), device=self._device) < self._total[rows, None]
             padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
@@ -350,9 +404,17 @@ class _Counting:
                 continue
             # In a part of the gallery a positive of another part stands between two columns, or at an end.
             columns = torch.zeros_like(padded, dtype=torch.int64)
+            grades, whole_places = None, None
             if self._part.places is not None:
                 columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
-            positives = best_first(padded, columns, positive, ties=self._part.ties)
+            if self._graded:
+                grades, whole_places = torch.zeros_like(columns), columns.clone()
+                grades[is_slot] = graded.to(self._device)
+                if self._part.places is not None:
+                    whole_places[is_slot] = places.to(self._device)
+            positives = best_first(
+                padded, columns, positive, ties=self._part.ties, grades=grades, whole_places=whole_places
+            )
             counts = part[: num_counts * len(cells)].view(num_counts, -1)
             counts.copy_(self._tiles.count(rows, tile, positives).flatten(1)[:, cells])
             self._counted.append((rows, positives, counts, cells))

@@ -77,7 +77,10 @@ class Tiles:
         if self._scores.at is not None and (ahead or len(self._walk.panels) > 1):
             scores = self._scores.at(rows, tile.columns.where(tile.listed, tile.columns[:, :1]))
         elif len(self._walk.panels) == 1:
-            scores = self._walk.fill(rows, self._walk.panels[0].columns).gather(1, tile.columns)
+            whole, columns = self._walk.view, self._walk.panels[0].columns
+            scores = (whole(rows, columns) if self._filled == rows else self._walk.fill(rows, columns)).gather(
+                1, tile.columns
+            )
             self._filled = rows
         else:
             scores, self._filled = tile.columns.new_full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype), None
@@ -87,6 +90,13 @@ class Tiles:
                 scores = torch.where(inside, values.gather(1, local), scores)
         _checks.no_nan(self._scores.argument, scores.where(tile.positive, 0))
         return scores
+
+    def whole_rows(self, rows: slice) -> Float[Tensor, "queries gallery"] | None:
+        """All scores of the queries `rows`, where one panel is the gallery, on the CPU; None elsewhere."""
+        if len(self._walk.panels) != 1 or self._scores.device.type != "cpu":
+            return None
+        self._filled = rows
+        return self._walk.fill(rows, self._walk.panels[0].columns)
 
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:
         """Count the negatives before each positive; right after `read` of the same queries no score is computed again.

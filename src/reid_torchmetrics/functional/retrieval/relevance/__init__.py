@@ -17,10 +17,13 @@ from .labels import (
     check_needed,
     deciding,
     needed_by_options,
+    num_labels_of,
     number_names,
+    one_number_each,
     packed,
     unpacked,
     why_needed,
     width_of,
 )
 from .relevance import JunkPairs, QueryCounts, Relevance, TileRelevance, check_listed_once, find_listed_relevance
+from .several_labels import check_alike

@@ -6,12 +6,12 @@ import inspect
 import itertools
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from types import SimpleNamespace
 from typing import Any, get_args
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer, Real
+from jaxtyping import Bool, Float, Int, Integer, Real, Shaped
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -30,11 +30,13 @@ from .labels import (
     at,
     check_needed,
     length_of,
+    num_labels_of,
     number_names,
     packed,
     why_needed,
 )
 from .relevance import JunkPairs, LabelRule, Relevance
+from .several_labels import SharedLabels, check_alike
 
 SAME_CAMERA_RULES = get_args(_names.CameraRule)
 """Drop the gallery items with the query's identity and camera (Market-1501), every gallery item of the query's camera
@@ -51,8 +53,8 @@ _FEW_LABELS = 8  # up to here a pass over the samples for each label costs less 
 
 @takes(SideLabels)
 def find_relevance(
-    query_identities: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
-    gallery_identities: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
+    query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+    gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
@@ -68,13 +70,16 @@ def find_relevance(
 ) -> Relevance:
     """Prepare labels for ranking: find the positives, negatives and junk of every query.
 
-    A positive has the query's identity; identity 0 is an ordinary identity (a distractor). Labels are integers, or
+    A positive has the query's identity; identity 0 is an ordinary identity (a distractor). Where samples have several
+    labels, identities are a matrix [N, labels] of bools or of 0 and 1, and a positive shares at least one of them; a
+    sample without a label is a query without positives, and a negative in the gallery. Labels are integers, or
     names on both sides, which become the numbers of `number_identities`: "-1" is -1. With a `radius` a positive
     is an item within that distance of the query's position: |p - q| <= radius in float64, by differences and not by
     the expanded square, which is wrong for coordinates of maps.
 
     Args:
-        query_identities: identities of the queries; with a `radius` they decide nothing but what is junk.
+        query_identities: identities of the queries, or several labels as a matrix; with a `radius` they decide nothing
+            but what is junk.
         gallery_identities: identities of the gallery.
         query_cameras: cameras of the queries; None together with `gallery_cameras` means that no camera rule applies.
         gallery_cameras: cameras of the gallery.
@@ -114,12 +119,22 @@ def find_relevance(
     check_camera_map(camera_map)
     if junk_pairs is not None and not callable(junk_pairs):
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
+    if num_labels_of(query):
+        _check_several(radius, junk_identities)
     num_gallery, is_junk = length_of(gallery), _with_one_of(junk_identities, query, "identities")
     kept = _kept(gallery, junk_identities, search_cameras)
     gallery = gallery if kept is None else at(gallery, kept)
+    own_column = _own_column(self_index, kept, num_gallery)
     # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
-    label, find = ("identities", _runs) if radius is None else ("positions", partial(find_near, radius=radius))
-    run_start, run_length, order = find(query[label], gallery[label])
+    shared = None
+    if radius is not None:
+        run_start, run_length, order = find_near(query["positions"], gallery["positions"], radius)
+    elif num_labels_of(query):
+        shared = SharedLabels(query["identities"], gallery["identities"], own_column)
+        run_length = shared.lengths()
+        run_start, order = torch.zeros_like(run_length), run_length[:0]
+    else:
+        run_start, run_length, order = _runs(query["identities"], gallery["identities"])
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
@@ -129,16 +144,28 @@ def find_relevance(
         run_length=run_length,
         is_junk=is_junk if radius is None else torch.zeros_like(is_junk),  # another identity may be near
         self_index=self_index,
-        own_column=_own_column(self_index, kept, num_gallery),
+        own_column=own_column,
         # Sequences are dropped like the cameras of "all": for any identity.
         rules=_rules(query, gallery, {"cameras": same_camera, "sequences": "all", "clothes": clothes}, camera_map),
         junk_pairs=junk_pairs,
-        query_identities=query.get("identities"),
-        gallery_identities=gallery.get("identities"),
+        query_identities=None if num_labels_of(query) else query.get("identities"),
+        gallery_identities=None if num_labels_of(query) else gallery.get("identities"),
         query_cameras=query.get("cameras"),
         gallery_cameras=gallery.get("cameras"),
         doubt=None if radius is None else doubt_of(query["positions"], gallery["positions"], radius),
+        shared=shared,
     )
+
+
+def _check_several(radius: float | None, junk_identities: Collection[int]) -> None:
+    """Raise if options need one identity for each sample, where samples have several labels."""
+    if radius is not None:
+        raise ValueError(f"`radius` must be None where `identities` are a matrix of labels; got {radius!r}.")
+    if set(junk_identities) - {-1}:
+        raise ValueError(
+            "`junk_identities` must list nothing but -1 where `identities` are a matrix of labels, as samples have no"
+            f" identity of their own; got {tuple(junk_identities)}."
+        )
 
 
 def in_one_spelling(rules: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,6 +210,8 @@ def _check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[
         raise ValueError(
             f"`query_{name}` and `gallery_{name}` must be given together; got `{has}_{name}` without `{lacks}_{name}`."
         )
+    if "identities" in query:
+        check_alike("gallery_identities", gallery["identities"], "`query_identities`", query["identities"])
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, length_of(query), device)
         _checks.in_range("self_index", self_index, -1, length_of(gallery))
@@ -311,9 +340,9 @@ def doubt_of(query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "galle
 
 
 def _with_one_of(chosen: Collection[int], labels: LabelValues, name: str) -> Bool[Tensor, " samples"]:
-    """Mark the samples with one of some labels; none where none has such a label."""
+    """Mark the samples with one of some labels; none where none has such a label, or each has several."""
     values, *_ = labels.values()
-    if name not in labels:
+    if name not in labels or labels[name].ndim > 1:
         return torch.zeros(len(values), dtype=torch.bool, device=values.device)
     return _are_among(sorted(chosen), labels[name])
 

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 
+from . import several_labels
+
 Integers: TypeAlias = Tensor | _arrays.Integers
 IntegersOrNames: TypeAlias = Tensor | _arrays.IntegersOrNames
 Numbers: TypeAlias = Tensor | _arrays.Numbers
@@ -75,11 +77,15 @@ class Label:
     """whether relevance depends on it, so that samples with one `index` must agree in it"""
     sides: tuple[str, ...] = SIDES
     """the sides that have it: batches of others may lack it"""
+    may_be_several: bool = False
+    """whether a sample may have several: the label is a matrix [samples, labels] of bools then"""
 
     def check(self, argument: str, value: object, length: int | None = None, device: Any = None) -> Tensor:
         """Raise unless `value` is such a label, of `length` samples and on `device` where they are given."""
         if self.dtype.is_floating_point:
             checked = _checks.positions(argument, value, length, device)
+        elif self.may_be_several and several_labels.is_matrix(value):
+            return several_labels.check_matrix(argument, value, length, device)
         else:
             checked = _checks.integer_labels(argument, value, length, device, or_whole=True)
         return checked if checked.dtype == self.dtype else checked.to(self.dtype)  # a call of `to` takes a microsecond
@@ -89,8 +95,10 @@ class Label:
         rule = getattr(options, self.name) if self.rules else "keep"
         return self.needed(options) if rule == "keep" else f"for `{self.name}` {rule!r}"
 
-    def empty(self, width: int = 1, *, length: int = 0, device: torch.device) -> Tensor:
-        """Of samples that lack it: none, or some without a group."""
+    def empty(self, width: int = 1, *, length: int = 0, device: torch.device, num_labels: int = 0) -> Tensor:
+        """Of samples that lack it: none, or some without a group; a matrix of `num_labels` if there are any."""
+        if num_labels:
+            return torch.zeros((length, num_labels), dtype=torch.bool, device=device)
         shape = (length, width) if self.dtype.is_floating_point else (length,)
         return torch.full(shape, NO_GROUP, dtype=self.dtype, device=device)
 
@@ -101,7 +109,7 @@ def _for_groups(by: Any) -> str | None:
 
 _UNLESS = "unless relevance is by `radius` or by lists"
 _ROWS = (
-    Label("identities", "identity", needed=lambda by: _UNLESS if by.radius is None else None),
+    Label("identities", "identity", needed=lambda by: _UNLESS if by.radius is None else None, may_be_several=True),
     Label("cameras", "camera"),
     Label("sequences", "sequence"),
     Label("clothes", "clothes", rules=CLOTHES_RULES),
@@ -167,20 +175,33 @@ def check_needed(
 
 
 def packed(labels: LabelValues, positions: Tensor | slice) -> Int[Tensor, "chosen columns"]:
-    """The labels at some positions side by side; positions as their bits."""
-    columns = [values[positions].contiguous() for values in labels.values()]
-    return torch.cat([values.view(torch.int64).view(len(values), width_of(values)) for values in columns], dim=1)
+    """The labels at some positions side by side; positions, and several labels of a sample, as their bits."""
+    return torch.cat([_as_integers(values[positions]) for values in labels.values()], dim=1)
+
+
+def _as_integers(values: Tensor) -> Int[Tensor, "samples columns"]:
+    if values.dtype == torch.bool:
+        return several_labels.to_words(values)
+    return values.contiguous().view(torch.int64).view(len(values), width_of(values))
 
 
 def unpacked(columns: Int[Tensor, "samples columns"], like: LabelValues) -> dict[str, Tensor]:
     """The labels that `packed` has put side by side; `like` has labels of the same names and widths."""
     widths = [width_of(values) for values in like.values()]
     parts = zip(like.items(), columns.split(widths, dim=1), strict=True)
-    return {name: part.contiguous().view(each.dtype).view(len(part), *each.shape[1:]) for (name, each), part in parts}
+    return {name: _from_integers(part, values) for (name, values), part in parts}
+
+
+def _from_integers(columns: Int[Tensor, "samples columns"], like: Tensor) -> Tensor:
+    if like.dtype == torch.bool:
+        return several_labels.from_words(columns, like.shape[1])
+    return columns.contiguous().view(like.dtype).view(len(columns), *like.shape[1:])
 
 
 def width_of(values: Tensor) -> int:
-    """The number of columns of a label."""
+    """The number of columns of a label, side by side with others."""
+    if values.dtype == torch.bool:
+        return several_labels.num_words(values.shape[1])
     return values.shape[1] if values.ndim > 1 else 1
 
 
@@ -192,6 +213,17 @@ def at(labels: LabelValues, positions: Tensor | slice) -> dict[str, Tensor]:
 def deciding(labels: LabelValues, *sides: str) -> dict[str, Tensor]:
     """The labels that decide relevance, of some sides."""
     return {name: labels[name] for name in DECIDING if name in labels and {*sides} <= {*LABELS[name].sides}}
+
+
+def num_labels_of(labels: LabelValues) -> int:
+    """The number of labels that a sample may have; 0 where each has one identity, or none."""
+    identities = labels.get("identities")
+    return 0 if identities is None or identities.ndim == 1 else identities.shape[1]
+
+
+def one_number_each(labels: LabelValues) -> dict[str, Tensor]:
+    """The labels that are one number for each sample."""
+    return {name: values for name, values in labels.items() if values.ndim == 1}
 
 
 def length_of(labels: LabelValues) -> int:

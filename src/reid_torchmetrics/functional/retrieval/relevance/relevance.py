@@ -22,10 +22,12 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional import segments
 
+from .several_labels import SharedLabels
+
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
 """A user's rule: positions of queries [q] and of gallery items [g] to a bool mask [q, g], True for what is dropped."""
 
-Record = TypeVar("Record", "LabelRule", "Relevance")
+Record = TypeVar("Record", "LabelRule", "Relevance", SharedLabels)
 
 _PAIRS_AT_A_TIME = 1 << 22  # pairs looked at in one go, to count the pairs that rules drop
 
@@ -81,6 +83,8 @@ class TileRelevance(NamedTuple):
     positive: Bool[Tensor, "queries padded"]
     num_positives: Int[Tensor, " queries"]
     num_candidates: Int[Tensor, " queries"]
+    grades: Int[Tensor, "queries padded"] | None = None
+    """how many labels the items share with the query, 0 at padding; None where samples have one identity each"""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Relevance:
     """positions of the kept items in the gallery; None if all are kept"""
     num_kept: int
     order: Int[Tensor, " entries"]
-    """kept positions; the items listed for a query are one run, ascending"""
+    """kept positions; the items listed for a query are one run, ascending; none where there is `shared`"""
     run_start: Int[Tensor, " queries"]
     run_length: Int[Tensor, " queries"]
     is_junk: Bool[Tensor, " queries"]
@@ -115,6 +119,8 @@ class Relevance:
     gallery_cameras: Int[Tensor, " kept"] | None = None
     doubt: str | None = None
     """why the positions can hardly be meant, in words; None where they can"""
+    shared: SharedLabels | None = None
+    """where samples have several labels: finds the items that are listed for a query, as there may be very many"""
 
     @property
     def num_queries(self) -> int:
@@ -139,16 +145,22 @@ class Relevance:
     def to(self, device: torch.device | str) -> Relevance:
         """The same on a device, or on the CPU for one without float64; a function `junk_pairs` is left as it is."""
         device = _arrays.place_of_work(torch.device(device))
-        return _moved(replace(self, rules=tuple(_moved(rule, device) for rule in self.rules)), device)
+        shared = None if self.shared is None else _moved(self.shared, device)
+        rules = tuple(_moved(rule, device) for rule in self.rules)
+        return _moved(replace(self, rules=rules, shared=shared), device)
 
     def tile(self, rows: slice) -> TileRelevance:
         """Relevance of the queries `rows`."""
         # The runs of the queries side by side, [queries, longest run]; the places behind a run are padding.
-        start, length = self.run_start[rows, None], self.run_length[rows, None]
+        start, length, order = self.run_start[rows, None], self.run_length[rows, None], self.order
+        if self.shared is not None:
+            order, num_shared = self.shared.entries(rows)
+            start = segments.starts(self.run_length[rows])[:, None]
         place = torch.arange(int(self._lengths[rows].max()), device=start.device)
         listed = place < length
-        entries = (start + place).clamp_(max=len(self.order) - 1)
-        columns = self.order[entries]
+        entries = (start + place).clamp_(max=len(order) - 1)
+        columns = order[entries]
+        grades = None if self.shared is None else num_shared[entries].masked_fill_(~listed, 0)
         # What rules drop of the whole gallery, and other junk, which is always listed.
         dropped, num_dropped = self._dropped_at(rows, columns)
         marks = [*dropped, *(rule.at(rows, columns) for rule in self.rules if rule.num_same is None)]
@@ -160,7 +172,24 @@ class Relevance:
         num_positives = positive.sum(1)
         # Junk that is listed, but for what rules drop of the whole gallery.
         others = (listed & ~positive & ~dropped[0]).sum(1) if dropped else self.run_length[rows] - num_positives
-        return TileRelevance(columns, listed, positive, num_positives, self.num_kept - num_dropped - others)
+        num_candidates = self.num_kept - num_dropped - others
+        return TileRelevance(columns, listed, positive, num_positives, num_candidates, grades)
+
+    def graded_rows(self, rows: slice) -> tuple[Int[Tensor, "queries kept"], Bool[Tensor, "queries kept"] | None]:
+        """How many labels all kept items share with few queries, and marks of junk, with 0 for junk; None without."""
+        assert self.shared is not None  # noqa: S101 - for the type checker
+        columns = slice(0, self.num_kept)
+        grades, junk = self.shared.numbers(rows), self.dropped(rows, columns)
+        for rule in self.rules:
+            if rule.num_same is None:
+                of_rule = rule.at(rows, columns) & (grades > 0)
+                junk = of_rule if junk is None else junk | of_rule
+        if self.own_column is not None:
+            own = self.own_column[rows]
+            query = (own >= 0).nonzero()[:, 0]
+            junk = torch.zeros_like(grades, dtype=torch.bool) if junk is None else junk
+            junk[query, own[query]] = True
+        return (grades if junk is None else grades.masked_fill_(junk, 0)), junk
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
         """Mark the pairs that are dropped, listed or not; None if no rule does that."""
@@ -194,6 +223,14 @@ class Relevance:
         positive = torch.zeros_like(negative)
         positive[row, column] = tile.positive[row, place]
         return positive, negative
+
+    def listed_anywhere(self) -> Bool[Tensor, " kept"]:
+        """Mark the kept gallery items that are listed for some query."""
+        if self.shared is not None:
+            return self.shared.are_shared()
+        is_listed = torch.zeros(self.num_kept, dtype=torch.bool, device=self.device)
+        is_listed[self.order] = True
+        return is_listed
 
     @property
     def num_others(self) -> Int[Tensor, " queries"]:

@@ -245,7 +245,10 @@ class SameSamples:
         queries, gallery = (samples.roles & role > 0 for role in (QUERY, GALLERY))
         arrivals = _Arrivals(labels[queries], features[queries]), _Arrivals(labels[gallery], features[gallery])
         # Otherwise equal samples say nothing: under a constant model all are equal.
-        identities = samples.labels.get("identities", torch.zeros_like(labels))  # without, all samples are alike
+        identities = torch.zeros_like(labels)  # without, all samples are alike
+        if "identities" in samples.labels:
+            columns = packed({"identities": samples.labels["identities"]}, slice(None)).unbind(1)
+            identities = reduce(mixed, columns, identities)
         order = identities[:_MOST_COMPARED].argsort(stable=True)
         is_same = identities[order[1:]] == identities[order[:-1]]
         differs, counted = ~_are_close(entries[order[1:]], entries[order[:-1]]), entries[:_MOST_COUNTED]

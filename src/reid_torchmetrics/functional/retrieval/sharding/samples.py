@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, LabelValues, width_of
+from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, LabelValues, check_alike, width_of
 from reid_torchmetrics.functional.retrieval.scores import Rows
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
@@ -144,6 +144,8 @@ class Samples:
 
 def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.device) -> Tensor:
     for batch in batches:
+        if torch.bool in (batch.dtype, batches[0].dtype):
+            check_alike(argument, batch, "merged samples", batches[0])
         _checks.same_width(argument, width_of(batch), width_of(batches[0]), "merged samples")
     joined = torch.cat([batch.to(device) for batch in batches])
     _checks.given_for_all(argument, len(joined), total)

@@ -19,14 +19,23 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, LabelValues, at, packed, unpacked, width_of
+from reid_torchmetrics.functional.retrieval.relevance import (
+    LABELS,
+    SIDES,
+    LabelValues,
+    at,
+    num_labels_of,
+    packed,
+    unpacked,
+    width_of,
+)
 from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, bytes_within, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
 from .repetitions import NUM_SIGNS, Numbered, SameSamples, changed, lowest_of_each
 from .samples import GALLERY, NUM_NUMBERS, QUERY, Samples, why_undefined
 
-_NUM_STATUS = 4  # numbers of a `_ShardStatus`
+_NUM_STATUS = 5  # numbers of a `_ShardStatus`
 _BITS = 4  # of the number of columns of a label: those of all labels are one number, as messages are short
 _NUM_SIZES = 4  # numbers of `count_samples` in front of `Samples.non_finite`
 _CHANGED = (
@@ -45,6 +54,8 @@ class _ShardStatus(NamedTuple):
     dtype: int
     widths: tuple[int, ...]
     """number of columns of each of `LABELS`; 0 for one that is not given"""
+    num_labels: int
+    """that a sample may have; 0 where each has one identity"""
 
     @staticmethod
     def numbers(samples: Samples) -> list[int]:
@@ -52,19 +63,24 @@ class _ShardStatus(NamedTuple):
         dimension = samples.embeddings[0].shape[1] if samples.embeddings else 0
         dtype = DTYPES.index(promoted([block.dtype for block in samples.embeddings]))
         given = samples.labels
-        widths = (width_of(given[name]) << _BITS * place for place, name in enumerate(LABELS) if name in given)
-        return [len(samples), dimension, dtype, sum(widths)]
+        widths = (_columns_of(given[name]) << _BITS * place for place, name in enumerate(LABELS) if name in given)
+        return [len(samples), dimension, dtype, sum(widths), num_labels_of(given)]
 
     @classmethod
     def read(cls, row: Sequence[int]) -> _ShardStatus:
         widths = (row[3] >> _BITS * place & (1 << _BITS) - 1 for place in range(len(LABELS)))
-        return cls(row[0], row[1], row[2], tuple(widths))
+        return cls(row[0], row[1], row[2], tuple(widths), row[4])
 
     def use(self, label: int) -> str:
         """Whether a label is given, in words."""
         width = self.widths[label]
         given = f"{width} columns" if width > 1 else "given"
         return "no samples" if not self.num_samples else given if width else "not given"
+
+
+def _columns_of(values: Tensor) -> int:
+    """The columns of a label, but 1 for a matrix of labels, as its width has a number of its own."""
+    return 1 if values.dtype == torch.bool else width_of(values)
 
 
 @dataclass(frozen=True)
@@ -148,6 +164,8 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
         # Groups are given with samples that are, on some process, in the gallery.
         if LABELS[name].sides == SIDES and len({status.widths[place] for status in filled}) > 1:
             raise differing(f"use of `{name}`", [status.use(place) for status in states])
+    if len({status.num_labels for status in filled}) > 1:
+        raise differing("number of labels in `identities`", [status.num_labels or "one identity" for status in states])
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
     widths = map(max, zip(*(status.widths for status in filled), strict=True))
     given = {label: width for label, width in zip(LABELS.values(), widths, strict=True) if width}
@@ -158,6 +176,8 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
     empty = torch.empty((0, shaped[0].dimension or 1), dtype=dtype, device=samples.device)
     shape: dict[str, Any] = {"length": len(samples), "device": samples.device}
     labels = {label.name: kept.get(label.name, label.empty(width, **shape)) for label, width in given.items()}
+    if filled[0].num_labels and "identities" not in kept:
+        labels["identities"] = LABELS["identities"].empty(num_labels=filled[0].num_labels, **shape)
     return replace(samples, embeddings=samples.embeddings or [empty], labels=labels), dtype
 
 
