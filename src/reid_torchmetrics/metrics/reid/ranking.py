@@ -17,7 +17,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _hints
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
@@ -122,6 +121,9 @@ class SampleStates(GrowingStates):
         """
         with self._deferring_errors():
             is_array = not isinstance(embeddings, Tensor)
+            for name in (name for name in labels if name not in LABELS):
+                hint = _hints.argument_meant(name, ["is_query", *LABELS])
+                raise TypeError(f"update() got an unexpected keyword argument {name!r}{hint}.")
             named = {"identities": identities, "cameras": cameras, "index": index, **labels}
             self._check_needed(named, is_query)
             embeddings, is_query, given = check_batch(self._read_embeddings(embeddings), is_query, named)
@@ -213,10 +215,6 @@ def check_batch(
     """The embeddings, roles and labels of `update` as tensors; raise unless they fit each other."""
     length, device = len(embeddings), embeddings.device
     given = {name: value for name, value in labels.items() if value is not None}
-    for name in given.keys() - LABELS.keys():
-        likely = get_close_matches(name, LABELS, n=1, cutoff=0.5)
-        hint = f", which may be `{likely[0]}`" if likely else ""
-        raise TypeError(f"update() got an unexpected keyword argument {name!r}{hint}.")
     if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
         is_query = _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
     checked = {name: LABELS[name].check(name, value, length, device) for name, value in given.items()}
