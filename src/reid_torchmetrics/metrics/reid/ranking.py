@@ -231,10 +231,11 @@ def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tenso
         if label.sides == SIDES and (name in labels) != bool(earlier[name]):
             _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
     for name, values in labels.items():
-        if LABELS[name].may_be_several and earlier[name]:
-            check_alike(name, values, "earlier batches", earlier[name][-1])
+        last_batch = earlier[name][-1] if earlier[name] else values
+        if LABELS[name].may_be_several and (values.ndim > 1 or last_batch.ndim > 1):
+            check_alike(name, values, "earlier batches", last_batch)
         elif values.ndim > 1:
-            _checks.same_width(name, values.shape[1], earlier[name][-1].shape[1], "earlier batches")
+            _checks.same_width(name, values.shape[1], last_batch.shape[1], "earlier batches")
 
 
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
