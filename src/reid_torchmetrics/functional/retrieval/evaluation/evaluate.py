@@ -31,7 +31,7 @@ from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, chec
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .ground_truth import GroundTruth
-from .opened_files import Files, are_files, read_files
+from .opened_files import Files, are_files, are_labels, read_files
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol, take_protocol
@@ -51,7 +51,7 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
 @torch.no_grad()
 def evaluate(
     query: Shaped[Tensor, "queries dim"] | _checks.Array | Files,
-    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array | Files | None = None,
+    gallery: Shaped[Tensor, "gallery dim"] | Integer[Tensor, " _"] | _checks.Array | Files | None = None,
     query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
@@ -79,7 +79,8 @@ def evaluate(
     Args:
         query: embeddings of the queries, or files of `data.read_samples`, with the labels that they hold.
         gallery: embeddings of the gallery, or files; None for leave-one-out, where every query is searched among the
-            others and labels of the gallery are left out.
+            others and labels of the gallery are left out: `evaluate(embeddings, query_identities=labels)`, or in short
+            `evaluate(embeddings, labels)`.
         query_identities: identities of the queries; or where samples have several labels, on both sides a matrix [N,
             labels] of bools or of 0 and 1, and a positive shares at least one of them.
         gallery_identities: identities of the gallery; None where there is no `gallery`.
@@ -117,6 +118,9 @@ def evaluate(
     """
     given: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
     given |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **options}
+    # `evaluate(embeddings, labels)`: a gallery is a matrix, so a row of numbers or names can only be identities.
+    if query_identities is None and are_labels(gallery):
+        gallery, given["query_identities"] = None, gallery
     if are_files(query):
         query, labels_of_files = read_files("query", query, given)
         given |= labels_of_files

@@ -1,0 +1,38 @@
+"""Calls as users of metric learning write them: embeddings and their labels, each searched among the others."""
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import evaluate
+
+EMBEDDINGS = torch.randn(12, 4)
+LABELS = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
+FORMS = {
+    "list": LABELS,
+    "tuple": tuple(LABELS),
+    "tensor": torch.tensor(LABELS),
+    "int32": torch.tensor(LABELS, dtype=torch.int32),
+    "array": np.array(LABELS),
+    "names": [f"class {label}" for label in LABELS],
+    "array of names": np.array([f"class {label}" for label in LABELS]),
+}
+
+
+@pytest.mark.parametrize("protocol", ["market1501", "sop", "cub200"])
+@pytest.mark.parametrize("form", FORMS)
+def test_embeddings_and_labels_are_leave_one_out(form, protocol):
+    expected = evaluate(EMBEDDINGS, query_identities=LABELS, protocol=protocol)
+    found = evaluate(EMBEDDINGS, FORMS[form], protocol=protocol)
+    assert found.means == expected.means
+    assert found.counts == expected.counts
+
+
+def test_labels_beside_identities_are_no_gallery():
+    with pytest.raises(TypeError, match="`gallery` must have a floating point dtype"):
+        evaluate(EMBEDDINGS, torch.tensor(LABELS), query_identities=LABELS)
+
+
+def test_a_row_of_floats_is_no_labels():
+    with pytest.raises(ValueError, match=r"`gallery` must have shape \[N, D\]; got \[12\]"):
+        evaluate(EMBEDDINGS, torch.tensor(LABELS).float(), query_identities=LABELS)
