@@ -19,7 +19,7 @@ from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
 from reid_torchmetrics.functional.retrieval.relevance import (
     SIDES,
-    JunkPairs,
+    GivenJunkPairs,
     SideLabels,
     check_needed,
     in_one_spelling,
@@ -59,7 +59,7 @@ def evaluate(
     *,
     protocol: _names.ProtocolName | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
-    junk_pairs: JunkPairs | None = None,
+    junk_pairs: GivenJunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     similarity: _names.SimilarityName | CustomSimilarity | None = None,
     packed: bool = False,
@@ -90,7 +90,8 @@ def evaluate(
         ground_truth: instead of labels, for every query the gallery positions of its positives, or its lists by name
             ("easy", "hard", "junk"; "good", "ok", "junk"), of which the protocol says which are positives and which
             junk; or a bool matrix [queries, gallery].
-        junk_pairs: a function of positions of queries and of gallery items that masks pairs to drop.
+        junk_pairs: a bool mask [queries, gallery] of pairs to drop, or a function of positions of queries and of
+            gallery items that returns such a mask.
         self_index: for every query its own position in the gallery, or -1: it is left out there. Without, a warning
             says once if most queries seem to be in the gallery.
         similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks; None for that of
@@ -173,7 +174,7 @@ def evaluate_scores(
     distances: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
     protocol: _names.ProtocolName | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
-    junk_pairs: JunkPairs | None = None,
+    junk_pairs: GivenJunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     ties: _names.TieName | None = None,
     max_rank: int = 50,

@@ -66,7 +66,7 @@ class Setup:
         words += ["items of the query's sequence dropped"] if self.sequences else []
         words += ["groups ranked by their best member"] if self.groups else []
         words += ["queries and gallery exchanged"] if self.exchanged else []
-        return "; ".join([*words, "pairs dropped by a function"] if self.junk_pairs else words)
+        return "; ".join([*words, "pairs dropped by `junk_pairs`"] if self.junk_pairs else words)
 
 
 def similarity_name(similarity: Any) -> str:
