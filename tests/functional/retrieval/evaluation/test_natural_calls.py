@@ -36,3 +36,12 @@ def test_labels_beside_identities_are_no_gallery():
 def test_a_row_of_floats_is_no_labels():
     with pytest.raises(ValueError, match=r"`gallery` must have shape \[N, D\]; got \[12\]"):
         evaluate(EMBEDDINGS, torch.tensor(LABELS).float(), query_identities=LABELS)
+
+
+@pytest.mark.parametrize("protocol", ["cub200", "cars196", "sop", "inshop"])
+def test_recall_of_papers_is_said_to_be_the_hit_rate(protocol):
+    gallery = {} if protocol != "inshop" else {"gallery": torch.randn(12, 4), "gallery_identities": LABELS}
+    reports = ("recall_1", "hit_rate_1")
+    results = evaluate(EMBEDDINGS, query_identities=LABELS, protocol=protocol, reports=reports, **gallery)
+    assert "the papers' Recall@1 is hit_rate_1" in results.conventions["recall_1"]
+    assert "Recall@1" not in results.conventions["hit_rate_1"]
