@@ -21,7 +21,8 @@ UNDEFINED = Difference(0.5, NAN, NAN, NAN, NAN, NAN, 0, 0, 0, is_rank=False)
 
 
 def difference(low: float, middle: float, high: float, p_value: float, *, is_rank: bool = False) -> Difference:
-    return Difference(0.5, 0.5 + middle, middle, low, high, p_value, 3, 2, 1, is_rank)
+    found = Difference(0.5, 0.5 + middle, middle, low, high, p_value, 3, 2, 1, is_rank)
+    return replace(found, lower_is_better=is_rank)
 
 
 def comparison_of(differences: dict[str, Difference], **changes: object) -> Comparison:
@@ -77,10 +78,7 @@ def test_the_title_says_of_how_many_queries_and_what_was_drawn():
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [
-        (UNDEFINED, "undefined"),
-        (difference(-3.0, -1.5, 0.5, 0.5, is_rank=True, lower_is_better=True), "-1.50 ranks  p = 0.5000"),
-    ],
+    [(UNDEFINED, "undefined"), (difference(-3.0, -1.5, 0.5, 0.5, is_rank=True), "-1.50 ranks  p = 0.5000")],
 )
 def test_what_is_undefined_or_no_share_is_written_and_not_drawn(number, words):
     _, axes = plot_comparison(comparison_of({"mrr": number}))
