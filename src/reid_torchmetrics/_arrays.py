@@ -52,11 +52,18 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
     are copied. A list of floats is float64, another what `torch.tensor` makes of it. Both go to `device`; None: that
     of the first tensor among the values, else the CPU. Tensors are `at_work`.
     """
-    values = tuple(at_work(value, device) for value in values)
+    values = tuple(as_array(at_work(value, device)) for value in values)
     if not any(isinstance(value, _KINDS) for value in values):
         return values
     first = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))
     return [_as_tensor(value, device or first) if isinstance(value, _KINDS) else value for value in values]
+
+
+def as_array(value: Any) -> Any:
+    """A column of a table, such as a `pandas.Series`, as an array; all else as it is."""
+    if isinstance(value, (Tensor, *_KINDS)) or not hasattr(value, "to_numpy"):
+        return value
+    return value.to_numpy()
 
 
 def fields_as_tensors(record: object, *names: str) -> None:
