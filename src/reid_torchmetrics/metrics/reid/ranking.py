@@ -46,7 +46,14 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     may_hold_names,
 )
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
-from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, Samples, names_as_tensor, names_from_tensor
+from reid_torchmetrics.functional.retrieval.sharding import (
+    GALLERY,
+    GROUPED,
+    QUERY,
+    Samples,
+    names_as_tensor,
+    names_from_tensor,
+)
 from reid_torchmetrics.functional.world import Settings, meet, warn_again, warn_once
 from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
 

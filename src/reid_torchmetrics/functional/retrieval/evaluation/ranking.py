@@ -314,6 +314,8 @@ class CameraPairs:
     mean: Float[Tensor, "query_cameras gallery_cameras"]
     """NaN where no query has a positive in the gallery camera"""
     num_valid: Int[Tensor, "query_cameras gallery_cameras"]
+    camera_names: Mapping[int, str] | None = None
+    """the names of the cameras by their numbers, where the evaluation was given names"""
 
     @property
     def mean_without_diagonal(self) -> Float[Tensor, ""]:

@@ -193,11 +193,12 @@ class RetrievalResults(NamedNumbers, SavedResults):
         name = self._name(name)
         if self.camera_pairs is not None:
             _checks.one_of("name", name, self.camera_pairs)
-            return self.camera_pairs[name]
+            return replace(self.camera_pairs[name], camera_names=self.label_names.get("cameras"))
         problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
         of_cmc = measures.parse_report(name)[0].is_cmc
         options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=of_cmc)
-        return mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
+        pairs = mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
+        return replace(pairs, camera_names=self.label_names.get("cameras"))
 
     def interval(
         self,
@@ -340,9 +341,11 @@ class RetrievalResults(NamedNumbers, SavedResults):
         # What a report shows, ten candidates of a query, is computed while there are embeddings; what cannot be is not.
         saved = super()._to_fields() | {"problem": None}
         with suppress(ValueError):
-            saved["rank_lists"] = self.rank_lists or self.nearest(10)
+            saved["rank_lists"] = replace(self.rank_lists or self.nearest(10), label_names={})  # they are there once
         with suppress(ValueError):
-            saved["camera_pairs"] = self.camera_pairs or {self._name(None): self.by_camera_pair()}
+            saved["camera_pairs"] = self.camera_pairs or {
+                self._name(None): replace(self.by_camera_pair(), camera_names=None)
+            }
         return saved
 
     @classmethod

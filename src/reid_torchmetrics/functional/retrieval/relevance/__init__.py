@@ -4,6 +4,7 @@
 from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance, in_one_spelling
 from .label_names import (
     MISSING,
+    NAMED_LABELS,
     LabelTables,
     NumberedLabels,
     check_rules,
@@ -26,6 +27,7 @@ from .labels import (
     SIDES,
     BatchLabels,
     Integers,
+    IntegersOrNames,
     LabelValues,
     SideLabels,
     StreamLabels,

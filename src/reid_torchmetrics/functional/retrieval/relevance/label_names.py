@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks, _names
+from reid_torchmetrics import _arrays, _checks
 
 from .labels import LABELS, SIDES
 
@@ -31,9 +31,7 @@ LabelTables: TypeAlias = Mapping[str, Mapping[int, str]]
 
 MISSING = torch.iinfo(torch.int64).min + 1
 """the identity of samples that have none"""
-NAMED_LABELS = tuple(
-    name for name, label in LABELS.items() if label.decides and not label.dtype.is_floating_point
-)
+NAMED_LABELS = tuple(name for name, label in LABELS.items() if label.decides and not label.dtype.is_floating_point)
 """the labels that may be names"""
 RULES_BY_LABEL = {"junk_identities": "identities", "camera_map": "cameras", "search_cameras": "cameras"}
 """the options that list labels"""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, get_args
 
-import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -30,15 +29,15 @@ LabelValues: TypeAlias = Mapping[str, Tensor]
 class StreamLabels(TypedDict, total=False):
     """The labels of a block of a stream besides identities and cameras."""
 
-    sequences: Integers | None
-    clothes: Integers | None
+    sequences: IntegersOrNames | None
+    clothes: IntegersOrNames | None
     positions: Numbers | None
 
 
 class BatchLabels(StreamLabels, total=False):
     """The labels of a batch besides identities and cameras."""
 
-    groups: Integers | None
+    groups: IntegersOrNames | None
 
 
 class SideLabels(TypedDict, total=False):

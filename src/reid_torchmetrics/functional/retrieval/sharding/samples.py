@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, MISSING, NO_GROUP, LabelTables, LabelValues, check_alike, width_of
+from reid_torchmetrics.functional.retrieval.relevance import (
+    DECIDING,
+    LABELS,
+    MISSING,
+    NO_GROUP,
+    LabelTables,
+    LabelValues,
+    check_alike,
+    width_of,
+)
 from reid_torchmetrics.functional.retrieval.scores import Rows
 
 from .shared_names import names_from_tensor

@@ -81,7 +81,6 @@ class _ShardStatus(NamedTuple):
         given = f"{width} columns" if width > 1 else "given"
         return "no samples" if not self.num_samples else given if width else "not given"
 
-
     def kind(self, label: int) -> str:
         """Whether a label came as names, in words."""
         if not self.num_samples or not self.widths[label]:
@@ -193,9 +192,7 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
     return replace(samples, embeddings=samples.embeddings or [empty], labels=labels), dtype
 
 
-def _agree_on_names(
-    samples: Samples, filled: Sequence[_ShardStatus], states: Sequence[_ShardStatus]
-) -> Samples:
+def _agree_on_names(samples: Samples, filled: Sequence[_ShardStatus], states: Sequence[_ShardStatus]) -> Samples:
     """Compare which labels are names; return the samples with a table of each, maybe an empty one."""
     names: dict[str, Mapping[int, str]] = {}
     for place, name in enumerate(LABELS):
