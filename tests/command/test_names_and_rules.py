@@ -47,7 +47,7 @@ def test_a_rule_by_number_is_refused_where_labels_are_names(form, words, option,
         pytest.skip("the protocol draws galleries")
     assert command.main(["evaluate", *files, *words, *stream]) == 1
     said = capsys.readouterr().err
-    assert f"`{option}` must list nothing but -1 where {form} are names" in said
+    assert f"`{option}` must list names, or -1, where {form} are names" in said
     if form == "cameras":
         assert "Give the numbers in the names as integers, such as 'cam3' -> 3." in said
 

@@ -27,7 +27,7 @@ from .configs import ConfigValue, read_config
 
 _OWN = ("files", "labels", "output")
 """groups of options of the command, and not of a function"""
-_Label = Union[int, str]
+_Label = int | str
 _MAPS = {"MAP": dict[_Label, _Label], "RANGES": dict[str, tuple[float, float]]}
 _MESSAGE_WIDTH, _VALUE_WIDTH = 300, 80
 _TYPES: dict[str, Any] = {"N": int, "LABEL": _Label, "X": float, "NAME": str, **_MAPS}

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
 from statistics import median
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,17 +115,17 @@ class ListedPicture(NamedTuple):
     camera: int | None
     rank: int = 0
     score: float = math.nan
-    label_names: Mapping[str, Mapping[int, str]] = MappingProxyType({})
+    label_names: Mapping[str, Mapping[int, str]] | None = None
     """the names that the evaluation was given, by the label"""
 
     def labels(self, names: Mapping[int, str], space: str = " ") -> list[str]:
         """The identity, by its name if it has one, and the camera in words, where they are known."""
-        words = []
+        words, label_names = [], self.label_names or {}
         if self.identity is not None:
-            of_evaluation = self.label_names.get("identities", {}).get(self.identity, f"id{space}{self.identity}")
+            of_evaluation = label_names.get("identities", {}).get(self.identity, f"id{space}{self.identity}")
             words.append(names.get(self.identity, of_evaluation))
         if self.camera is not None:
-            words.append(self.label_names.get("cameras", {}).get(self.camera, f"cam{space}{self.camera}"))
+            words.append(label_names.get("cameras", {}).get(self.camera, f"cam{space}{self.camera}"))
         return words
 
 

@@ -61,7 +61,7 @@ def retrieval_page(
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     if duplicate_pictures is not None and (pictures is None or duplicates is None):
         raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
-    names = {**results.label_names.get("identities", {}), **(names or {})}
+    names = {**results.names_of("identities"), **(names or {})}
     queries = _ReportedQueries(results, names, pictures, gallery_pictures)
     hardest = results.hardest(num_hardest).tolist()
     near = [] if duplicates is None else [_duplicates(queries, duplicates, duplicate_pictures)]
@@ -148,7 +148,7 @@ def _duplicates(queries: _ReportedQueries, found: Duplicates, copies: Pictures |
 def _cameras(results: RetrievalResults) -> list[Html]:
     """The reported numbers of each query camera."""
     parts = {name: results.by_camera(name) for name in results.averaged}
-    return [_parts_table("camera", parts, slice(None), results.label_names.get("cameras", {}))]
+    return [_parts_table("camera", parts, slice(None), results.names_of("cameras"))]
 
 
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> list[Html]:
@@ -242,7 +242,7 @@ class _ReportedQueries:
         identities, cameras = self.results.query_identities, self.results.query_cameras
         identity = None if identities is None else int(identities[query])
         camera = None if cameras is None else int(cameras[query])
-        camera_names = self.results.label_names.get("cameras", {})
+        camera_names = self.results.names_of("cameras")
         facts = {
             "query": str(self.results.name_of(query)),
             "identity": None if identity is None else self.names.get(identity, str(identity)),

@@ -234,7 +234,7 @@ class EmbeddingMetric(SampleStates):
             results = evaluation.summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
             lists = self._rank_lists(nearest, None) if nearest else None
             pairs = self._camera_pairs(protocol) if camera_pairs else None
-            names = gather_names(self._world, ranking.names)
+            names = gather_names(self._world, ranking.names) or None
             return replace(results, rank_lists=lists, camera_pairs=pairs, label_names=names)
 
     def nearest(self, k: int = 10, queries: Tensor | _checks.Integers | None = None) -> evaluation.RankLists:

@@ -166,7 +166,9 @@ class SampleStates(GrowingStates):
         check_kinds(self._held(), earlier, numbered)
         if not numbered.names:
             return numbered.values, None
-        return numbered.values, names_as_tensor({**dict.fromkeys(earlier, {}), **numbered.names})
+        # Labels that were named before stay named, also where this batch has none of them.
+        named: dict[str, Mapping[int, str]] = {name: {} for name in earlier}
+        return numbered.values, names_as_tensor(named | numbered.names)
 
     def reset(self) -> None:
         """Forget all samples."""

@@ -34,6 +34,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     one_number_each,
     rules_by_number,
 )
+from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import listed_where_true
 from .labeled_lists import LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists, without

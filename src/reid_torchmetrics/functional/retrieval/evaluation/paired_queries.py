@@ -56,9 +56,9 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
 def _by_one_numbering(name: str, a: RetrievalResults, b: RetrievalResults) -> tuple[Tensor | None, Tensor | None]:
     """A value of each query of both; where a label came as names, the same name has one number in both."""
     label = name.removeprefix("query_")
-    names_of_a, names_of_b = (results.label_names.get(label) for results in (a, b))
+    names_of_a, names_of_b = (results.names_of(label) for results in (a, b))
     ours, theirs = getattr(a, name), getattr(b, name)
-    if names_of_a is None or names_of_b is None or theirs is None or names_of_a == names_of_b:
+    if not names_of_a or not names_of_b or theirs is None or names_of_a == names_of_b:
         return ours, theirs
     numbers = {text: number for number, text in names_of_a.items()}
     # A name that the first model lacks has a number that none of its names has.

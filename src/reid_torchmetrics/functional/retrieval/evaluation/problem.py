@@ -161,7 +161,7 @@ class Labels:
 
         Raises:
             TypeError: names beside something else.
-            ValueError: labels beside lists, or a rule of `protocol` with numbers where labels are names, or the reverse.
+            ValueError: labels beside lists, or a rule with numbers where labels are names, or the reverse.
         """
         given, names = number_names(given, protocol.relevance_options)
         self_index, *values = _arrays.as_tensors(self_index, *given.values(), device=device)
@@ -186,7 +186,7 @@ class Labels:
             return replace(listed.to(source.device), junk_pairs=self.junk_pairs, **shown)
         sides = zip(SIDES, (self.query, self.gallery), strict=True)
         given: dict[str, Any] = {f"{side}_{name}": labels[name] for side, labels in sides for name in labels}
-        options = {"junk_pairs": self.junk_pairs, "self_index": self.self_index}
+        options: dict[str, Any] = {"junk_pairs": self.junk_pairs, "self_index": self.self_index}
         rules = rules_by_number(protocol.relevance_options, self.names)
         relevance = find_relevance(**given, **options, **rules)
         _checks.same_device(source.argument, source, "query_identities", relevance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -69,7 +69,7 @@ class RankLists:
     first_positive_score: Float[Tensor, " queries"]
     """NaN where there is none"""
     first_positive_camera: Int[Tensor, " queries"] | None
-    label_names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    label_names: Mapping[str, Mapping[int, str]] | None = None
     """the names of identities and of cameras by their numbers, where the evaluation was given names"""
 
     def __len__(self) -> int:
@@ -113,7 +113,7 @@ class RankLists:
         values: Tensor | None = getattr(self, label)
         if values is None:
             raise ValueError(f"`{label}` must have been given to the evaluation; got lists without them.")
-        names, num_listed = self.label_names.get(label, {}), (~self.scores.isnan()).sum(1).tolist()
+        names, num_listed = (self.label_names or {}).get(label, {}), (~self.scores.isnan()).sum(1).tolist()
         rows = zip(values.tolist(), num_listed, strict=True)
         return [[names.get(number, number) for number in row[:length]] for row, length in rows]
 
@@ -149,7 +149,7 @@ class RankLists:
         return knn_accuracy(self.identities, self.scores, self.query_identities, **options)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
-        tensors = {name: values for name, values in vars(self).items() if isinstance(values, Tensor)}
+        tensors: dict[str, Any] = {name: values for name, values in vars(self).items() if isinstance(values, Tensor)}
         return replace(self, **{name: function(values) for name, values in tensors.items()})
 
 
@@ -203,7 +203,7 @@ def find_rank_lists(
         first_positive_index=listed.first_place.masked_fill(listed.first_rank == 0, -1),
         first_positive_score=listed.first_score,
         first_positive_camera=first_cameras,
-        label_names=labels.names,
+        label_names=labels.names or None,
     )
 
 

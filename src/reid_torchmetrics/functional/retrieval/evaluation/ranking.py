@@ -160,7 +160,7 @@ def list_samples(
     problem, together = _share_defined(samples, options, world, max_bytes=max_bytes)
     queries = None if queries is None else queries.to(problem.source.device)
     lists = find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=together)
-    return replace(lists, label_names=sharding.gather_names(world, problem.labels.names))
+    return replace(lists, label_names=sharding.gather_names(world, problem.labels.names) or None)
 
 
 @torch.no_grad()

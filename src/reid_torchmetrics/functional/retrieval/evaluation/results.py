@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -93,7 +93,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """the names of the queries, where lists came with strings as their keys"""
     item_names: tuple[str, ...] | None = Later()  # type: ignore[assignment]
     """the names of the items, by their numbers in rank lists, where lists came with strings as items"""
-    label_names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    label_names: Mapping[str, Mapping[int, str]] | None = None
     """the names of "identities", "cameras" and other labels by their numbers, where the evaluation was given names"""
     list_counts: ListCounts | None = None
     """what happened to lists that were given; None where scores were ranked"""
@@ -134,6 +134,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def name_of(self, query: int) -> str | int:
         """What users know a query by, counted from 0: its name, else its `query_index`."""
         return int(self.query_index[query]) if self.query_names is None else self.query_names[query]
+
+    def names_of(self, label: str) -> Mapping[int, str]:
+        """The names of "identities", "cameras" or another label by their numbers; none where it came as integers."""
+        return (self.label_names or {}).get(label, {})
 
     def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers | Duplicates) -> dict[str, float]:
         """Compute the reported numbers without some queries.
@@ -193,12 +197,12 @@ class RetrievalResults(NamedNumbers, SavedResults):
         name = self._name(name)
         if self.camera_pairs is not None:
             _checks.one_of("name", name, self.camera_pairs)
-            return replace(self.camera_pairs[name], camera_names=self.label_names.get("cameras"))
+            return replace(self.camera_pairs[name], camera_names=self.names_of("cameras") or None)
         problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
         of_cmc = measures.parse_report(name)[0].is_cmc
         options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=of_cmc)
         pairs = mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
-        return replace(pairs, camera_names=self.label_names.get("cameras"))
+        return replace(pairs, camera_names=self.names_of("cameras") or None)
 
     def interval(
         self,
@@ -333,7 +337,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def _shown(self, name: str, values: Tensor) -> list[Any]:
         """The values of a column, names where a label has names, and None for an identity that was missing."""
         label = name.removeprefix("query_")
-        names: dict[int, Any] = {MISSING: None, **self.label_names.get(label, {})}
+        names: dict[int, Any] = {MISSING: None, **self.names_of(label)}
         numbers = values.tolist()
         return [names.get(number, number) for number in numbers] if label in _NAMED else numbers
 
@@ -341,7 +345,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         # What a report shows, ten candidates of a query, is computed while there are embeddings; what cannot be is not.
         saved = super()._to_fields() | {"problem": None}
         with suppress(ValueError):
-            saved["rank_lists"] = replace(self.rank_lists or self.nearest(10), label_names={})  # they are there once
+            saved["rank_lists"] = replace(self.rank_lists or self.nearest(10), label_names=None)  # they are there once
         with suppress(ValueError):
             saved["camera_pairs"] = self.camera_pairs or {
                 self._name(None): replace(self.by_camera_pair(), camera_names=None)
@@ -384,8 +388,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
             rule = "must come with a protocol that draws no gallery from the queries"
             raise ValueError(f"`{method}` {rule}; got `queries_in_draw` and {self.protocol.draw!r}.")
         breakdown = mean_by(self.per_query[self._name(name)], self._known(label))
-        names = self.label_names.get(label.removeprefix("query_"))
-        return breakdown if names is None else breakdown.named(names)
+        names = self.names_of(label.removeprefix("query_"))
+        return breakdown.named(names) if names else breakdown
 
     def _known(self, name: str) -> Tensor:
         """A label of every query; relevance as lists, or an evaluation without cameras, lacks it."""
@@ -435,6 +439,6 @@ def summarize(
         ranks=ranks,
         protocol=protocol,
         setup=setup,
-        label_names=ranking.names,
+        label_names=ranking.names or None,
         **copies,
     )

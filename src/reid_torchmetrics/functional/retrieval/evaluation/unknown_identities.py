@@ -12,7 +12,9 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval.relevance import LabelTables, words_for_unknown
 from reid_torchmetrics.functional.world import World, warn_once
 
-_MOST_NUMBERS = 2  # of negative identities: more of them are numbers of identities, such as hashes
+_MOST_NUMBERS = 2  # of negative identities: more of them are numbers of identities
+_LEAST_NUMBER = -999_999  # below it a number is an identity, such as a hash
+_FROM_NAN = (-(1 << 31), -(1 << 63))  # what NaN becomes as an integer
 _MOST_NAMED = 5
 
 
@@ -45,13 +47,13 @@ def warn_of_unknown_identities(
         return _numbers_among(matched)
 
     found = world.guarded(find)
-    listed = ", ".join(map(repr, found[:_MOST_NAMED]))
+    named = found[:_MOST_NAMED]
+    listed, junk = ", ".join(map(repr, named)), ", ".join(map(repr, (-1, *named)))
     warn_once(
         world,
         "unknown identities",
         f"`identities` hold {listed}, which usually says that a sample has no identity, but such samples match each"
-        f" other here. Pass `junk_identities=({', '.join(map(repr, (-1, *found[:_MOST_NAMED])))})` to drop them from the"
-        " gallery, and to leave them out as queries.",
+        f" other here. Pass `junk_identities=({junk})` to drop them from the gallery and to leave them out as queries.",
         lambda: len(found) > 0,
     )
 
@@ -65,4 +67,6 @@ def _numbers_among(matched: Int[Tensor, " valid"]) -> list[int]:
     """The negative identities besides -1, where they are few among others."""
     negative = matched[matched < -1].unique().tolist()
     has_others = bool((matched >= 0).any())
-    return negative if has_others and len(negative) <= _MOST_NUMBERS else []
+    if not has_others or len(negative) > _MOST_NUMBERS:
+        return []
+    return [number for number in negative if number >= _LEAST_NUMBER or number in _FROM_NAN]

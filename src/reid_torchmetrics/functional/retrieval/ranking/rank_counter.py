@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial, wraps
 from itertools import chain
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypedDict, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Real, Shaped
@@ -54,6 +54,8 @@ from .positive_ranks import PositiveRanks, unchecked_ranks
 from .ranks import count_ranks
 from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives
+
+Identities: TypeAlias = _checks.IntegersOrNames | _checks.SeveralLabels
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -156,7 +158,7 @@ class RankCounter:
         self,
         query: Shaped[Tensor, "queries dim"] | _checks.Array,
         positives: Shaped[Tensor, "positives dim"] | _checks.Array,
-        query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+        query_identities: Shaped[Tensor, "queries ..."] | Identities | None = None,
         positive_identities: Shaped[Tensor, "positives ..."]
         | _checks.IntegersOrNames
         | _checks.SeveralLabels
@@ -219,7 +221,7 @@ class RankCounter:
     def survey(
         self,
         embeddings: Shaped[Tensor, "items dim"] | _checks.Array,
-        identities: Shaped[Tensor, "items ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+        identities: Shaped[Tensor, "items ..."] | Identities | None = None,
         cameras: Real[Tensor, " items"] | _checks.IntegersOrNames | None = None,
         *,
         key: int | str,
@@ -233,7 +235,7 @@ class RankCounter:
     def count(
         self,
         embeddings: Shaped[Tensor, "items dim"] | _checks.Array,
-        identities: Shaped[Tensor, "items ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+        identities: Shaped[Tensor, "items ..."] | Identities | None = None,
         cameras: Real[Tensor, " items"] | _checks.IntegersOrNames | None = None,
         *,
         key: int | str,

@@ -74,9 +74,9 @@ def find_relevance(
     A positive has the query's identity; identity 0 is an ordinary identity (a distractor). Where samples have several
     labels, identities are a matrix [N, labels] of bools or of 0 and 1, and a positive shares at least one of them; a
     sample without a label is a query without positives, and a negative in the gallery. Labels are integers, or
-    names on both sides, which become the numbers of `number_identities`: "-1" is -1. Rules list names then. With a `radius` a positive
-    is an item within that distance of the query's position: |p - q| <= radius in float64, by differences and not by
-    the expanded square, which is wrong for coordinates of maps.
+    names on both sides, which become the numbers of `number_identities`: "-1" is -1. Rules list names then. With a
+    `radius` a positive is an item within that distance of the query's position: |p - q| <= radius in float64, by
+    differences and not by the expanded square, which is wrong for coordinates of maps.
 
     Args:
         query_identities: identities of the queries, or several labels as a matrix; with a `radius` they decide nothing
@@ -90,8 +90,8 @@ def find_relevance(
             show the same place (SYSU-MM01).
         search_cameras: cameras to search; gallery items of other cameras are dropped for every query. None keeps all.
         junk_identities: gallery items of these identities are dropped for every query.
-        missing: what becomes of samples whose identity is missing (None, NaN or ""): "junk" drops them from the gallery,
-            and leaves queries without a positive; "error" refuses them.
+        missing: what becomes of samples whose identity is missing (None, NaN or ""): "junk" drops them from the
+            gallery, and leaves queries without a positive; "error" refuses them.
         clothes: "drop_same" drops the gallery items with the query's identity and clothes (changed clothes),
             "drop_other" those with its identity and other clothes (same clothes), "keep" drops nothing.
         radius: the largest distance of a positive, in the unit of the positions.
@@ -109,17 +109,12 @@ def find_relevance(
     """
     named: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
     named |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **labels}
-    by_number = {"junk_identities": junk_identities, "camera_map": camera_map, "search_cameras": search_cameras}
-    by_number["missing"] = missing
-    _checks.one_of("missing", missing, _names.MissingLabels)
-    _checks.integers_or_names("junk_identities", junk_identities)
-    check_camera_map(camera_map)
-    if search_cameras is not None:
-        _checks.integers_or_names("search_cameras", search_cameras)
-    named, tables = number_names(named, by_number)
-    by_number = rules_by_number(by_number, tables)
-    junk_identities, search_cameras = by_number["junk_identities"], by_number["search_cameras"]
-    camera_map = by_number["camera_map"]
+    lists: dict[str, Any] = {"junk_identities": junk_identities, "camera_map": camera_map}
+    lists |= {"search_cameras": search_cameras, "missing": missing}
+    _check_lists(lists)
+    named, tables = number_names(named, lists)
+    by_number = rules_by_number(lists, tables)
+    junk, searched = by_number["junk_identities"], by_number["search_cameras"]
     self_index, *tensors = _arrays.as_tensors(self_index, *named.values())
     named = dict(zip(named, tensors, strict=True))
     check_needed(why_needed(SimpleNamespace(radius=radius, clothes=clothes)), named, "query_", "gallery_")
@@ -130,9 +125,9 @@ def find_relevance(
     if junk_pairs is not None and not callable(junk_pairs):
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
     if num_labels_of(query):
-        _check_several(radius, junk_identities)
-    num_gallery, is_junk = length_of(gallery), _with_one_of(junk_identities, query, "identities")
-    kept, may_be_unknown = _kept(query, gallery, junk_identities, search_cameras)
+        _check_several(radius, junk)
+    num_gallery, is_junk = length_of(gallery), _with_one_of(junk, query, "identities")
+    kept, may_be_unknown = _kept(query, gallery, junk, searched)
     gallery = gallery if kept is None else at(gallery, kept)
     own_column = _own_column(self_index, kept, num_gallery)
     # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
@@ -156,7 +151,9 @@ def find_relevance(
         self_index=self_index,
         own_column=own_column,
         # Sequences are dropped like the cameras of "all": for any identity.
-        rules=_rules(query, gallery, {"cameras": same_camera, "sequences": "all", "clothes": clothes}, camera_map),
+        rules=_rules(
+            query, gallery, {"cameras": same_camera, "sequences": "all", "clothes": clothes}, by_number["camera_map"]
+        ),
         junk_pairs=junk_pairs,
         query_identities=None if num_labels_of(query) else query.get("identities"),
         gallery_identities=None if num_labels_of(query) else gallery.get("identities"),
@@ -166,6 +163,15 @@ def find_relevance(
         may_be_unknown=may_be_unknown,
         shared=shared,
     )
+
+
+def _check_lists(lists: Mapping[str, Any]) -> None:
+    """Raise unless options that list labels hold numbers or names."""
+    _checks.one_of("missing", lists["missing"], _names.MissingLabels)
+    _checks.integers_or_names("junk_identities", lists["junk_identities"])
+    check_camera_map(lists["camera_map"])
+    if lists["search_cameras"] is not None:
+        _checks.integers_or_names("search_cameras", lists["search_cameras"])
 
 
 def _check_several(radius: float | None, junk_identities: Collection[int]) -> None:

@@ -162,6 +162,8 @@ def _read_values(argument: str, value: Any, *, label: str, missing: str) -> Any:
     kind = value.dtype.kind if isinstance(value, np.ndarray) else ""
     if isinstance(value, (list, tuple)) or (kind == "O" and value.ndim == 1):
         return _read_objects(argument, list(value), value, label=label, missing=missing)
+    if kind in "US" and kind and value.shape == (0,):
+        return np.empty(0, dtype=np.int64)
     if kind == "S" and value.ndim == 1:
         value, kind = np.char.decode(value, "utf-8"), "U"
     if kind == "U" and value.ndim == 1:
