@@ -61,7 +61,7 @@ _EMPTY = {
     "embeddings": torch.empty((0, 0), device="cpu"),
     "roles": torch.empty(0, dtype=torch.int8, device="cpu"),
     **{name: label.empty(device=torch.device("cpu")) for name, label in LABELS.items()},
-    "names": torch.empty(0, dtype=torch.uint8, device="cpu"),
+    "label_names": torch.empty(0, dtype=torch.uint8, device="cpu"),
 }
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
@@ -150,7 +150,7 @@ class SampleStates(GrowingStates):
                 batch["roles"] += GROUPED
             batch["embeddings"] = shared_copy(embeddings)
             if names is not None:
-                batch["names"] = names.to(embeddings.device)
+                batch["label_names"] = names.to(embeddings.device)
             if note_roles(self._roles_given, is_query, grouped="groups" in given):
                 self._warn("mixed roles", _MIXED_ROLES)
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
@@ -158,7 +158,7 @@ class SampleStates(GrowingStates):
 
     def _without_names(self, labels: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None]:
         """Labels with numbers in the place of names, and the names as a state has them; None without names."""
-        held_names = (self._states_before_forward or vars(self))["names"]
+        held_names = (self._states_before_forward or vars(self))["label_names"]
         if not (held_names or self._lists_names or any(map(may_hold_names, labels.values()))):
             return labels, None
         earlier = names_from_tensor(held_names[-1]) if held_names else {}

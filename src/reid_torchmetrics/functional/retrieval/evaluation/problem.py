@@ -151,7 +151,7 @@ class Labels:
     self_index: Tensor | None = None
     ground_truth: GroundTruth | None = None
     names: LabelTables = field(default_factory=dict)
-    """of labels that came as names: those of this process's samples; all processes have a table of the same labels"""
+    """the names of this process's samples, for labels that came as names; all processes have a table of the same labels"""
 
     @classmethod
     def of_sides(

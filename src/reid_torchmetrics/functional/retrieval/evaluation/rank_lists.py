@@ -149,8 +149,9 @@ class RankLists:
         return knn_accuracy(self.identities, self.scores, self.query_identities, **options)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
-        tensors: dict[str, Any] = {name: values for name, values in vars(self).items() if isinstance(values, Tensor)}
-        return replace(self, **{name: function(values) for name, values in tensors.items()})
+        tensors = {name: values for name, values in vars(self).items() if isinstance(values, Tensor)}
+        mapped: dict[str, Any] = {name: function(values) for name, values in tensors.items()}
+        return replace(self, **mapped)
 
 
 def find_rank_lists(

@@ -56,7 +56,7 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
 
 
 def _check_names(label_names: Any) -> None:
-    """Raise unless names are those of labels, by integers."""
+    """Raise unless names belong to labels, by integers."""
     for label, names in (label_names or {}).items():
         _checks.one_of("label_names", label, NAMED_LABELS)
         for number in names:

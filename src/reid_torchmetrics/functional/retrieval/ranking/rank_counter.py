@@ -343,7 +343,7 @@ class RankCounter:
         return _Block(embeddings, labels, find_relevance(**both, **rules, self_index=self_index))
 
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
-        """Raise if a label of a block is names where those of the queries are integers, or the reverse."""
+        """Raise if a label is names in a block and integers among the queries, or the reverse."""
         for name, values in labels.items():
             are_names = name in names, name in self.label_names
             if len(values) and len(self.query_labels[name]) and are_names[0] != are_names[1]:

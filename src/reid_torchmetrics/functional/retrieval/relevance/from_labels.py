@@ -140,6 +140,8 @@ def find_relevance(
         run_start, order = torch.zeros_like(run_length), run_length[:0]
     else:
         run_start, run_length, order = _runs(query["identities"], gallery["identities"])
+    # Sequences are dropped like the cameras of "all": for any identity.
+    rules = {"cameras": same_camera, "sequences": "all", "clothes": clothes}
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
@@ -150,10 +152,7 @@ def find_relevance(
         is_junk=is_junk if radius is None else torch.zeros_like(is_junk),  # another identity may be near
         self_index=self_index,
         own_column=own_column,
-        # Sequences are dropped like the cameras of "all": for any identity.
-        rules=_rules(
-            query, gallery, {"cameras": same_camera, "sequences": "all", "clothes": clothes}, by_number["camera_map"]
-        ),
+        rules=_rules(query, gallery, rules, by_number["camera_map"]),
         junk_pairs=junk_pairs,
         query_identities=None if num_labels_of(query) else query.get("identities"),
         gallery_identities=None if num_labels_of(query) else gallery.get("identities"),

@@ -347,7 +347,7 @@ def decode_names(encoded: bytes) -> dict[str, dict[int, str]]:
 
 
 def words_for_unknown(names: Mapping[int, str]) -> dict[int, str]:
-    """The names that seem to say that a sample has no identity, by their numbers, also those of other processes."""
+    """The names that seem to say that a sample has no identity, by their numbers, on any process."""
     found = {number: name for number, name in names.items() if name.strip().casefold() in _WORDS_FOR_UNKNOWN}
     for word in _WORDS_FOR_UNKNOWN:
         for name in (word, word.upper(), word.capitalize(), "NaN"):

@@ -66,7 +66,7 @@ class Samples:
         if "groups" in labels:
             of_all = LABELS["groups"].empty(length=total, device=device)
             labels["groups"] = of_all.masked_scatter_(is_grouped, labels["groups"])
-        names = names_from_tensor(torch.cat(states["names"])) if states.get("names") else {}
+        names = names_from_tensor(torch.cat(states["label_names"])) if states.get("label_names") else {}
         for name, table in names.items():
             _check_named(name, labels.get(name), table)
         return cls(embeddings, roles & (QUERY | GALLERY), labels, names)

@@ -1,4 +1,4 @@
-"""The names of the labels of all processes, which are gathered for results: no ranking needs them."""
+"""The names of the labels of all processes: results gather them, and no ranking needs them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gather_names(world: World, tables: LabelTables) -> LabelTables:
 
 
 def names_as_tensor(tables: LabelTables) -> Tensor:
-    """Names as bytes, for states and messages; those of several tables may follow each other."""
+    """Names as bytes, for states and messages; several tables may follow each other."""
     return torch.from_numpy(np.frombuffer(encode_names(tables), dtype=np.uint8).copy())
 
 

@@ -193,7 +193,7 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
 
 
 def _agree_on_names(samples: Samples, filled: Sequence[_ShardStatus], states: Sequence[_ShardStatus]) -> Samples:
-    """Compare which labels are names; return the samples with a table of each, maybe an empty one."""
+    """Compare the labels that are names; return the samples with a table of each, maybe an empty one."""
     names: dict[str, Mapping[int, str]] = {}
     for place, name in enumerate(LABELS):
         kinds = {status.are_names[place] for status in filled if status.widths[place]}
