@@ -140,7 +140,11 @@ def retrieval(random: Random, size: int) -> Scenario:
             for first in range(0, len(part), batch_size):
                 places = torch.tensor(part[first : first + batch_size])
                 given: dict[str, Any] = {label: values[places] for label, values in labels.items()}
-                given |= {label: [NAMES[number] for number in given[label].tolist()] for label in named(process)}
+                given |= {
+                    label: [NAMES[number] for number in given[label].tolist()]
+                    for label in named(process)
+                    if label in given
+                }
                 role: Any = {"none": None, "mixed": is_query[places], "batches": bool(is_query[places[0]])}[roles]
                 metric.update(embeddings[places], is_query=role, **given)
 

@@ -63,6 +63,7 @@ _EMPTY = {
     **{name: label.empty(device=torch.device("cpu")) for name, label in LABELS.items()},
     "label_names": torch.empty(0, dtype=torch.uint8, device="cpu"),
 }
+_UNNAMED = {Tensor, type(None)}  # types of labels without names
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
@@ -83,6 +84,7 @@ class SampleStates(GrowingStates):
         embeddings: list[Tensor]
         roles: list[Tensor]
         groups: list[Tensor]
+        label_names: list[Tensor]
 
     _owned = "roles"
     _label_rules: Mapping[str, Any] = MappingProxyType({})
@@ -140,9 +142,13 @@ class SampleStates(GrowingStates):
             is_array = not isinstance(embeddings, Tensor)
             named: dict[str, Any] = {"identities": identities, "cameras": cameras, "index": index, **labels}
             self._check_needed(named, is_query)
-            named, names = self._without_names(named)
+            held: Mapping[str, list[Tensor]] = self._states_before_forward or vars(self)
+            names: Tensor | None = None
+            # Nearly all batches are tensors, which need not be looked at.
+            if held["label_names"] or self._lists_names or not _UNNAMED.issuperset(map(type, named.values())):
+                named, names = self._without_names(named, held)
             embeddings, is_query, given = check_batch(self._read_embeddings(embeddings), is_query, named)
-            check_against_earlier(self._held(), embeddings, given)
+            check_against_earlier(held, embeddings, given)
             # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
             batch = {name: values.detach().clone() for name, values in given.items()}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
@@ -156,14 +162,16 @@ class SampleStates(GrowingStates):
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         self._append(batch)
 
-    def _without_names(self, labels: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None]:
+    def _without_names(
+        self, labels: dict[str, Any], held: Mapping[str, list[Tensor]]
+    ) -> tuple[dict[str, Any], Tensor | None]:
         """Labels with numbers in the place of names, and the names as a state has them; None without names."""
-        held_names = (self._states_before_forward or vars(self))["label_names"]
+        held_names = held["label_names"]
         if not (held_names or self._lists_names or any(map(may_hold_names, labels.values()))):
             return labels, None
         earlier = names_from_tensor(held_names[-1]) if held_names else {}
         numbered = hash_names(labels, self._label_rules)
-        check_kinds(self._held(), earlier, numbered)
+        check_kinds(held, earlier, numbered)
         if not numbered.names:
             return numbered.values, None
         # Labels that were named before stay named, also where this batch has none of them.

@@ -151,7 +151,7 @@ class Labels:
     self_index: Tensor | None = None
     ground_truth: GroundTruth | None = None
     names: LabelTables = field(default_factory=dict)
-    """the names of this process's samples, for labels that came as names; all processes have a table of the same labels"""
+    """the names of this process's samples, for labels that came as names; all processes have tables of the same ones"""
 
     @classmethod
     def of_sides(
