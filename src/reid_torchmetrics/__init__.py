@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import _extras
+from ._hints import IMPORTS
 from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # an alias tells type checkers that a name is public
@@ -72,8 +73,19 @@ if not TYPE_CHECKING:  # to type checkers no other name exists
             value = globals()[name] = getattr(import_module(_PLACES[full], __name__), full)
             return value
         if name.startswith("_") or find_spec(f"{__name__}.{name}") is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_place_of(name)}")
         return import_module(f".{name}", __name__)
 
     def __dir__() -> list[str]:
         return __all__
+
+    def _place_of(name: str) -> str:
+        """Where a name that is not here can be found, or what is here in its place; "" if neither is known."""
+        if name in IMPORTS:
+            return f"; there is `{IMPORTS[name]}`"
+        if name.startswith("_"):
+            return ""
+        for place in ("functional.retrieval", "functional.detection", "data", "coco"):
+            if name in getattr(import_module(f".{place}", __name__), "__all__", ()):
+                return f"; `{name}` is in `{__name__}.{place}`"
+        return ""

@@ -12,13 +12,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeAlias, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from . import _hints
 from ._arrays import Array, Integers, IntegersOrNames, Numbers, SeveralLabels, as_tensors, at_work, has_masked  # noqa: F401 - for doors
 
 _Device: TypeAlias = torch.device | None
@@ -26,16 +26,6 @@ _Device: TypeAlias = torch.device | None
 _MANY = 20  # names, among which one is not seen at once
 FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_SAID_ELSEWHERE = {
-    **dict.fromkeys(("metric", "dist_metric", "distance", "distance_metric", "dist"), ("similarity",)),
-    **dict.fromkeys(("topk", "top_k", "k", "max_rank", "rank"), ("top_k", "max_rank", "ranks", "k")),
-    "ranks": ("top_k", "max_rank", "reports"),
-    "q_pids": ("query_identities",),
-    "g_pids": ("gallery_identities",),
-    "q_camids": ("query_cameras",),
-    "g_camids": ("gallery_cameras",),
-}
-"""names of arguments in other libraries, and the names here, the likeliest first"""
 
 
 def one_of(argument: str, value: object, options: Any) -> None:
@@ -48,7 +38,7 @@ def one_of(argument: str, value: object, options: Any) -> None:
 
 def likely(value: object, names: Iterable[str]) -> str:
     """The name that was meant, in words."""
-    return "".join(f", which may be {each!r}" for each in get_close_matches(str(value).lower(), names, n=1))
+    return _hints.value_meant(value, names)
 
 
 def boolean(argument: str, value: object) -> None:
@@ -326,10 +316,8 @@ def known_arguments(owner: str, given: Collection[str], names: Collection[str], 
     unknown = [name for name in given if name not in names]
     if not unknown:
         return
-    said = [other for other in _SAID_ELSEWHERE.get(unknown[0], ()) if other in names]
-    likely = said or get_close_matches(unknown[0], names, n=1)
-    hint = f", which may be `{likely[0]}`" if likely else ""
-    if unknown[0] in fields and not said:
+    hint = _hints.argument_meant(unknown[0], names)
+    if unknown[0] in fields and not _hints.is_known(unknown[0]):
         hint = ", which is a field of `Protocol`"
     raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {', '.join(names)}.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from uuid import uuid4
@@ -95,3 +96,8 @@ def _replace(path: Path, contents: bytes) -> None:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def natural_order(path: str | os.PathLike[str]) -> list[int | str]:
+    """What files are sorted by, so that 2 comes before 10: every other part of the path is a number."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", os.fspath(path))]

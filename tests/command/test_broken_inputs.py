@@ -63,6 +63,7 @@ def broken(tmp_path):
     (tmp_path / "truncated.npz").write_bytes((tmp_path / "g.npz").read_bytes()[:300])
     np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object))
     np.save(tmp_path / "rows.npy", ROWS)
+    np.save(tmp_path / "reals.npy", ROWS / 2)
     np.save(tmp_path / "two.npy", ROWS[:2])
     np.save(tmp_path / "ids.npy", LABELS)
     np.save(tmp_path / "lists.npy", np.array([[0, 1]]))
@@ -123,8 +124,8 @@ BROKEN = [
     ("evaluate g.npz no_labels.npz", "`identities` must"),
     ("evaluate g.npz g.npz --protocol pitts30k", "`positions` must be given for `radius` 25.0, as an array or"),
     (
-        "evaluate rows.npy rows.npy --labels rows.npy rows.npy",
-        "rows.npy: `identities` must have shape [N]; got [6, 4].",
+        "evaluate rows.npy rows.npy --labels reals.npy reals.npy",
+        "reals.npy: `identities` must have one number for each sample, [N], or bools or 0 and 1",
     ),
     ("evaluate rows.npy rows.npy --labels camera=lists.npy", "`--labels` must be files, or one of identities, cameras"),
     ("evaluate rows.npy rows.npy --labels cameras=g.npz", "g.npz: the cameras must be an array without a name, as in"),

@@ -74,5 +74,5 @@ def test_lists_of_six_columns_are_no_run(tmp_path):
 
 
 def test_an_unknown_form_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="`form` must be one of 'first', 'lfw', 'last'; got 'second'"):
+    with pytest.raises(ValueError, match="`form` must be one of 'first', 'last', 'lfw'; got 'second'"):
         read_pairs(*write(tmp_path, PAIRS["names"], "last"), form="second")

@@ -12,10 +12,10 @@ import sys
 import warnings
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.resources import files
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics._version import __version__
 
 PROGRAM = "reid-torchmetrics"
@@ -82,7 +82,7 @@ def _run(name: str, words: Sequence[str], *, is_debugged: bool) -> int:
 def _why_wrong(name: str, words: Sequence[str]) -> str:
     """Why the usage is wrong; empty where it is right."""
     if name not in COMMANDS:
-        likely = "".join(f", which may be {each!r}" for each in get_close_matches(name, COMMANDS, n=1))
+        likely = _hints.value_meant(name, COMMANDS)
         return f"there is no command {name!r}{likely}; there are {', '.join(COMMANDS)}"
     # The parser would take the last of two, and drop the values of the first.
     options = [each.partition("=")[0] for each in words if each.startswith("--")]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics._files import readable
 
 _MAX_BYTES = 2**18
@@ -138,8 +138,7 @@ class _NodeCount:
 def _check_key(where: str, key: Any, names: Collection[str]) -> None:
     name = key.partition(".")[0] if isinstance(key, str) else ""
     if name not in names:
-        likely = get_close_matches(name.replace("-", "_"), names, n=1)
-        hint = f", which may be `{likely[0]}`" if likely else ""
+        hint = _hints.argument_meant(name, names)
         raise ValueError(
             f"{where}: keys must be options of the command, with underscores; got {str(key)[:40]!r}{hint}."
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reid_torchmetrics import _arrays, data
+from reid_torchmetrics._files import natural_order
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
 from . import say
@@ -76,7 +77,7 @@ def files_of(word: str) -> list[str]:
     """
     if Path(word).exists() or not glob.has_magic(word):
         return [word]
-    found = sorted(glob.glob(word, recursive=True), key=data.natural_order)  # noqa: PTH207 - of any folder
+    found = sorted(glob.glob(word, recursive=True), key=natural_order)  # noqa: PTH207 - of any folder
     if not found:
         raise FileNotFoundError(f"There is no file {word!r}.")
     return found
@@ -102,7 +103,7 @@ def check_shards(side: Side, role: str, tables: Sequence[Columns], paths: Sequen
     if len(files) == 1:
         return
     shards = [file.path for file in files]
-    natural = sorted(shards, key=data.natural_order)
+    natural = sorted(shards, key=natural_order)
     if shards != natural and order != "given":
         place = [one == other for one, other in zip(shards, natural, strict=True)].index(False)
         raise ValueError(

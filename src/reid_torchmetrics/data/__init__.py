@@ -8,7 +8,6 @@ from .list_files import read_ground_truth, read_retrieved
 from .open_images_files import read_open_images
 from .pair_files import read_pairs
 from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
-from .sample_files import natural_order as natural_order
 from .samplers import UnpaddedDistributedSampler
 from .voc_files import DOTA_CLASSES, VOC_CLASSES, find_voc_classes, read_dota, read_voc
 from .yolo_files import read_yolo

@@ -28,14 +28,14 @@ PAIR_NAMES = {
 """what an array of pairs may be called, by what it is"""
 _FORMS = {
     "first": r"(?P<same>[01])\s+(?P<pair>\S+\s+\S+)",
-    "lfw": r"(?P<pair>\S+\s+0*[1-9]\d*(?P<other>\s+\S+)?\s+0*[1-9]\d*)",  # LFW counts images from 1
     "last": r"(?P<pair>\S+\s+\S+)\s+(?P<same>[01]|target|nontarget)",
+    "lfw": r"(?P<pair>\S+\s+0*[1-9]\d*(?P<other>\s+\S+)?\s+0*[1-9]\d*)",  # LFW counts images from 1
 }
 """what a line of a list of pairs is, by the name of the form"""
 _FORMS_IN_WORDS = {
     "first": "1 first second",
+    "last": "first second 1; first second target",
     "lfw": "name 1 4 or name 1 other 2",
-    "last": "first second 1, or first second target",
 }
 
 
@@ -62,7 +62,7 @@ def read_pairs(
             the line in it.
     """
     if form is not None:
-        _checks.one_of("form", form, _FORMS)
+        _checks.one_of("form", form, _names.PairForm)
     path, beside = Path(path), None if scores is None else Path(scores)
     if (path.suffix.lower() in TABLES | FORMATS) != (beside is None):
         rule = "scores must be beside `same` in arrays, or in a file for a list of pairs"

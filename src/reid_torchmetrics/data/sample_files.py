@@ -22,7 +22,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
-from reid_torchmetrics._files import Allowance
+from reid_torchmetrics._files import Allowance, natural_order
 
 from .array_files import FORMATS, UNNAMED, Format, num_bytes_of, of_file, optional, read_arrays, refused
 from .array_names import FIELD_NAMES, MATRICES, Asked, Labels, as_label, as_labels, find_names, guessed
@@ -37,7 +37,6 @@ _KINDS = {"b": "", "i": "", "f": "", "U": " as strings"}
 _NUMBERS = ("int", "uint", "float", "double", "halffloat")  # beginnings of the names of types of Parquet
 _TEXTS = ("string", "large_string", "binary", "large_binary")
 """types of Parquet's columns"""
-_PARTS = re.compile(r"(\d+)")
 _ARRAYS = [key for key in FIELD_NAMES if key != "names"]
 _COLUMNS = [key for key in FIELD_NAMES if key not in MATRICES]
 
@@ -142,11 +141,6 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: A
         wanted = f"file of {', '.join(FORMATS)} in" if is_folder else "file"
         raise FileNotFoundError(f"There is no {wanted} {name!r}.")
     return sorted(paths, key=natural_order)
-
-
-def natural_order(path: str | PathLike[str]) -> list[int | str]:
-    """What files are sorted by, so that 2 comes before 10: every other part of the path is a number."""
-    return [int(part) if part.isdecimal() else part for part in _PARTS.split(fspath(path))]
 
 
 def _open(path: Path, asked: Asked) -> SampleFile:

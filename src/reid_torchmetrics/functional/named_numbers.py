@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reid_torchmetrics import _checks, _extras, _names
+from reid_torchmetrics import _checks, _extras, _hints, _names
 
 from .model_tables import Tabled, in_words
 
@@ -24,8 +23,7 @@ class ByName(dict[str, Value]):
 
     def hint(self, name: object) -> str:
         """The name that was meant, in words."""
-        likely = get_close_matches(str(name).lower(), self, n=1)
-        return f", which may be {likely[0]!r}" if likely else ""
+        return _hints.value_meant(name, self)
 
 
 class NamedNumbers(Tabled, Mapping[str, float]):
@@ -73,6 +71,8 @@ class NamedNumbers(Tabled, Mapping[str, float]):
             keys = [*self.means] if vars(self) and not name.startswith("_") else ()
             meant = (key for key in keys if key.replace("_", "") == name.lower().replace("_", ""))  # mAP, rank1
             hint = next((f": write `results[{key!r}]`" for key in meant), "")
+            if name in _hints.ATTRIBUTES:
+                hint = f": {_hints.ATTRIBUTES[name]}"
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def to_frame(self, per: _names.FramePer = "number") -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, cast, get_type_hints
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.metric import jit_distributed_available
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _hints
 from reid_torchmetrics._signatures import with_options
 
 Owner = TypeVar("Owner")
@@ -102,11 +101,11 @@ def spelled_as(
         @functools.wraps(of_all)
         def call(owner: Any, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
             known = {name: value for name, value in kwargs.items() if name in signature.parameters}
-            for name in kwargs.keys() - known.keys():
+            for name in (name for name in kwargs if name not in known):
                 if not any(each._filter_kwargs(**{name: None}) for each in owner.values(copy_state=False)):  # noqa: SLF001
-                    likely = [f", which may be `{one}`" for one in get_close_matches(name, signature.parameters, 1)]
+                    hint = _hints.argument_meant(name, signature.parameters)
                     here = f"{type(owner).__name__}.{of_all.__name__}()"
-                    raise TypeError(f"{here} got an unexpected argument {name!r}{''.join(likely)}.")
+                    raise TypeError(f"{here} got an unexpected argument {name!r}{hint}.")
             try:
                 return of_all(owner, *args, **kwargs)
             except TypeError:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _hints
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
@@ -140,6 +139,9 @@ class SampleStates(GrowingStates):
         """
         with self._deferring_errors():
             is_array = not isinstance(embeddings, Tensor)
+            for name in (name for name in labels if name not in LABELS):
+                hint = _hints.argument_meant(name, ["is_query", *LABELS])
+                raise TypeError(f"update() got an unexpected keyword argument {name!r}{hint}.")
             named: dict[str, Any] = {"identities": identities, "cameras": cameras, "index": index, **labels}
             self._check_needed(named, is_query)
             held: Mapping[str, list[Tensor]] = self._states_before_forward or vars(self)
@@ -254,10 +256,6 @@ def check_batch(
     """The embeddings, roles and labels of `update` as tensors; raise unless they fit each other."""
     length, device = len(embeddings), embeddings.device
     given = {name: value for name, value in labels.items() if value is not None}
-    for name in given.keys() - LABELS.keys():
-        likely = get_close_matches(name, LABELS, n=1, cutoff=0.5)
-        hint = f", which may be `{likely[0]}`" if likely else ""
-        raise TypeError(f"update() got an unexpected keyword argument {name!r}{hint}.")
     if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
         is_query = _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
     checked = {name: LABELS[name].check(name, value, length, device) for name, value in given.items()}
@@ -289,10 +287,11 @@ def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tenso
         if label.sides == SIDES and (name in labels) != bool(earlier[name]):
             _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
     for name, values in labels.items():
-        if LABELS[name].may_be_several and earlier[name]:
-            check_alike(name, values, "earlier batches", earlier[name][-1])
+        last_batch = earlier[name][-1] if earlier[name] else values
+        if LABELS[name].may_be_several and (values.ndim > 1 or last_batch.ndim > 1):
+            check_alike(name, values, "earlier batches", last_batch)
         elif values.ndim > 1:
-            _checks.same_width(name, values.shape[1], earlier[name][-1].shape[1], "earlier batches")
+            _checks.same_width(name, values.shape[1], last_batch.shape[1], "earlier batches")
 
 
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:

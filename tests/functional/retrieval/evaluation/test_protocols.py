@@ -80,9 +80,12 @@ BAD = [
     ),
     ({"k": 0}, "`k` must be at least 1; got 0."),
     ({"camera_map": ((1, 2), (2, 3))}, "`camera_map` must map to cameras that are not mapped themselves; got [2]"),
-    ({"reports": ("map", "rank1")}, "`reports` must be of 'map', 'map_at_r', 'minp', 'rank_<k>',"),
+    (
+        {"reports": ("map", "rank1")},
+        "`reports` must be of a measure of `MEASURES`; got 'rank1', which may be 'rank_1'.",
+    ),
     ({"reports": ("rank_0",)}, f"{[*MEASURES.values()][-1].pattern!r}; got 'rank_0'."),
-    ({"reports": ("map_5",)}, "got 'map_5'."),
+    ({"reports": ("map_5",)}, "got 'map_5': average precision of the first 5 is 'map' with `k=5`."),
     (
         {"draw": SHOT, "reports": ("map", "mrr")},
         "`draw` has expectations of map, minp, rank_<k> only; got 'mrr' to report.",

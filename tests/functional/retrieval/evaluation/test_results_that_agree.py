@@ -3,7 +3,6 @@
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -31,12 +30,12 @@ def changed(results, **values):
     """With other values at some places: fields of fields, by names that `__` joins."""
     for place, value in values.items():
         name, _, rest = place.partition("__")
-        before = results[name] if isinstance(results, Mapping) else getattr(results, name)
+        before = results[name] if isinstance(results, dict) else getattr(results, name)
         if rest:
             value = changed(before, **{rest: value})  # noqa: PLW2901
         elif isinstance(before, torch.Tensor):
             value = torch.tensor(value, dtype=before.dtype)  # noqa: PLW2901
-        results = {**results, name: value} if isinstance(results, Mapping) else replace(results, **{name: value})
+        results = {**results, name: value} if isinstance(results, dict) else replace(results, **{name: value})
     return results
 
 

@@ -110,7 +110,9 @@ def test_a_measure_without_an_expectation_says_which_have_one():
         ("precision@5", ", which may be 'precision_5'"),
         ("mAP", ", which may be 'map'"),
         ("r_precison", ", which may be 'r_precision'"),
-        ("map_5", ""),
+        ("map_5", ": average precision of the first 5 is 'map' with `k=5`"),
+        ("recall@5", ", which may be 'hit_rate_5'; 'recall_5' is the share of the positives"),
+        ("eer", ": it is a number of verification, see `verify` and `verify_pairs`"),
         ("rank_0", ""),
         ("@", ""),
         (7, ""),
@@ -118,7 +120,8 @@ def test_a_measure_without_an_expectation_says_which_have_one():
 )
 @pytest.mark.usefixtures("unannotated")
 def test_a_name_that_is_unknown_is_said_with_the_likely_one(name, meant):
-    with pytest.raises(ValueError, match=r"^`reports` must be of 'map', .*'anmrr_shrec22'; got ") as caught:
+    listed = "a measure of `MEASURES`" if meant else "'map', .*'anmrr_shrec22'"
+    with pytest.raises(ValueError, match=f"^`reports` must be of {listed}; got ") as caught:
         parse_report(name)
     assert str(caught.value).endswith(f"; got {name!r}{meant}.")
 

@@ -10,12 +10,12 @@ import functools
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from jaxtyping import Float
 from torch import Tensor
 
+from reid_torchmetrics import _hints
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from . import cutoffs
@@ -217,8 +217,10 @@ def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]
     key, k = _split(name) if isinstance(name, str) else ("", 0)
     row = MEASURES.get(key)
     if row is None or row.takes_k != bool(k):
-        listed = ", ".join(repr(each.pattern) for each in MEASURES.values())
-        raise ValueError(f"`{argument}` must be of {listed}; got {name!r}{_meant(name)}.")
+        hint = _meant(name)
+        # The names are listed only where none is known to be meant.
+        listed = "a measure of `MEASURES`" if hint else ", ".join(repr(each.pattern) for each in MEASURES.values())
+        raise ValueError(f"`{argument}` must be of {listed}; got {name!r}{hint}.")
     if k >= 2**63:
         raise ValueError(f"`{argument}` must have a k that fits int64; got {name!r}.")
     return row, k
@@ -275,9 +277,6 @@ def _meant(value: object) -> str:
         return ""
     if value in MEASURES:
         return f", which needs its k, as in '{value}_10'"
-    parts = re.fullmatch(r"([a-z_]*[a-z])[^a-z\d]*([1-9]\d*)?", value.lower())
-    word, k = (parts[1], parts[2] or "") if parts else (value, "")
-    joint = "_" if k else ""
-    same_kind = [name + joint for name, row in MEASURES.items() if row.takes_k == bool(k)]
-    close = get_close_matches(word + joint, same_kind, n=1, cutoff=0.75)
-    return f", which may be '{close[0]}{k}'" if close else ""
+    whole = [name for name, row in MEASURES.items() if not row.takes_k]
+    with_cutoff = [name for name, row in MEASURES.items() if row.takes_k]
+    return _hints.number_meant(value, whole, with_cutoff)

@@ -27,6 +27,8 @@ _RAGGED = "lists of unequal lengths; write True for label l of sample n into the
 
 def is_matrix(value: object) -> bool:
     """Whether a value has two dimensions, or is a list of lists."""
+    if isinstance(value, Tensor):  # at once: `update` is called often
+        return value.ndim == 2
     if not isinstance(value, (list, tuple)):
         return getattr(value, "ndim", None) == 2
     first = value[0] if value else None
