@@ -52,11 +52,13 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
     are copied. A list of floats is float64, another what `torch.tensor` makes of it. Both go to `device`; None: that
     of the first tensor among the values, else the CPU. Tensors are `at_work`.
     """
-    values = tuple(as_array(at_work(value, device)) for value in values)
-    if not any(isinstance(value, _KINDS) for value in values):
+    values = tuple(at_work(value, device) for value in values)
+    if all(value is None or isinstance(value, Tensor) for value in values):
         return values
     first = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))
-    return [_as_tensor(value, device or first) if isinstance(value, _KINDS) else value for value in values]
+    return [
+        value if value is None or isinstance(value, Tensor) else _as_tensor(value, device or first) for value in values
+    ]
 
 
 def as_array(value: Any) -> Any:
@@ -79,7 +81,8 @@ def has_masked(value: Any) -> bool:
 
 
 def _as_tensor(value: Any, device: torch.device) -> Any:
-    if has_masked(value):
+    value = as_array(value)
+    if not isinstance(value, _KINDS) or has_masked(value):
         return value
     try:
         tensor = _joined(value) if isinstance(value, (list, tuple)) else _shared(value)

@@ -368,6 +368,8 @@ def _are_strings(value: object) -> bool:
 def _kind(value: object) -> str:
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
         return f"{type(value).__name__} of tensors, to be joined by `torch.{'cat' if value[0].ndim > 1 else 'stack'}`"
+    if isinstance(value, (list, tuple)) and any(item is None for item in value):
+        return f"{type(value).__name__} with None, a missing value"
     if hasattr(value, "to_numpy"):
         return f"{type(value).__name__}, so write `.to_numpy()`"
     if has_masked(value):

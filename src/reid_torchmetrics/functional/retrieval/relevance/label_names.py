@@ -108,12 +108,12 @@ def hash_names(given: Mapping[str, Any], rules: Mapping[str, Any], prefix: str =
 
 
 def may_hold_names(value: object) -> bool:
-    """Whether a label may hold names or missing values, by its kind: what it holds need not be read for a tensor."""
+    """Whether a label may be names, by its kind and its first value."""
     if value is None or isinstance(value, Tensor):
         return False
     if isinstance(value, np.ndarray):
         return value.dtype.kind not in "iufb"
-    return not isinstance(value, (list, tuple)) or set(map(type, value)) != {int}
+    return not isinstance(value, (list, tuple)) or not value or type(value[0]) is not int
 
 
 def _read_label(
