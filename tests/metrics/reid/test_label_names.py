@@ -149,8 +149,10 @@ BAD = [
         [],
         ["a", None],
         ValueError,
-        "`identities` must hold no missing value; got None for sample 1. Pass `missing='junk'` where such samples have"
-        " no identity.",
+        (
+            "`identities` must hold no missing value; got None for sample 1. Pass `missing='junk'` where such samples"
+            " have no identity."
+        ),
     ),
 ]
 

@@ -110,8 +110,10 @@ class SampleStates(GrowingStates):
     ) -> None:
         """Check and store a batch.
 
-        Embeddings are a tensor or a NumPy array, labels these or a list; arrays and lists of labels go to the device of
-        the embeddings. Floats that are whole numbers are labels, too, but to look at them waits for the device.
+        Embeddings are a tensor or a NumPy array, labels these, a list or a column of pandas; arrays and lists of labels
+        go to the device of the embeddings. Floats that are whole numbers are labels, too, but to look at them waits for
+        the device. Labels but for `index` and `positions` may be names, strings: a name is the same in all batches and
+        on all processes, by a hash of 63 bits, and results show it.
 
         Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned:
         clone a buffer that will be filled anew. `compute` raises a ValueError if they were written to since.
@@ -135,7 +137,8 @@ class SampleStates(GrowingStates):
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
-            ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
+            ValueError: shapes, devices or dimensions that do not fit, names in one batch and integers in another, or
+                identities that are missing; nothing of the batch is stored then.
         """
         with self._deferring_errors():
             is_array = not isinstance(embeddings, Tensor)
