@@ -53,10 +53,19 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
     of the first tensor among the values, else the CPU. Tensors are `at_work`.
     """
     values = tuple(at_work(value, device) for value in values)
-    if not any(isinstance(value, _KINDS) for value in values):
+    if all(value is None or isinstance(value, Tensor) for value in values):
         return values
     first = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))
-    return [_as_tensor(value, device or first) if isinstance(value, _KINDS) else value for value in values]
+    return [
+        value if value is None or isinstance(value, Tensor) else _as_tensor(value, device or first) for value in values
+    ]
+
+
+def as_array(value: Any) -> Any:
+    """A column of a table, such as a `pandas.Series`, as an array; all else as it is."""
+    if isinstance(value, (Tensor, *_KINDS)) or not hasattr(value, "to_numpy"):
+        return value
+    return value.to_numpy()
 
 
 def fields_as_tensors(record: object, *names: str) -> None:
@@ -72,7 +81,8 @@ def has_masked(value: Any) -> bool:
 
 
 def _as_tensor(value: Any, device: torch.device) -> Any:
-    if has_masked(value):
+    value = as_array(value)
+    if not isinstance(value, _KINDS) or has_masked(value):
         return value
     try:
         tensor = _joined(value) if isinstance(value, (list, tuple)) else _shared(value)

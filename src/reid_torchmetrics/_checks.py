@@ -115,6 +115,18 @@ def integers(argument: str, values: object) -> None:
             raise ValueError(f"`{argument}` must hold ints that fit int64; got {value}.")
 
 
+def integers_or_names(argument: str, values: object) -> None:
+    """Raise unless `values` is a collection of ints that fit int64, and of names that are not empty."""
+    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Collection):
+        raise TypeError(f"`{argument}` must be a collection of ints or names; got {_kind(values)}.")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            raise TypeError(f"`{argument}` must hold ints or names only; got {value!r}.")
+        if value == "":
+            raise ValueError(f"`{argument}` must hold no empty name; got {value!r}: `missing='junk'` drops these.")
+    integers(argument, [value for value in values if isinstance(value, int)])
+
+
 def number(argument: str, value: float) -> None:
     """Raise unless `value` is an int or a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -199,8 +211,7 @@ def integer_labels(
     """
     if not isinstance(value, Tensor) and _are_strings(value):
         raise TypeError(
-            f"`{argument}` must hold integers; got strings, which are numbered by `numpy.unique(names,"
-            " return_inverse=True)[1]`, all queries and gallery items at once."
+            f"`{argument}` must hold integers; got strings, which `reid_torchmetrics.data.number_identities` numbers."
         )
     value = _tensor(argument, value, device)
     if or_whole and value.dtype in FLOATING_DTYPES:
@@ -357,6 +368,8 @@ def _are_strings(value: object) -> bool:
 def _kind(value: object) -> str:
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
         return f"{type(value).__name__} of tensors, to be joined by `torch.{'cat' if value[0].ndim > 1 else 'stack'}`"
+    if isinstance(value, (list, tuple)) and any(item is None for item in value):
+        return f"{type(value).__name__} with None, a missing value"
     if hasattr(value, "to_numpy"):
         return f"{type(value).__name__}, so write `.to_numpy()`"
     if has_masked(value):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from reid_torchmetrics import command
+from reid_torchmetrics.functional.retrieval import RetrievalResults
 
 NUM_QUERIES, NUM_GALLERY = 6, 40
 
@@ -47,7 +48,7 @@ def test_a_rule_by_number_is_refused_where_labels_are_names(form, words, option,
         pytest.skip("the protocol draws galleries")
     assert command.main(["evaluate", *files, *words, *stream]) == 1
     said = capsys.readouterr().err
-    assert f"`{option}` must list nothing but -1 where {form} are names" in said
+    assert f"`{option}` must list names, or -1, where {form} are names" in said
     if form == "cameras":
         assert "Give the numbers in the names as integers, such as 'cam3' -> 3." in said
 
@@ -59,3 +60,54 @@ def test_without_such_a_rule_names_have_the_numbers_of_integers(capsys):
         assert command.main(["evaluate", "q.npy", "g.npy", "--labels", f"q_{form}.csv", f"g_{form}.csv"]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1] == said[2]
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+@pytest.mark.parametrize(
+    ("form", "by_name", "by_number"),
+    [
+        ("cameras", ["--search-cameras", "cam1", "cam2"], ["--search-cameras", "1", "2"]),
+        ("cameras", ["--camera-map", "{cam3: cam2}"], ["--camera-map", "{3: 2}"]),
+        ("identities", ["--junk-identities", "lynx_0", "-1"], ["--junk-identities", "0", "-1"]),
+    ],
+)
+def test_rules_list_names_where_labels_are_names(form, by_name, by_number, stream, capsys):
+    said = []
+    for labels, words in ((form, by_name), ("numbers", by_number)):
+        files = ["q.npy", "g.npy", "--labels", f"q_{labels}.csv", f"g_{labels}.csv"]
+        assert command.main(["evaluate", *files, *words, *stream]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        said.append(lines[1:-1])  # without the names of the rules
+    assert said[0] == said[1]
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("stream", [[], ["--stream"]])
+@pytest.mark.parametrize("form", ["numbers", "identities"])
+def test_empty_cells_are_junk_where_they_may_be(form, stream, capsys):
+    said = []
+    for gone in ("", "-1"):
+        for side in "qg":
+            rows = Path(f"{side}_{form}.csv").read_text(encoding="utf-8").splitlines()
+            rows[2] = f"{gone},{rows[2].partition(',')[2]}"
+            Path(f"{side}_{gone}.csv").write_text("\n".join(rows), encoding="utf-8")
+        words = ["evaluate", "q.npy", "g.npy", "--labels", f"q_{gone}.csv", f"g_{gone}.csv", *stream]
+        assert command.main([*words, "--missing", "junk"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    words = ["evaluate", "q.npy", "g.npy", "--labels", "q_.csv", "g_.csv", *stream]
+    assert command.main(words) == 1
+    err = capsys.readouterr().err
+    assert "q_.csv: `pid` must hold no missing value; got one for sample 1. Pass `missing='junk'`" in err
+
+
+@pytest.mark.usefixtures("files")
+def test_a_saved_file_and_a_report_have_the_names(capsys):
+    labels = ["--labels", "q_identities.csv", "g_identities.csv"]
+    assert command.main(["evaluate", "q.npy", "g.npy", *labels, "--save", "r.npz", "--report", "r.html"]) == 0
+    capsys.readouterr()
+    assert "lynx_1" in Path("r.html").read_text(encoding="utf-8")
+    results = RetrievalResults.load("r.npz")
+    assert set(results.to_frame("query")["query_identities"]) <= {f"lynx_{number}" for number in range(4)}
+    assert results.nearest(1).names()[0][0].startswith("lynx_")

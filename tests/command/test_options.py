@@ -42,14 +42,15 @@ FUNCTIONS = {
 OWN = {"evaluator", "seed", "unknown_categories", "image_size"}
 TYPES = {int: "N", float: "X", str: "NAME"}
 LITERALS = {getattr(_names, name): name for name in vars(_names) if get_origin(getattr(_names, name)) is Literal}
-MAPS = {(int, int): "MAP", (str, tuple[float, float]): "RANGES"}
+LABEL = {int, str}
+MAPS = {(int | str, int | str): "MAP", (str, tuple[float, float]): "RANGES"}
 
 
 def kind_of(annotation):
     """The kind of value that an annotation has in the table; None if it cannot be typed."""
     members = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
-    if bool in members:
-        return "flag"
+    if set(members) == LABEL or bool in members:
+        return "flag" if bool in members else "LABEL"
     for one in members:
         if get_origin(one) in (Sequence, Iterable, Collection) and (inner := kind_of(get_args(one)[0])) is not None:
             return f"{inner}+"

@@ -35,7 +35,7 @@ from reid_torchmetrics import (
     VocMAP,
     YoloMAP,
 )
-from reid_torchmetrics.command.evaluate import number_names_of, read_sides
+from reid_torchmetrics.command.evaluate import check_names, read_sides
 from reid_torchmetrics.command.options import parsed
 from reid_torchmetrics.command.processes import Share
 from reid_torchmetrics.command.streams import streamed
@@ -117,6 +117,7 @@ def retrieval(random: Random, size: int) -> Scenario:
         num_labels = random.choice((2, 70))
         patterns = [[random.random() < 0.5 for _ in range(num_labels)] for _ in range(3)]
         labels["identities"] = torch.tensor(patterns)[labels["identities"]]
+    named = names_of(random, labels, options)
     embeddings = torch.tensor([[random.randint(-2, 2) for _ in range(4)] for _ in range(total)]).view(total, 4).float()
     if total and random.random() < 0.05:
         embeddings[random.randrange(total)] = torch.nan
@@ -138,7 +139,12 @@ def retrieval(random: Random, size: int) -> Scenario:
         for part in parts:
             for first in range(0, len(part), batch_size):
                 places = torch.tensor(part[first : first + batch_size])
-                given = {label: values[places] for label, values in labels.items()}
+                given: dict[str, Any] = {label: values[places] for label, values in labels.items()}
+                given |= {
+                    label: [NAMES[number] for number in given[label].tolist()]
+                    for label in named(process)
+                    if label in given
+                }
                 role: Any = {"none": None, "mixed": is_query[places], "batches": bool(is_query[places[0]])}[roles]
                 metric.update(embeddings[places], is_query=role, **given)
 
@@ -147,6 +153,23 @@ def retrieval(random: Random, size: int) -> Scenario:
 
     facts = {"method": method, "labels": [*labels], "roles": roles, "total": total, "seen": seen, **options}
     return Scenario(make, feed, ask, kind.__name__, facts)
+
+
+def names_of(random: Random, labels: Mapping[str, Tensor], options: dict[str, Any]) -> Callable[[int], list[str]]:
+    """Which labels a process gives as names, all of one kind or, as a mistake, on some processes alone."""
+    integers = [label for label, values in labels.items() if values.dtype == torch.int64 and label != "index"]
+    if random.random() < 0.6 or labels["identities"].dtype == torch.bool or options.get("protocol") in DRAWING:
+        return lambda _: []
+    named = [label for label in integers if random.random() < 0.7]
+    if 0 in options.get("junk_identities", ()) and "identities" in named:
+        options["junk_identities"] = (NAMES[0],)
+    if random.random() < 0.3:
+        options["missing"] = "junk"
+    is_mistaken = random.random() < 0.1
+    return lambda process: named[process % 2 :] if is_mistaken else named
+
+
+NAMES = ["unknown", *(f"name {number}" for number in range(1, 400))]
 
 
 def retrieval_options(random: Random) -> tuple[dict[str, Any], set[str]]:
@@ -358,7 +381,7 @@ def stream(random: Random, size: int) -> Scenario:
         arguments, options = parsed("evaluate", words)
         protocol, others = take_protocol("market1501", options, lists=False)
         sides = read_sides(arguments)
-        number_names_of(sides, protocol.relevance_options)
+        check_names(sides, protocol.relevance_options)
         return sides, others | {"protocol": protocol}
 
     def ask(sides_and_options: Any, world: World) -> object:

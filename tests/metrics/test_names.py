@@ -39,7 +39,7 @@ class Own(EmbeddingMetric):
 
 
 OPTIONS = {"protocol", "ground_truth", "similarity", "packed", "ties", "rerank", "max_bytes", "empty_target_action"}
-STATES = {"embeddings", "roles", *LABELS}
+STATES = {"embeddings", "roles", "label_names", *LABELS}
 OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "duplicates", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),

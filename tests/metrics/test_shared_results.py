@@ -74,6 +74,7 @@ RANKED = {
     "camera_map": [{1: 2}],
     "search_cameras": [(0, 1)],
     "junk_identities": [(), (0,)],
+    "missing": ["junk"],
     "clothes": ["drop_same", "drop_other"],
     "radius": [1.0, 2.0],
     "draw": [GalleryDraw(2)],

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from reid_torchmetrics import _arrays, data
+from reid_torchmetrics import _arrays, _names, data
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, number_names
@@ -44,10 +44,10 @@ def run(words: Sequence[str]) -> int:
     protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
     if arguments.stream:
         check_streamed(vars(arguments) | options)
-    sides = read_sides(arguments)
+    sides = read_sides(arguments, protocol.missing)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
-    number_names_of(sides, protocol.relevance_options)
+    check_names(sides, protocol.relevance_options)
     files = [*chain(*(side.files for side in sides.values()))]
     read = [*chain(*label_files(arguments.labels).values()), arguments.ground_truth, arguments.captions]
     outputs = Outputs(arguments, [*(file.path for file in files), *read])
@@ -59,15 +59,19 @@ def run(words: Sequence[str]) -> int:
         return outputs.write({"": results}) if share.process == 0 else 0
 
 
-def read_sides(arguments: SimpleNamespace) -> _Sides:
-    """The files of each side, with their labels."""
+def read_sides(arguments: SimpleNamespace, missing: _names.MissingLabels = "error") -> _Sides:
+    """The files of each side, with their labels; `missing` as in `read_labels`."""
     names, labels = named_values("--names", arguments.names), label_files(arguments.labels)
     tables, pattern, guesses = labels.get(TABLE_FILES, []), arguments.file_names, list[str]()
     # What each side and each table uses; without tables each side must have all names.
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
     sources, stream = (arguments.query, arguments.gallery or arguments.query), bool(arguments.stream)
     sides: _Sides = {
-        role: Side(data.read_samples(source, role=role, names=names, used=of_side if tables else None, reopened=stream))
+        role: Side(
+            data.read_samples(
+                source, role=role, names=names, used=of_side if tables else None, reopened=stream, missing=missing
+            )
+        )
         for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
     }
     _check_kinds(sides)
@@ -80,13 +84,15 @@ def read_sides(arguments: SimpleNamespace) -> _Sides:
     has_names = all(side.names is not None for side in sides.values())
     order = getattr(arguments, "order", None) or "natural"
     if tables:
-        read = []
+        read, asked = [], {"names": names, "missing": missing}
         for word, of_table in zip(tables, used[1], strict=True):
             paths = files_of(word)
-            read.append([read_table(path, names, pattern, of_table, guesses, keeps_names=has_names) for path in paths])
+            read.append([read_table(path, asked, pattern, of_table, guesses, keeps_names=has_names) for path in paths])
         _add_labels(sides, read, tables, guesses, order)
     for field in (field for field in labels if field != TABLE_FILES):
-        read = [[data.read_labels(path, field=field) for path in files_of(word)] for word in labels[field]]
+        read = [
+            [data.read_labels(path, field=field, missing=missing) for path in files_of(word)] for word in labels[field]
+        ]
         _add_labels(sides, read, labels[field], guesses, order)
     if arguments.captions is not None:
         _add_captions(sides, arguments.captions)
@@ -99,16 +105,15 @@ def read_sides(arguments: SimpleNamespace) -> _Sides:
     return sides
 
 
-def number_names_of(sides: _Sides, rules: Mapping[str, Any]) -> None:
-    """Put numbers in the place of names, the same on both sides.
+def check_names(sides: _Sides, rules: Mapping[str, Any]) -> None:
+    """Raise unless both sides have names or both have integers, as the `rules` that list labels do.
 
     Raises:
-        ValueError: one of the `rules` lists numbers of labels that are names.
+        TypeError: one side has names, and the other integers.
+        ValueError: one of the `rules` lists numbers of labels that are names, or the reverse.
     """
     given = {f"{role}_{name}": values for role, side in sides.items() for name, values in side.columns.items()}
-    numbered = number_names(given, rules, tuple(sides))
-    for role, side in sides.items():
-        side.columns = {name: numbered[f"{role}_{name}"] for name in side.columns}
+    number_names(given, rules, tuple(sides))
 
 
 def _check_kinds(sides: _Sides) -> None:

@@ -36,7 +36,7 @@ def label_files(words: Sequence[str]) -> dict[Any, list[str]]:
 
 def read_table(
     path: str,
-    names: Mapping[str, str],
+    asked: Mapping[str, Any],
     pattern: str | None,
     used: set[str],
     said: list[str],
@@ -45,10 +45,11 @@ def read_table(
 ) -> Columns:
     """The labels of a table, from its columns or from the names of files in it.
 
-    `said` gets what was guessed; the names of the rows are left out unless `keeps_names`.
+    `asked` are further options of `read_labels`. `said` gets what was guessed; the names of the rows are left out
+    unless `keeps_names`.
     """
     guesses: list[str] = []
-    table = data.read_labels(path, names=names, guesses=guesses, used=used)
+    table = data.read_labels(path, guesses=guesses, used=used, **asked)
     file_names, known = table.pop("names", None), pattern or "market1501"
     if file_names is not None and "identities" not in table:
         used.add(FILE_NAMES)
@@ -58,7 +59,7 @@ def read_table(
             remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
             raise ValueError(f"{path}: {error} {remedy}") from None
         guesses.append(f"labels from file names as in {known}")
-    elif file_names is not None and "names" in names and not keeps_names:
+    elif file_names is not None and "names" in asked["names"] and not keeps_names:
         raise ValueError(f"{path}: `--names` must name file names where identities are missing; got both.")
     elif file_names is not None:
         guesses.append("no labels from file names, as there are identities")

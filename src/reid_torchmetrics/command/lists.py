@@ -29,7 +29,8 @@ def run(words: Sequence[str]) -> int:
     retrieved = read_retrieved(arguments.retrieved)
     if files:
         names = named_values("--names", arguments.names)
-        labels = _read_labels(files, names, arguments.file_names, retrieved)
+        asked = {"names": names, "missing": options.get("missing") or "error"}
+        labels = _read_labels(files, asked, arguments.file_names, retrieved)
         return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
     positives = read_ground_truth(arguments.positives)
     if Path(arguments.retrieved).suffix == ".txt" and isinstance(retrieved, list):
@@ -43,7 +44,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _read_labels(
-    files: Mapping[Any, list[str]], names: Mapping[str, str], pattern: str | None, retrieved: Any
+    files: Mapping[Any, list[str]], asked: Mapping[str, Any], pattern: str | None, retrieved: Any
 ) -> dict[str, Any]:
     """The labels of queries and gallery items, as `evaluate_lists` takes them."""
     guesses: list[str] = []
@@ -54,9 +55,9 @@ def _read_labels(
             raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(of_field)}.")
         for of_side, path in zip(columns, of_field, strict=True):
             if field == TABLE_FILES:
-                of_side.update(read_table(path, names, pattern, set(), guesses, keeps_names=True))
+                of_side.update(read_table(path, asked, pattern, set(), guesses, keeps_names=True))
             else:
-                of_side.update(read_labels(path, field=field))
+                of_side.update(read_labels(path, field=field, missing=asked["missing"]))
             paths.append(path)
     if guesses:
         say(f"guessed: {', '.join(dict.fromkeys(guesses))}")

@@ -27,9 +27,10 @@ from .configs import ConfigValue, read_config
 
 _OWN = ("files", "labels", "output")
 """groups of options of the command, and not of a function"""
-_MAPS = {"MAP": dict[int, int], "RANGES": dict[str, tuple[float, float]]}
+_Label = int | str
+_MAPS = {"MAP": dict[_Label, _Label], "RANGES": dict[str, tuple[float, float]]}
 _MESSAGE_WIDTH, _VALUE_WIDTH = 300, 80
-_TYPES: dict[str, Any] = {"N": int, "X": float, "NAME": str, **_MAPS}
+_TYPES: dict[str, Any] = {"N": int, "LABEL": _Label, "X": float, "NAME": str, **_MAPS}
 
 
 def rows(command: str) -> Iterator[tuple[str, str, str, str, str]]:
@@ -107,7 +108,7 @@ def _broken_rule(kind: str, value: Any, *, is_null_allowed: bool) -> str:
         return "" if isinstance(value, bool) else "true or false"
     base = kind.rstrip("+?").partition(" ")[0]
     is_list = kind[-1] == "+"
-    is_checked_by_parser = kind[0] == "@" or base in (*_MAPS, "N", "X", "CLASS", "NUMBER")
+    is_checked_by_parser = kind[0] == "@" or base in (*_MAPS, "N", "LABEL", "X", "CLASS", "NUMBER")
     rule = ""
     if value is None:
         rule = "a list" if is_list and not is_null_allowed else ""
@@ -150,7 +151,8 @@ def _rule(kind: str) -> str:
     if "choices" in form:
         return f"one of {', '.join(map(repr, form['choices']))}"
     base, _, more = kind.rstrip("+?").partition(" ")
-    rule = {"N": "a whole number", "X": "a number", "MAP": "whole numbers by whole numbers, such as {3: 2}"}.get(base)
+    rules = {"N": "a whole number", "LABEL": "a whole number or a name", "X": "a number"}
+    rule = (rules | {"MAP": "cameras by cameras, such as {3: 2}"}).get(base)
     if base == "CLASS":
         rule = f"null or {more.replace(' ', ' or ')} with its options"
     if base == "RANGES":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays
 from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_relevance
+from reid_torchmetrics.functional.retrieval.relevance import hash_names, merge_names
 from reid_torchmetrics.functional.retrieval.scores import read_embeddings
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
@@ -80,7 +82,13 @@ def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share
         survey = others(surveyor.survey, "Surveying") if surveyor.similarity == "euclidean" else 0
         positives = read("gallery", _gathered(world, gallery, is_listed, unread))
         ranked = counter(positives, **gallery.labels(is_listed, "positive_"), survey=survey)
-        return evaluate_stream(ranked, others(ranked.count, "Counting"), protocol=protocol, **of_curve)
+        results = evaluate_stream(ranked, others(ranked.count, "Counting"), protocol=protocol, **of_curve)
+        # The counter knows the names of the queries; all processes have read the labels of all files.
+        names = hash_names(query.labels(slice(None)), protocol.relevance_options).names
+        of_gallery = hash_names(gallery.labels(slice(None)), protocol.relevance_options).names
+        for label, table in of_gallery.items():
+            names[label] = merge_names([*names.get(label, {}).items(), *table.items()], label)
+        return replace(results, label_names=names or None)
 
 
 def _gathered(world: World, gallery: Side, chosen: _arrays.Array, like: Tensor) -> Tensor:

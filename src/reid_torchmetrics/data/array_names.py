@@ -56,8 +56,12 @@ class Asked:
     used: set[str] | None = None
     """gets the keys of `names` with an array that is there; None: each must be there"""
 
+    missing: _names.MissingLabels = "error"
+    """whether identities that are missing are refused"""
+
     def __post_init__(self) -> None:
-        """Raise unless role and keys are known."""
+        """Raise unless role, keys and options are known."""
+        _checks.one_of("missing", self.missing, _names.MissingLabels)
         for key in self.names:
             _checks.one_of("names", key, FIELD_NAMES)
         if self.role is not None:
@@ -124,7 +128,13 @@ def guessed(path: Path, chosen: Mapping[str, str], names: Mapping[str, str]) -> 
     return [f"{path}: `{name}` as {key}" for key, name in chosen.items() if name not in (UNNAMED, key, names.get(key))]
 
 
-def as_labels(path: Path, chosen: Mapping[str, str], arrays: Mapping[str, Any], length: int | None = None) -> Labels:
+def as_labels(
+    path: Path,
+    chosen: Mapping[str, str],
+    arrays: Mapping[str, Any],
+    length: int | None = None,
+    missing: _names.MissingLabels = "error",
+) -> Labels:
     """The labels and roles in the arrays of a file, by what they are; None: of the length of the first.
 
     Raises:
@@ -133,16 +143,18 @@ def as_labels(path: Path, chosen: Mapping[str, str], arrays: Mapping[str, Any], 
     labels: Labels = {}
     with of_file(path):
         for key, name in chosen.items():
-            labels[key] = as_label(key, name or key, arrays[name], length)
+            labels[key] = as_label(key, name or key, arrays[name], length, missing)
             length = len(labels[key])
     return labels
 
 
-def as_label(key: str, name: str, given: Any, length: int | None = None) -> Array:
+def as_label(
+    key: str, name: str, given: Any, length: int | None = None, missing: _names.MissingLabels = "error"
+) -> Array:
     """The labels in an array: int64 or strings [N]; roles, bool [N]; or positions, float64 [N, 1 to 3].
 
     Identities may be several labels of each sample, bool [N, labels], from bools or from 0 and 1. A row or a column is
-    flattened; floats that are whole numbers are integers.
+    flattened; floats that are whole numbers are integers. Identities that are missing, NaN or "", may be "junk".
 
     Raises:
         TypeError: values of another kind.
@@ -168,10 +180,28 @@ def as_label(key: str, name: str, given: Any, length: int | None = None) -> Arra
         is_kept = labels == values
         if values.dtype.kind == "f":  # from there on, a float stands for several numbers
             is_kept &= np.abs(values) < 2 / np.finfo(values.dtype).eps
+    if key == "identities" and missing == "junk" and labels.dtype.kind != "U":
+        labels = labels.astype(np.float64)  # as in shards with missing ones
+    if key == "identities" and not is_kept.all():
+        is_missing = values == "" if values.dtype.kind in "US" else np.isnan(values)
+        labels, is_kept = _without_missing(name, labels, is_missing, is_kept, missing)
     if not is_kept.all():
         worst = int(is_kept.argmin())
         raise ValueError(f"`{name}` must hold {wanted}; got {values[worst].item()!r} for sample {worst}.")
     return labels
+
+
+def _without_missing(
+    name: str, labels: Array, is_missing: Array, is_kept: Array, missing: _names.MissingLabels
+) -> tuple[Array, Array]:
+    """Identities with NaN, or "" among names, where they are missing, and whether each can be kept."""
+    if is_missing.any() and missing == "error":
+        place = int(is_missing.argmax())
+        remedy = "Pass `missing='junk'` where such samples have no identity."
+        raise ValueError(f"`{name}` must hold no missing value; got one for sample {place}. {remedy}")
+    if labels.dtype.kind != "U":
+        labels = np.where(is_missing, np.nan, labels)
+    return labels, is_kept | is_missing
 
 
 def _as_roles(name: str, given: Array, length: int | None) -> Array:

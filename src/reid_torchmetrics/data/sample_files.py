@@ -34,6 +34,7 @@ NAME_PATTERNS = {
 """for each benchmark how a file's name begins: the person or vehicle, and the camera"""
 _PLURALS = {"identity": "identities", "camera": "cameras"}
 _KINDS = {"b": "", "i": "", "f": "", "U": " as strings"}
+_NUMBERS = ("int", "uint", "float", "double", "halffloat")  # beginnings of the names of types of Parquet
 _TEXTS = ("string", "large_string", "binary", "large_binary")
 """types of Parquet's columns"""
 _ARRAYS = [key for key in FIELD_NAMES if key != "names"]
@@ -84,6 +85,7 @@ def read_samples(
     names: Mapping[str, str] | None = None,
     used: set[str] | None = None,
     reopened: bool = False,
+    missing: _names.MissingLabels = "error",
 ) -> list[SampleFile]:
     """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
 
@@ -103,6 +105,9 @@ def read_samples(
             must have all.
         reopened: hold no embeddings, and open a file again whenever rows are taken: `embeddings[:100]`.
 
+        missing: "junk" keeps identities that are missing, as NaN or "", for evaluations with `missing="junk"`; "error"
+            refuses them.
+
     Returns:
         The files, with labels of N samples for embeddings [N, D].
 
@@ -113,7 +118,7 @@ def read_samples(
             several arrays that may be the same; arrays of another shape, dtype or length; a file given twice, shards
             that differ in width, dtype or labels. The message is one line that names the file and the array.
     """
-    asked = Asked(names or {}, role, used)
+    asked = Asked(names or {}, role, used, missing)
     paths = _paths(source, asked)
     if not paths or len({os.path.realpath(path) for path in paths}) < len(paths):  # `resolve` fails for loops
         raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
@@ -156,7 +161,7 @@ def _open(path: Path, asked: Asked) -> SampleFile:
         checked = _checks.embeddings(name or kind, embeddings)
         if not isinstance(embeddings, np.ndarray):  # NumPy has no bfloat16
             embeddings = checked if checked.dtype == torch.bfloat16 else checked.detach().numpy()
-    labels = as_labels(path, chosen, arrays, len(checked))
+    labels = as_labels(path, chosen, arrays, len(checked), asked.missing)
     roles = labels.pop("roles", None)
     names = _names_of_rows(arrays, asked, len(checked))
     return SampleFile(str(path), embeddings, labels, guesses, roles, names, kind)
@@ -198,6 +203,7 @@ def read_labels(
     guesses: list[str] | None = None,
     used: set[str] | None = None,
     field: _names.LabelField | None = None,
+    missing: _names.MissingLabels = "error",
 ) -> Labels:
     """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
 
@@ -211,6 +217,7 @@ def read_labels(
         used: as in `read_samples`.
         field: what an array without a name is, as in a .npy; None: identities, or positions if it holds two or three
             floats for each sample.
+        missing: as in `read_samples`; an empty cell of a .csv, and a null of a .parquet, is missing.
 
     Returns:
         What the table has of N samples, in its order: the labels of a `SampleFile`, with identities as bool [N, labels]
@@ -225,7 +232,7 @@ def read_labels(
             be the same; rows of unequal length; values that are neither whole numbers nor names, or other roles. The
             message is one line that names the file and the column.
     """
-    path, asked = Path(path), Asked(names or {}, used=used)
+    path, asked = Path(path), Asked(names or {}, used=used, missing=missing)
     _checks.one_of("field", field or "identities", _COLUMNS)
     columns = read_arrays(path, TABLES | FORMATS)
     if field is not None and UNNAMED not in columns:
@@ -240,7 +247,7 @@ def read_labels(
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
     if guesses is not None:
         guesses += guessed(path, chosen, asked.names)
-    return as_labels(path, chosen, columns)
+    return as_labels(path, chosen, columns, missing=missing)
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
@@ -277,15 +284,19 @@ def _read_parquet(path: Path) -> dict[str, Any]:
 
 def _column(name: str, column: Any, allowance: Allowance) -> Array:
     """A column of Parquet as an array."""
-    if column.null_count:
-        return np.full(len(column), None)  # no label, but the column may be another one
-    if not str(column.type).startswith("dictionary"):
-        return cast("Array", column.to_numpy())
+    kind = str(column.type)
+    if kind.startswith(_NUMBERS):
+        return cast("Array", column.to_numpy())  # NaN in the place of a null
+    if not kind.startswith("dictionary"):
+        # A null of another type is no label, but the column may be another one.
+        return np.full(len(column), None) if column.null_count else cast("Array", column.to_numpy())
     # The file has a text once, and the array has it in each row, as long as the longest.
     column = column.unify_dictionaries()
     distinct = np.asarray(column.chunk(0).dictionary.to_pylist() if column.num_chunks else [])
     allowance.spend(f"`{name}`", distinct.dtype.itemsize * len(column))
-    places = [chunk.indices.to_numpy() for chunk in column.chunks]
+    if column.null_count:
+        distinct = np.append(distinct.astype(str), "")
+    places = [chunk.indices.fill_null(len(distinct) - 1).to_numpy() for chunk in column.chunks]
     return distinct[np.concatenate(places)] if places else distinct
 
 
@@ -296,11 +307,15 @@ TABLES: dict[str, Format] = {
 
 
 def _parsed(texts: Sequence[str], allowance: Allowance | None = None) -> Array:
-    """Integers or floats if all texts are, else strings, of at most some bytes."""
+    """Integers or floats if all texts are, NaN for an empty one, else strings, of at most some bytes."""
     is_name = any("_" in text for text in texts)  # Python reads 1_2 as 12
     for dtype in () if is_name else (np.int64, np.float64):
         with suppress(ValueError, OverflowError):
             return np.array(texts, dtype=dtype)
+    is_empty = np.array([not text for text in texts])
+    if not is_name and is_empty.any() and not is_empty.all():
+        with suppress(ValueError, OverflowError):
+            return np.array([text or "nan" for text in texts], dtype=np.float64)
     if allowance is not None:
         allowance.spend("texts", num_bytes_of(texts))
     return np.array(texts, dtype=str)

@@ -294,7 +294,9 @@ def _declared(value: Any, hint: Any, place: str) -> Iterator[tuple[str, StoredAr
     elif (inside := _inside(value, kind)) is not None:
         for name, each, annotation in inside:
             yield from _declared(each, annotation, f"{place}.{name}")
-    elif not (value is None and type(None) in kinds) and type(value) not in _PLAIN.get(kind, (kind,)):
+    elif type(value) not in (
+        kind_of_value for each in (kind, *kinds[1:]) for kind_of_value in _PLAIN.get(each, (each,))
+    ):
         came = f"{value.dtype} {list(value.shape)}" if isinstance(value, StoredArray) else repr(value)
         raise TypeError(f"`{place}` must be {getattr(kind, '__name__', kind)}; got {came}.")
 

@@ -47,7 +47,8 @@ def plot_camera_pairs(
     Args:
         pairs: `results.by_camera_pair()`.
         name: of the measure in the picture, such as "mAP".
-        camera_names: of the cameras by label; without a name the label is shown.
+        camera_names: of the cameras by label; None for those that the evaluation was given. Without a name the label
+            is shown.
         ax: where to draw.
 
     Raises:
@@ -70,7 +71,7 @@ def plot_camera_pairs(
     ax.set(xlabel=f"gallery camera{remark}", ylabel="query camera", title=f"{name} between cameras")
     for axis, cameras in ((ax.xaxis, pairs.gallery_cameras.tolist()), (ax.yaxis, pairs.query_cameras.tolist())):
         step = -(-len(cameras) // _MOST_CAMERAS_NAMED) or 1
-        texts = _named(cameras[::step], camera_names)
+        texts = _named(cameras[::step], pairs.camera_names if camera_names is None else camera_names)
         is_upward = axis is ax.xaxis and any(len(text) > _LONG_CAMERA for text in texts)
         axis.set_ticks(range(0, len(cameras), step), texts, fontsize="small", rotation=90 if is_upward else 0)
     return ax.figure, ax

@@ -61,7 +61,7 @@ def draw_rank_lists(
             indexed by it, such as a data set.
         gallery_pictures: of the gallery, if it is another data set than that of the queries, as it is where the
             evaluation was not given `index`; None for `pictures`.
-        names: of the identities; without a name the number is shown.
+        names: of the identities; without a name that of the evaluation is shown, or the number.
         height: of a picture, in pixels.
         title: a line above all rows.
         average_precision: [queries of the results], such as `results.average_precision`, to be written below each
@@ -115,21 +115,31 @@ class ListedPicture(NamedTuple):
     camera: int | None
     rank: int = 0
     score: float = math.nan
+    label_names: Mapping[str, Mapping[int, str]] | None = None
+    """the names that the evaluation was given, by the label"""
 
     def labels(self, names: Mapping[int, str], space: str = " ") -> list[str]:
         """The identity, by its name if it has one, and the camera in words, where they are known."""
-        who = [] if self.identity is None else [names.get(self.identity, f"id{space}{self.identity}")]
-        return who if self.camera is None else [*who, f"cam{space}{self.camera}"]
+        words, label_names = [], self.label_names or {}
+        if self.identity is not None:
+            of_evaluation = label_names.get("identities", {}).get(self.identity, f"id{space}{self.identity}")
+            words.append(names.get(self.identity, of_evaluation))
+        if self.camera is not None:
+            words.append(label_names.get("cameras", {}).get(self.camera, f"cam{space}{self.camera}"))
+        return words
 
 
 def listed_pictures(lists: RankLists, row: int, pictures: Pictures, gallery: Pictures | None) -> list[ListedPicture]:
     """The query, its candidates, and the first right answer if it is not among them."""
-    values: dict[str, Any] = {name: each if each is None else each[row].tolist() for name, each in vars(lists).items()}
+    values: dict[str, Any] = {
+        name: each[row].tolist() if isinstance(each, Tensor) else None for name, each in vars(lists).items()
+    }
     of_query = "pictures", pictures
     of_gallery = of_query if gallery is None else ("gallery_pictures", gallery)
 
     def listed(kind: str, source: tuple[str, Pictures], number: int, *labels: Any) -> ListedPicture:
-        return ListedPicture(kind, number, partial(picture_at, *source, number), *labels)
+        shown = ListedPicture(kind, number, partial(picture_at, *source, number), *labels)
+        return shown._replace(label_names=lists.label_names)
 
     identity, unknown = values["query_identities"], [None] * len(values["index"])
     shown = [listed("query", of_query, values["query_index"], identity, values["query_cameras"])]

@@ -61,7 +61,8 @@ def retrieval_page(
         raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
     if duplicate_pictures is not None and (pictures is None or duplicates is None):
         raise ValueError("`duplicate_pictures` must come with `pictures` and `duplicates`; got None for one of them.")
-    queries = _ReportedQueries(results, names or {}, pictures, gallery_pictures)
+    names = {**results.names_of("identities"), **(names or {})}
+    queries = _ReportedQueries(results, names, pictures, gallery_pictures)
     hardest = results.hardest(num_hardest).tolist()
     near = [] if duplicates is None else [_duplicates(queries, duplicates, duplicate_pictures)]
     sections = [
@@ -146,7 +147,8 @@ def _duplicates(queries: _ReportedQueries, found: Duplicates, copies: Pictures |
 
 def _cameras(results: RetrievalResults) -> list[Html]:
     """The reported numbers of each query camera."""
-    return [_parts_table("camera", {name: results.by_camera(name) for name in results.averaged}, slice(None), {})]
+    parts = {name: results.by_camera(name) for name in results.averaged}
+    return [_parts_table("camera", parts, slice(None), results.names_of("cameras"))]
 
 
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> list[Html]:
@@ -188,9 +190,11 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
         shown = _of_most_queries(pairs)
         if shown.mean.shape != pairs.mean.shape:
             few = f", of {_MOST_CAMERAS} cameras at most, those with the most queries"
-        columns = ["query camera", *(f"gallery camera {camera}" for camera in shown.gallery_cameras.tolist())]
+        camera_names = pairs.camera_names or {}
+        searched = [camera_names.get(camera, camera) for camera in shown.gallery_cameras.tolist()]
+        columns = ["query camera", *(f"gallery camera {camera}" for camera in searched)]
         numbers = zip(shown.query_cameras.tolist(), shown.mean.tolist(), strict=True)
-        rows = [[str(camera), *map(form_of(name), means)] for camera, means in numbers]
+        rows = [[str(camera_names.get(camera, camera)), *map(form_of(name), means)] for camera, means in numbers]
         tables.append(table(heading(name), columns, rows))
     return [element("div", *figures, details(f"As tables{few}", *tables), class_="figures")]
 
@@ -200,7 +204,8 @@ def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
     sums = (pairs.num_valid.sum(other) for other in (1, 0))
     rows, columns = (each.argsort(descending=True, stable=True)[:_MOST_CAMERAS].sort().values for each in sums)
     at = rows[:, None], columns
-    return CameraPairs(pairs.query_cameras[rows], pairs.gallery_cameras[columns], pairs.mean[at], pairs.num_valid[at])
+    cameras = pairs.query_cameras[rows], pairs.gallery_cameras[columns]
+    return CameraPairs(*cameras, pairs.mean[at], pairs.num_valid[at], pairs.camera_names)
 
 
 @dataclass
@@ -236,10 +241,12 @@ class _ReportedQueries:
         """What is known of a query, in words."""
         identities, cameras = self.results.query_identities, self.results.query_cameras
         identity = None if identities is None else int(identities[query])
+        camera = None if cameras is None else int(cameras[query])
+        camera_names = self.results.names_of("cameras")
         facts = {
             "query": str(self.results.name_of(query)),
             "identity": None if identity is None else self.names.get(identity, str(identity)),
-            "camera": None if cameras is None else str(int(cameras[query])),
+            "camera": None if camera is None else camera_names.get(camera, str(camera)),
             _PRECISION: percent(float(self.results.average_precision[query])),
             "rank of the first match": rank(float(self.results.first_rank[query])),
         }
@@ -328,7 +335,7 @@ def _why_none(lists: RankLists) -> str:
 def _rank_lists(results: RetrievalResults) -> tuple[RankLists | None, str]:
     """The lists of all queries that results hold or can make; else None and the reason."""
     if results.rank_lists is not None:
-        return results.rank_lists.first(min(_NUM_CANDIDATES, results.rank_lists.index.shape[1])), ""
+        return results.nearest(min(_NUM_CANDIDATES, results.rank_lists.index.shape[1])), ""
     if results.problem is None:
         return None, _HOW.format("rank lists", "nearest=10")
     try:

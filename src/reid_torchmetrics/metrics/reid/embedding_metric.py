@@ -17,10 +17,10 @@ from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, means_among, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_embeddings
-from reid_torchmetrics.functional.retrieval.sharding import Samples
+from reid_torchmetrics.functional.retrieval.sharding import Samples, gather_names
 from reid_torchmetrics.functional.retrieval.verification import Duplicates, find_pairs, least_score
 from reid_torchmetrics.functional.world import Settings, meet
 from reid_torchmetrics.metrics import base
@@ -78,6 +78,7 @@ class EmbeddingMetric(SampleStates):
         camera_map: cameras that the camera rule takes for another one: {3: 2} says that 2 and 3 see the same place.
         search_cameras: gallery items of other cameras are dropped for every query.
         junk_identities: gallery items of these identities are dropped for every query.
+        missing: "junk" takes samples whose identity is missing (None, NaN or "") for junk; "error" refuses them.
         clothes: "drop_same" drops the gallery items with the query's identity and clothes, "drop_other" those with
             its identity and other clothes, "keep" drops nothing.
         radius: positives are the items within this distance of the query's position, and identities are not needed.
@@ -146,6 +147,8 @@ class EmbeddingMetric(SampleStates):
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
+        rules = self.protocol.relevance_options
+        self._label_rules, self._lists_names = rules, lists_names(rules)
         draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
         if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
@@ -231,7 +234,8 @@ class EmbeddingMetric(SampleStates):
             results = evaluation.summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
             lists = self._rank_lists(nearest, None) if nearest else None
             pairs = self._camera_pairs(protocol) if camera_pairs else None
-            return replace(results, rank_lists=lists, camera_pairs=pairs)
+            names = gather_names(self._world, ranking.names) or None
+            return replace(results, rank_lists=lists, camera_pairs=pairs, label_names=names)
 
     def nearest(self, k: int = 10, queries: Tensor | _checks.Integers | None = None) -> evaluation.RankLists:
         """The first k candidates of every query, or of chosen ones, and the first right answer of each.

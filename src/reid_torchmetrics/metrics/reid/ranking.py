@@ -15,9 +15,10 @@ unless a buffer, the ranks or a learned similarity may have changed since (`Kept
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,10 +39,20 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     SIDES,
     BatchLabels,
     LabelValues,
+    NumberedLabels,
     check_alike,
+    hash_names,
+    may_hold_names,
 )
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
-from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, Samples
+from reid_torchmetrics.functional.retrieval.sharding import (
+    GALLERY,
+    GROUPED,
+    QUERY,
+    Samples,
+    names_as_tensor,
+    names_from_tensor,
+)
 from reid_torchmetrics.functional.world import Settings, meet, warn_again, warn_once
 from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
 
@@ -49,7 +60,9 @@ _EMPTY = {
     "embeddings": torch.empty((0, 0), device="cpu"),
     "roles": torch.empty(0, dtype=torch.int8, device="cpu"),
     **{name: label.empty(device=torch.device("cpu")) for name, label in LABELS.items()},
+    "label_names": torch.empty(0, dtype=torch.uint8, device="cpu"),
 }
+_UNNAMED = {Tensor, type(None)}  # types of labels without names
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
@@ -70,8 +83,13 @@ class SampleStates(GrowingStates):
         embeddings: list[Tensor]
         roles: list[Tensor]
         groups: list[Tensor]
+        label_names: list[Tensor]
 
     _owned = "roles"
+    _label_rules: Mapping[str, Any] = MappingProxyType({})
+    """the options that list labels, or say what becomes of missing ones"""
+    _lists_names = False
+    """whether some of them want names, or change labels that are missing"""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -83,8 +101,8 @@ class SampleStates(GrowingStates):
     def update(
         self,
         embeddings: Tensor | _checks.Array,
-        identities: Tensor | _checks.Integers | _checks.SeveralLabels | None = None,
-        cameras: Tensor | _checks.Integers | None = None,
+        identities: Tensor | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
+        cameras: Tensor | _checks.IntegersOrNames | None = None,
         *,
         is_query: bool | Tensor | _checks.Integers | None = None,
         index: Tensor | _checks.Integers | None = None,
@@ -92,8 +110,10 @@ class SampleStates(GrowingStates):
     ) -> None:
         """Check and store a batch.
 
-        Embeddings are a tensor or a NumPy array, labels these or a list; arrays and lists of labels go to the device of
-        the embeddings. Floats that are whole numbers are labels, too, but to look at them waits for the device.
+        Embeddings are a tensor or a NumPy array, labels these, a list or a column of pandas; arrays and lists of labels
+        go to the device of the embeddings. Floats that are whole numbers are labels, too, but to look at them waits for
+        the device. Labels but for `index` and `positions` may be names, strings: a name is the same in all batches and
+        on all processes, by a hash of 63 bits, and results show it.
 
         Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned:
         clone a buffer that will be filled anew. `compute` raises a ValueError if they were written to since.
@@ -117,27 +137,51 @@ class SampleStates(GrowingStates):
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
-            ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
+            ValueError: shapes, devices or dimensions that do not fit, names in one batch and integers in another, or
+                identities that are missing; nothing of the batch is stored then.
         """
         with self._deferring_errors():
             is_array = not isinstance(embeddings, Tensor)
             for name in (name for name in labels if name not in LABELS):
                 hint = _hints.argument_meant(name, ["is_query", *LABELS])
                 raise TypeError(f"update() got an unexpected keyword argument {name!r}{hint}.")
-            named = {"identities": identities, "cameras": cameras, "index": index, **labels}
+            named: dict[str, Any] = {"identities": identities, "cameras": cameras, "index": index, **labels}
             self._check_needed(named, is_query)
+            held: Mapping[str, list[Tensor]] = self._states_before_forward or vars(self)
+            names: Tensor | None = None
+            # Nearly all batches are tensors, which need not be looked at.
+            if held["label_names"] or self._lists_names or not _UNNAMED.issuperset(map(type, named.values())):
+                named, names = self._without_names(named, held)
             embeddings, is_query, given = check_batch(self._read_embeddings(embeddings), is_query, named)
-            check_against_earlier(self._held(), embeddings, given)
+            check_against_earlier(held, embeddings, given)
             # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
             batch = {name: values.detach().clone() for name, values in given.items()}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             if "groups" in given:
                 batch["roles"] += GROUPED
             batch["embeddings"] = shared_copy(embeddings)
+            if names is not None:
+                batch["label_names"] = names.to(embeddings.device)
             if note_roles(self._roles_given, is_query, grouped="groups" in given):
                 self._warn("mixed roles", _MIXED_ROLES)
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         self._append(batch)
+
+    def _without_names(
+        self, labels: dict[str, Any], held: Mapping[str, list[Tensor]]
+    ) -> tuple[dict[str, Any], Tensor | None]:
+        """Labels with numbers in the place of names, and the names as a state has them; None without names."""
+        held_names = held["label_names"]
+        if not (held_names or self._lists_names or any(map(may_hold_names, labels.values()))):
+            return labels, None
+        earlier = names_from_tensor(held_names[-1]) if held_names else {}
+        numbered = hash_names(labels, self._label_rules)
+        check_kinds(held, earlier, numbered)
+        if not numbered.names:
+            return numbered.values, None
+        # Labels that were named before stay named, also where this batch has none of them.
+        named: dict[str, Mapping[int, str]] = {name: {} for name in earlier}
+        return numbered.values, names_as_tensor(named | numbered.names)
 
     def reset(self) -> None:
         """Forget all samples."""
@@ -219,6 +263,21 @@ def check_batch(
         is_query = _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
     checked = {name: LABELS[name].check(name, value, length, device) for name, value in given.items()}
     return embeddings, is_query, checked
+
+
+def check_kinds(held: Mapping[str, list[Tensor]], earlier: Collection[str], numbered: NumberedLabels) -> None:
+    """Raise if a batch has names for a label that was integers in earlier batches, or the reverse.
+
+    Raises:
+        ValueError: it has.
+    """
+    for name, values in numbered.values.items():
+        is_new = not (hasattr(values, "__len__") and len(values)) or not any(map(len, held.get(name, ())))
+        if is_new or (name in numbered.names) == (name in earlier):
+            continue
+        kinds = ("names", "integers") if name in numbered.names else ("integers", "names")
+        came = f"a batch of {kinds[0]} after batches of {kinds[1]}"
+        raise ValueError(f"`{name}` must be names in every batch, or integers in every batch; got {came}.")
 
 
 def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tensor, labels: LabelValues) -> None:

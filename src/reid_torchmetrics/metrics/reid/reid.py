@@ -321,6 +321,20 @@ class ReIDMetrics(MetricCollection):
 
     forward = base.spelled_as(EmbeddingMetric.update)(MetricCollection.forward)
 
+    def _compute_groups_create_state_ref(self, copy: bool = False) -> None:  # noqa: FBT002 - the base class's
+        """As in the base class, but all lists at once: its `setattr` looks for each among the parameters of a module.
+
+        It is called by each `update`, of which it takes a third otherwise.
+        """
+        if copy or self._state_is_copy:
+            super()._compute_groups_create_state_ref(copy)
+            return
+        for first, *others in self._groups.values():
+            held = getattr(self, first)
+            shared = {name: vars(held)[name] for name in (*held._defaults, "_update_count")}  # noqa: SLF001
+            for name in others:
+                vars(getattr(self, name)).update(shared)
+
     def compute(self) -> dict[str, Any]:
         """All numbers, by name; NaN and one warning where no sample was given."""
         members = [member for member in self._modules.values() if isinstance(member, EmbeddingMetric)]

@@ -4,6 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from reid_torchmetrics import DetectionMAP, ReIDMetrics
 from reid_torchmetrics.data import number_identities
 from reid_torchmetrics.functional import retrieval
-from reid_torchmetrics.functional.retrieval.evaluation import pool_queries
+from reid_torchmetrics.functional.retrieval.evaluation import find_protocol, pool_queries
 from tests.profiles import examples
 
 GENERATOR = torch.Generator().manual_seed(3)
@@ -29,6 +30,12 @@ NUMBERS = {
 }
 NAMES = {-1: "-1", 0: "zebra", 1: "hall", 2: "yard", 3: "ida", 5: "Bo", 7: "élan", 9: "anna"}
 SORTED = {"Bo": 0, "anna": 1, "ida": 2, "zebra": 3, "élan": 4, "-1": -1}
+
+RULED = {"junk_identities": ("anna",), "search_cameras": ("hall",), "camera_map": {"hall": "yard"}}
+PROTOCOL_OF_NAMES = find_protocol("market1501").changed(RULED)
+PROTOCOL_OF_NUMBERS = find_protocol("market1501").changed(
+    {"junk_identities": (9,), "search_cameras": (1,), "camera_map": {1: 2}}
+)
 
 FORMS = {
     "list": list,
@@ -102,6 +109,101 @@ def test_names_are_numbers_in_the_results_and_minus_one_is_junk():
     assert listed.identities.shape == (5, 10)  # without two items of -1
     gallery = torch.tensor([SORTED[NAMES[number]] for number in NUMBERS["gallery_identities"]])
     assert torch.equal(listed.identities, gallery[listed.index])
+
+
+def test_names_come_back_in_tables_lists_and_pictures():
+    everything = named({name: NUMBERS[name] for name in WITH_CAMERAS}, "list")
+    results = retrieval.evaluate(QUERY, GALLERY, **everything)
+    frame = results.to_frame("query")
+    assert frame["query_identities"].tolist() == everything["query_identities"]
+    assert frame["query_cameras"].tolist() == everything["query_cameras"]
+    assert results.by_identity().names == tuple(sorted({*everything["query_identities"]}))
+    lists = results.nearest(3)
+    for label in ("identities", "cameras"):
+        of_gallery = everything[f"gallery_{label}"]
+        assert lists.names(label) == [[of_gallery[place] for place in row] for row in lists.index.tolist()]
+    assert retrieval.evaluate(QUERY, GALLERY, **IDENTITIES).nearest(3).names()[0] == [
+        NUMBERS["gallery_identities"][place] for place in lists.index[0].tolist()
+    ]
+
+
+RULES = [
+    ({"junk_identities": ("anna", -1)}, {"junk_identities": (9, -1)}),
+    ({"junk_identities": ("anna", "nobody")}, {"junk_identities": (9,)}),
+    ({"search_cameras": ["yard"]}, {"search_cameras": [2]}),
+    ({"camera_map": {"yard": "hall"}}, {"camera_map": {2: 1}}),
+    ({"protocol": PROTOCOL_OF_NAMES}, {"protocol": PROTOCOL_OF_NUMBERS}),
+]
+
+
+@pytest.mark.parametrize(("by_name", "by_number"), RULES)
+def test_rules_list_names_where_labels_are_names(by_name, by_number):
+    labels = {name: NUMBERS[name] for name in WITH_CAMERAS}
+    for function, first in ((retrieval.evaluate, (QUERY, GALLERY)), (retrieval.evaluate_scores, (SCORES,))):
+        expected = function(*first, **labels, **by_number)
+        assert str(dict(function(*first, **named(labels, "list"), **by_name))) == str(dict(expected))
+
+
+def test_names_are_ranked_by_a_counter_of_blocks():
+    labels = {name: NUMBERS[name] for name in WITH_CAMERAS}
+    for by_name, by_number in RULES[:4]:
+        found = []
+        for each, rules in ((named(labels, "array"), by_name), (labels, by_number)):
+            queries = {name: values for name, values in each.items() if name.startswith("query_")}
+            positives = {
+                name.replace("gallery", "positive"): values for name, values in each.items() if name not in queries
+            }
+            counter = retrieval.RankCounter(QUERY, GALLERY, **queries, **positives, **rules)
+            other = ["somebody"], ["yard"]
+            counts = counter.count(GALLERY[:1], *(other if each is not labels else ([77], [2])), key=0)
+            protocol = find_protocol("market1501").changed(rules)
+            found.append(retrieval.evaluate_stream(counter, counts, protocol=protocol))
+        assert str(dict(found[0])) == str(dict(found[1]))
+        assert found[0].to_frame("query")["query_identities"].tolist() == named(labels, "list")["query_identities"]
+
+
+@pytest.mark.parametrize("gone", [None, "", float("nan"), pd.NA])
+@pytest.mark.parametrize("door", ["evaluate", "evaluate_scores", "find_relevance"])
+def test_missing_identities_are_junk_where_they_may_be(door, gone):
+    labels = {name: NUMBERS[name] for name in IDENTITIES}
+    functions = {
+        "evaluate": lambda **given: ranks_of(retrieval.evaluate(QUERY, GALLERY, **given)),
+        "evaluate_scores": lambda **given: ranks_of(retrieval.evaluate_scores(SCORES, **given)),
+        "find_relevance": lambda **given: retrieval.find_relevance(**given).run_length.tolist(),
+    }
+    expected = functions[door](**labels)
+    for each in (named(labels, "list"), labels):
+        missing = {name: [gone if value in (-1, "-1") else value for value in values] for name, values in each.items()}
+        assert functions[door](**missing, missing="junk") == expected
+        with pytest.raises(ValueError, match=r"^`query_identities` must hold no missing value; .*`missing='junk'`"):
+            functions[door](**missing)
+
+
+def test_a_missing_camera_is_an_error():
+    labels = named({name: NUMBERS[name] for name in WITH_CAMERAS}, "list")
+    labels["query_cameras"][2] = None
+    with pytest.raises(ValueError, match=r"^`query_cameras` must hold no missing value; got None for sample 2\.$"):
+        retrieval.evaluate(QUERY, GALLERY, **labels, missing="junk")
+
+
+def test_columns_of_pandas_are_labels():
+    labels = {name: NUMBERS[name] for name in WITH_CAMERAS}
+    expected = ranks_of(retrieval.evaluate(QUERY, GALLERY, **labels))
+    for each in (labels, named(labels, "list")):
+        columns = {name: pd.Series(values, index=range(5, 5 + len(values))) for name, values in each.items()}
+        assert ranks_of(retrieval.evaluate(QUERY, GALLERY, **columns)) == expected
+
+
+def test_models_are_compared_by_names_however_these_were_numbered():
+    labels = named(IDENTITIES, "array")
+    whole = retrieval.evaluate(QUERY, GALLERY, **labels)
+    metric = ReIDMetrics()
+    metric.update(QUERY, labels["query_identities"], is_query=True)
+    metric.update(GALLERY, labels["gallery_identities"], is_query=False)
+    assert retrieval.compare(whole, metric.results()).differences["map"].difference == 0
+    labels["query_identities"][0] = "ida"
+    with pytest.raises(ValueError, match="query_identities"):
+        retrieval.compare(whole, retrieval.evaluate(QUERY, GALLERY, **labels))
 
 
 def test_names_that_lack_one_side_are_searched_among_themselves():

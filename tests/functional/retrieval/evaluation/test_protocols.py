@@ -115,9 +115,9 @@ def test_fields_that_do_not_fit_are_named(fields, message):
 
 BAD_TYPES = [
     ({"draw": "single"}, "`draw` must be one of GalleryDraw or None; got str."),
-    ({"search_cameras": (1.5,)}, "`search_cameras` must hold ints only; got 1.5."),
+    ({"search_cameras": (1.5,)}, "`search_cameras` must hold ints or names only; got 1.5."),
     ({"draws_precision": 1}, "`draws_precision` must be True or False; got int."),
-    ({"camera_map": 5}, "`camera_map` must be a mapping of ints to ints, or a tuple of pairs; got 5."),
+    ({"camera_map": 5}, "`camera_map` must be a mapping of ints or names, or a tuple of pairs; got 5."),
 ]
 
 

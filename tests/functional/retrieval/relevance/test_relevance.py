@@ -213,7 +213,7 @@ def test_queries_are_counted_by_the_reason_that_they_lack_a_positive():
 
 LABELS = (torch.tensor([7]), torch.tensor([7, 8]))
 BAD = [
-    ({"camera_map": [3, 2]}, TypeError, "`camera_map` must be a mapping of ints to ints or None; got list."),
+    ({"camera_map": [3, 2]}, TypeError, "`camera_map` must be a mapping of ints or names, or None; got list."),
     (
         {"camera_map": {3: 2, 2: 1}},
         ValueError,

@@ -25,6 +25,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     in_one_spelling,
     num_labels_of,
     one_number_each,
+    rules_by_number,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, checked_rows, read_embeddings
@@ -73,8 +74,9 @@ def evaluate(
     """Evaluate embeddings under a protocol.
 
     Embeddings are tensors or NumPy arrays, labels these or lists, which go to the device of the embeddings. Labels are
-    integers, whole numbers as floats, or names on both sides: these are numbered by `data.number_identities`, where
-    "-1" stays -1, and are numbers in the results.
+    integers, whole numbers as floats, or names on both sides. Tensors of the results hold the numbers that
+    `data.number_identities` gives to names, where "-1" stays -1; tables and pictures show the names, which are in
+    `results.label_names`. Rules that list labels, such as `junk_identities`, list names then.
 
     Args:
         query: embeddings of the queries, or files of `data.read_samples`, with the labels that they hold.
@@ -115,7 +117,7 @@ def evaluate(
     Raises:
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, labels that are not
-            whole numbers, or names that a rule would have to list by number.
+            whole numbers or are missing, or a rule that lists numbers where labels are names, or the reverse.
     """
     given: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
     given |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **options}
@@ -253,7 +255,16 @@ def evaluate_stream(
     sides = given.get("identities"), given.get("cameras")
     several = [SEVERAL_LABELS] if num_labels_of(counter.query_labels) else []
     names = (*counter.query_labels, *several)
-    ranking = Ranking(ranks, counter.query_counts, index, *sides, labels=names)
+    ranking = Ranking(
+        ranks,
+        counter.query_counts,
+        index,
+        *sides,
+        labels=names,
+        names=counter.label_names,
+        may_be_unknown=counter.may_be_unknown,
+    )
+    ranking.warn_of_unknown_identities(ALONE)
     setup = Setup.of(counter.ties, counter.similarity, None, names)
     return summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
 
@@ -315,14 +326,16 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
     if protocol.for_cmc is not protocol:
         ranking = rank_problem(problem, problem.ranking_options(protocol, of_cmc=False, **ranked))
     warn_if_backwards(of_cmc, problem, options, to=ALONE)
+    ranking.warn_of_unknown_identities(ALONE)
     cameras, searched = problem.labels.gallery.get("cameras"), protocol.search_cameras
+    numbers = rules_by_number(protocol.relevance_options, problem.labels.names)["search_cameras"]
     if not ranking.counts.valid and cameras is not None and len(cameras) and searched:
         warn_once(
             ALONE,
             "search cameras",
             f"`search_cameras` must hold cameras of the gallery; got {searched}, which no gallery item has, so that the"
             " results are NaN.",
-            lambda: not set(searched) & set(cameras.tolist()),
+            lambda: not set(numbers or ()) & set(cameras.tolist()),
         )
     return replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
 

@@ -32,7 +32,9 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     find_relevance,
     num_labels_of,
     one_number_each,
+    rules_by_number,
 )
+from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import listed_where_true
 from .labeled_lists import LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists, without
@@ -180,16 +182,26 @@ def _evaluate_by_labels(
     def rank(ruled: Protocol) -> tuple[Ranking, Entries, Tensor, Tensor]:
         sides = zip(SIDES, (labels.query, labels.gallery), strict=True)
         named: dict[str, Any] = {f"{side}_{name}": values[name] for side, values in sides for name in values}
-        relevance = find_relevance(**named, self_index=labels.self_index, **ruled.relevance_options)
+        rules = rules_by_number(ruled.relevance_options, labels.names)
+        relevance = find_relevance(**named, self_index=labels.self_index, **rules)
         left, truth, num_candidates = judge(items, relevance)
         left, place = _places_in(left, truth, queries, reader)
         num_positives = truth.query[truth.is_right].bincount(minlength=len(items))
         ranks, hits = _rank(left, place, truth, num_positives, all_are_judged=True)
         known = of_queries.get("identities"), of_queries.get("cameras")
-        ranking = Ranking(ranks, relevance.counts(num_positives), _numbers_of(queries, items), *known, labels=given)
+        ranking = Ranking(
+            ranks,
+            relevance.counts(num_positives),
+            _numbers_of(queries, items),
+            *known,
+            labels=given,
+            names=labels.names,
+            may_be_unknown=relevance.may_be_unknown,
+        )
         return ranking, left, hits, num_candidates
 
     ranking, left, hits, num_candidates = rank(protocol)
+    ranking.warn_of_unknown_identities(ALONE)
     of_cmc = ranking if protocol.for_cmc is protocol else rank(protocol.for_cmc)[0]
     cutoff = _largest_cutoff(protocol)
     num_left = (left >= 0).sum(1)

@@ -42,7 +42,7 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
     for name in ("query_identities", "query_cameras", *of_ranked):
         if name == "num_candidates" and (a.setup.cut or b.setup.cut):  # the length of a list
             continue
-        _check_same(name, getattr(a, name), getattr(b, name), order, names)
+        _check_same(name, *_by_one_numbering(name, a, b), order, names)
     # The same queries have a value in both: only the scores may differ, not relevance.
     values = {name: (a.per_query[name].cpu(), b.per_query[name].cpu()[order]) for name in reported}
     for name, (one, other) in values.items() if is_ranked else ():
@@ -51,6 +51,20 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> di
             rule = f"must have a value of {name!r} for the same queries as `{names[0]}`"
             raise ValueError(f"`{names[1]}` {rule}; got {came}.")
     return values | {"first_rank": (a.first_rank.cpu(), b.first_rank.cpu()[order])}
+
+
+def _by_one_numbering(name: str, a: RetrievalResults, b: RetrievalResults) -> tuple[Tensor | None, Tensor | None]:
+    """A value of each query of both; where a label came as names, the same name has one number in both."""
+    label = name.removeprefix("query_")
+    names_of_a, names_of_b = (results.names_of(label) for results in (a, b))
+    ours, theirs = getattr(a, name), getattr(b, name)
+    if not names_of_a or not names_of_b or theirs is None or names_of_a == names_of_b:
+        return ours, theirs
+    numbers = {text: number for number, text in names_of_a.items()}
+    # A name that the first model lacks has a number that none of its names has.
+    others = {number: numbers.get(text, -2) for number, text in names_of_b.items()}
+    renumbered = [others.get(number, number) for number in theirs.tolist()]
+    return ours, torch.tensor(renumbered, dtype=torch.int64, device=theirs.device)
 
 
 def _check_conventions(a: RetrievalResults, b: RetrievalResults, models: tuple[str, str]) -> None:

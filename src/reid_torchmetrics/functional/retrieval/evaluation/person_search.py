@@ -108,7 +108,7 @@ def person_search(
         _checks.length("galleries", len(galleries), len(query))
         galleries = [labels(f"galleries[{place}]", each) for place, each in enumerate(galleries)]
     identities = {"query_identities": query_identities, "true_identities": true_identities}
-    identities = number_names(identities, {}, sides=("query", "true"))
+    identities = number_names(identities, {}, sides=("query", "true")).values
     cameras = None
     if chosen.same_camera == "all":
         cameras = labels("query_cameras", query_cameras, len(query)), labels("image_cameras", image_cameras)

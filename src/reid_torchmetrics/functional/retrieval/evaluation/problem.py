@@ -6,7 +6,7 @@ Lists come with every query of a benchmark, by name; the protocol says which are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
     GivenJunkPairs,
+    LabelTables,
     LabelValues,
     Relevance,
     at,
@@ -30,6 +31,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     num_labels_of,
     number_names,
     one_number_each,
+    rules_by_number,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
 from reid_torchmetrics.functional.world import ALONE, World, warn_once
@@ -149,6 +151,8 @@ class Labels:
     junk_pairs: GivenJunkPairs | None = None
     self_index: Tensor | None = None
     ground_truth: GroundTruth | None = None
+    names: LabelTables = field(default_factory=dict)
+    """the names of this process's samples, for labels that came as names; all processes have tables of the same ones"""
 
     @classmethod
     def of_sides(
@@ -158,9 +162,9 @@ class Labels:
 
         Raises:
             TypeError: names beside something else.
-            ValueError: labels beside lists, or names that a rule of `protocol` cannot mean.
+            ValueError: labels beside lists, or a rule with numbers where labels are names, or the reverse.
         """
-        given = number_names(given, protocol.relevance_options)
+        given, names = number_names(given, protocol.relevance_options)
         self_index, *values = _arrays.as_tensors(self_index, *given.values(), device=device)
         labels = {name: value for name, value in zip(given, values, strict=True) if value is not None}
         for argument in labels if others["ground_truth"] is not None else ():
@@ -169,7 +173,7 @@ class Labels:
             {name: LABELS[name].check(each, labels[each]) for name in DECIDING if (each := f"{side}_{name}") in labels}
             for side in SIDES
         )
-        return cls(query, gallery, self_index=self_index, **others)
+        return cls(query, gallery, self_index=self_index, names=names, **others)
 
     def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
@@ -184,8 +188,9 @@ class Labels:
             return replace(listed.to(source.device), junk_pairs=junk_pairs, **shown)
         sides = zip(SIDES, (self.query, self.gallery), strict=True)
         given: dict[str, Any] = {f"{side}_{name}": labels[name] for side, labels in sides for name in labels}
-        options = {"junk_pairs": self.junk_pairs, "self_index": self.self_index, **protocol.relevance_options}
-        relevance = find_relevance(**given, **options)
+        options: dict[str, Any] = {"junk_pairs": self.junk_pairs, "self_index": self.self_index}
+        rules = rules_by_number(protocol.relevance_options, self.names)
+        relevance = find_relevance(**given, **options, **rules)
         _checks.same_device(source.argument, source, "query_identities", relevance)
         return relevance
 

@@ -23,9 +23,10 @@ class RelevanceOptions(TypedDict, total=False):
     """Fields of `Protocol` that decide who is relevant, and what a query without positives counts."""
 
     same_camera: _names.CameraRule | None
-    camera_map: Mapping[int, int] | None
-    search_cameras: Iterable[int] | None
-    junk_identities: Iterable[int] | None
+    camera_map: Mapping[int | str, int | str] | None
+    search_cameras: Iterable[int | str] | None
+    junk_identities: Iterable[int | str] | None
+    missing: _names.MissingLabels | None
     clothes: _names.ClothesRule | None
     radius: float | None
     draw: GalleryDraw | None
@@ -78,12 +79,14 @@ class Protocol:
     """gallery items of the query's camera that are dropped, see `find_relevance`"""
     cmc_same_camera: _names.CameraRule | None = None
     """the camera rule of the CMC where it differs from the one of average precision"""
-    camera_map: tuple[tuple[int, int], ...] = ()
-    """cameras that the camera rule takes for another one, as pairs"""
-    search_cameras: tuple[int, ...] | None = None
+    camera_map: tuple[tuple[int | str, int | str], ...] = ()
+    """cameras that the camera rule takes for another one, as pairs; names where cameras are names"""
+    search_cameras: tuple[int | str, ...] | None = None
     """cameras of the gallery; None for all"""
-    junk_identities: tuple[int, ...] = (-1,)
-    """identities that are dropped for every query"""
+    junk_identities: tuple[int | str, ...] = (-1,)
+    """identities that are dropped for every query; names where identities are names"""
+    missing: _names.MissingLabels = "error"
+    """whether samples without an identity, None, NaN or "", are refused or junk"""
     clothes: _names.ClothesRule = "keep"
     """whether gallery items with the query's identity are dropped for the same clothes, or for other ones"""
     radius: float | None = None
@@ -154,12 +157,12 @@ class Protocol:
             _checks.boolean(name, getattr(self, name))
         _checks.cutoff("k", self.k)
         if self.search_cameras is not None:
-            _checks.integers("search_cameras", self.search_cameras)
+            _checks.integers_or_names("search_cameras", self.search_cameras)
         _checks.instance("draw", self.draw, (GalleryDraw,))
         if self.radius is not None:
             _checks.nonnegative("radius", self.radius)
         _check_camera_pairs(self.camera_map)
-        _checks.integers("junk_identities", self.junk_identities)
+        _checks.integers_or_names("junk_identities", self.junk_identities)
 
     def _check_expectations(self) -> None:
         # An expectation over drawn galleries is known for some measures, and for AP by one rule only.
@@ -270,7 +273,7 @@ def _check_names(argument: str, value: object) -> None:
 def _check_camera_pairs(value: object) -> None:
     """Raise unless `value` holds pairs of cameras, as a frozen mapping does."""
     if not isinstance(value, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
-        raise TypeError(f"`camera_map` must be a mapping of ints to ints, or a tuple of pairs; got {value!r}.")
+        raise TypeError(f"`camera_map` must be a mapping of ints or names, or a tuple of pairs; got {value!r}.")
     relevance.check_camera_map(dict(value))
 
 
@@ -279,7 +282,7 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
-        return tuple(sorted(value.items()))  # in one order, so that equal mappings are equal
+        return tuple((key, value[key]) for key in relevance.in_one_order(value))  # so that equal mappings are equal
     if isinstance(value, Collection) and not isinstance(value, (str, bytes, tuple)):
         return tuple(value)
     return value

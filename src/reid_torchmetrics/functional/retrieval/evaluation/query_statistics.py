@@ -36,6 +36,16 @@ class Breakdown:
     num_valid: Int[Tensor, " groups"]
     """queries that have a value"""
     num_queries: Int[Tensor, " groups"]
+    names: tuple[str, ...] | None = None
+    """the names of the groups, where the label has names; groups are in their order then"""
+
+    def named(self, names: Mapping[int, str]) -> Breakdown:
+        """The same groups with the names of their first label, in the order of the names."""
+        named = [names.get(number, str(number)) for number in self.labels[:, 0].tolist()]
+        order = torch.tensor(sorted(range(len(named)), key=named.__getitem__), dtype=torch.int64)
+        rows = order.to(self.labels.device)
+        columns = self.labels[rows], self.mean[rows], self.num_valid[rows], self.num_queries[rows]
+        return Breakdown(*columns, names=tuple(named[place] for place in order.tolist()))
 
 
 def mean_by(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
@@ -69,6 +69,8 @@ class RankLists:
     first_positive_score: Float[Tensor, " queries"]
     """NaN where there is none"""
     first_positive_camera: Int[Tensor, " queries"] | None
+    label_names: Mapping[str, Mapping[int, str]] | None = None
+    """the names of identities and of cameras by their numbers, where the evaluation was given names"""
 
     def __len__(self) -> int:
         """Number of queries."""
@@ -98,6 +100,22 @@ class RankLists:
         _checks.in_range("rows", rows, 0, len(self))
         rows = rows.long().to(self.query.device)
         return self._map(lambda values: values[rows])
+
+    def names(self, label: Literal["identities", "cameras"] = "identities") -> list[list[int | str]]:
+        """The identities of the listed candidates, or their cameras, as the evaluation was given them.
+
+        Padding is left out.
+
+        Raises:
+            ValueError: another label, or one that the evaluation was not given.
+        """
+        _checks.one_of("label", label, ("identities", "cameras"))
+        values: Tensor | None = getattr(self, label)
+        if values is None:
+            raise ValueError(f"`{label}` must have been given to the evaluation; got lists without them.")
+        names, num_listed = (self.label_names or {}).get(label, {}), (~self.scores.isnan()).sum(1).tolist()
+        rows = zip(values.tolist(), num_listed, strict=True)
+        return [[names.get(number, number) for number in row[:length]] for row, length in rows]
 
     def margins(self) -> Float[Tensor, " queries"]:
         """How much the best candidate scores above the first right answer.
@@ -131,7 +149,9 @@ class RankLists:
         return knn_accuracy(self.identities, self.scores, self.query_identities, **options)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
-        return replace(self, **{name: function(values) for name, values in vars(self).items() if values is not None})
+        tensors = {name: values for name, values in vars(self).items() if isinstance(values, Tensor)}
+        mapped: dict[str, Any] = {name: function(values) for name, values in tensors.items()}
+        return replace(self, **mapped)
 
 
 def find_rank_lists(
@@ -184,6 +204,7 @@ def find_rank_lists(
         first_positive_index=listed.first_place.masked_fill(listed.first_rank == 0, -1),
         first_positive_score=listed.first_score,
         first_positive_camera=first_cameras,
+        label_names=labels.names or None,
     )
 
 

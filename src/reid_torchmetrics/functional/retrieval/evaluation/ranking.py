@@ -15,7 +15,7 @@ between pairs of cameras, take the same road; the latter once for every camera o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -26,7 +26,15 @@ from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, at, deciding, num_labels_of, one_number_each
+from reid_torchmetrics.functional.retrieval.relevance import (
+    LabelTables,
+    QueryCounts,
+    at,
+    deciding,
+    num_labels_of,
+    one_number_each,
+    rules_by_number,
+)
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.retrieval.verification import AllPairs
@@ -38,6 +46,7 @@ from .protocol import Protocol
 from .query_statistics import mean_by
 from .rank_lists import RankLists, find_rank_lists
 from .ranking_options import SEVERAL_LABELS, RankingOptions
+from .unknown_identities import warn_of_unknown_identities
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,16 @@ class Ranking:
     """names of the labels that were given"""
     undefined: str | None = None
     """why there is nothing to average, if so"""
+    names: LabelTables = field(default_factory=dict)
+    """the names of labels, as in `Labels`"""
+    may_be_unknown: bool = False
+    """as in `Relevance`"""
+
+    def warn_of_unknown_identities(self, world: World) -> None:
+        """Warn once of queries that are right by an identity that stands for none; all processes must call."""
+        is_valid = self.ranks.num_positives > 0
+        identities, has_negative = self.query_identities, self.may_be_unknown
+        warn_of_unknown_identities(identities, is_valid, self.names, world, has_negative=has_negative)
 
 
 def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: World = ALONE) -> Ranking:
@@ -75,7 +94,16 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         chosen |= {"with_precision": protocol.draws_precision, "queries_in_draw": protocol.queries_in_draw}
         drawn = expect_draws(scores, relevance, protocol.draw, **chosen)
     labels = relevance.query_identities, relevance.query_cameras
-    return Ranking(ranks, counts, problem.numbers_of_queries, *labels, drawn, problem.given)
+    return Ranking(
+        ranks,
+        counts,
+        problem.numbers_of_queries,
+        *labels,
+        drawn,
+        problem.given,
+        names=problem.labels.names,
+        may_be_unknown=relevance.may_be_unknown,
+    )
 
 
 def warn_if_backwards(
@@ -112,6 +140,7 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
     ranking = rank_problem(problem, options, together)
     if ranking.counts.valid:
         warn_if_backwards(ranking, problem, options, together, to=world)
+        ranking.warn_of_unknown_identities(world)
         return ranking
     return replace(ranking, undefined=no_query_reason(ranking.counts, num_gallery, options))
 
@@ -128,9 +157,10 @@ def list_samples(
         ValueError: as both, and embeddings that are not finite.
     """
     # Lists show places, so the order of the gallery matters under every tie policy.
-    problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
+    problem, together = _share_defined(samples, options, world, max_bytes=max_bytes)
     queries = None if queries is None else queries.to(problem.source.device)
-    return find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=world)
+    lists = find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=together)
+    return replace(lists, label_names=sharding.gather_names(world, problem.labels.names) or None)
 
 
 @torch.no_grad()
@@ -190,7 +220,7 @@ def _share(
     queries = sharding.share_queries(world, shard, gallery)
     num_gallery = sum(shard.num_gallery)
     if shard.undefined is not None:
-        return _unranked(queries, shard.undefined), world, num_gallery
+        return replace(_unranked(queries, shard.undefined), names=samples.names), world, num_gallery
 
     lists, none = None, samples.roles[:0].long()  # numbers where there is no sample
     if options.lists is not None:
@@ -202,7 +232,7 @@ def _share(
         places, of_queries = labels.pop("places", None), deciding(queries.labels, "query")
         problem = RetrievalProblem(
             Embeddings(queries.embeddings, items, options.similarity, options.rerank, max_bytes),
-            Labels(of_queries, labels, self_index=queries.self_index, ground_truth=lists),
+            Labels(of_queries, labels, self_index=queries.self_index, ground_truth=lists, names=samples.names),
             places,
             queries.labels.get("index"),
         )
@@ -284,6 +314,8 @@ class CameraPairs:
     mean: Float[Tensor, "query_cameras gallery_cameras"]
     """NaN where no query has a positive in the gallery camera"""
     num_valid: Int[Tensor, "query_cameras gallery_cameras"]
+    camera_names: Mapping[int, str] | None = None
+    """the names of the cameras by their numbers, where the evaluation was given names"""
 
     @property
     def mean_without_diagonal(self) -> Float[Tensor, ""]:
@@ -320,8 +352,9 @@ def mean_by_camera_pair(
     _, table = world.guarded_all_gather(lambda: (None, [len(cameras)]))
     (sent,) = exchange_rows(world, [size for (size,) in table], SentRows(lambda: [cameras]))
     cameras = sent.to(cameras.device).unique()
-    if protocol.search_cameras is not None:
-        cameras = cameras[torch.isin(cameras, torch.tensor(protocol.search_cameras, device=cameras.device))]
+    searched = rules_by_number(protocol.relevance_options, problem.labels.names)["search_cameras"]
+    if searched is not None:
+        cameras = cameras[torch.isin(cameras, torch.tensor(searched, device=cameras.device))]
     rows = query_cameras.long().unique()
     none = rows.new_zeros((len(rows), len(cameras)))
     tables = {name: CameraPairs(rows, cameras, none.double(), none.clone()) for name in names}

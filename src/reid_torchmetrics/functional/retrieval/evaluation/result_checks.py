@@ -12,6 +12,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.result_files import check_same
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import Judgments
+from reid_torchmetrics.functional.retrieval.relevance import NAMED_LABELS
 
 from .rank_lists import RankLists
 
@@ -40,6 +41,7 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
         _check_range("weight", "rank_1", results.weight, is_defined=torch.ones_like(results.weight, dtype=torch.bool))
     if results.query_names is not None:
         _checks.length("query_names", len(results.query_names), len(results.query_index))
+    _check_names(results.label_names)
     if results.ranks.judged is not None:
         _check_judged(results.ranks.judged)
     if results.rank_lists is not None:
@@ -51,6 +53,14 @@ def check_results(results: Any, expected: Any, *, is_of_this_version: bool) -> N
     whole = results.protocol.draw is None and results.protocol.cmc_same_camera is None
     following = ("per_query", *_ALWAYS, "cmc") if whole and is_of_this_version else ()
     check_same(results, expected, ("num_positives", "num_candidates", *following))
+
+
+def _check_names(label_names: Any) -> None:
+    """Raise unless names belong to labels, by integers."""
+    for label, names in (label_names or {}).items():
+        _checks.one_of("label_names", label, NAMED_LABELS)
+        for number in names:
+            _checks.integer(f"label_names[{label!r}]", number)
 
 
 def _check_judged(judged: Judgments) -> None:

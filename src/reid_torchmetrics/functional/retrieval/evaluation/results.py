@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
+from reid_torchmetrics.functional.retrieval.relevance import MISSING, QueryCounts
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 
 from .identification import Identification
@@ -33,6 +33,7 @@ from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe
 from .result_checks import check_results
 
+_NAMED = ("identities", "cameras")
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
 
 
@@ -92,6 +93,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """the names of the queries, where lists came with strings as their keys"""
     item_names: tuple[str, ...] | None = Later()  # type: ignore[assignment]
     """the names of the items, by their numbers in rank lists, where lists came with strings as items"""
+    label_names: Mapping[str, Mapping[int, str]] | None = None
+    """the names of "identities", "cameras" and other labels by their numbers, where the evaluation was given names"""
     list_counts: ListCounts | None = None
     """what happened to lists that were given; None where scores were ranked"""
 
@@ -131,6 +134,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def name_of(self, query: int) -> str | int:
         """What users know a query by, counted from 0: its name, else its `query_index`."""
         return int(self.query_index[query]) if self.query_names is None else self.query_names[query]
+
+    def names_of(self, label: str) -> Mapping[int, str]:
+        """The names of "identities", "cameras" or another label by their numbers; none where it came as integers."""
+        return (self.label_names or {}).get(label, {})
 
     def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers | Duplicates) -> dict[str, float]:
         """Compute the reported numbers without some queries.
@@ -190,11 +197,12 @@ class RetrievalResults(NamedNumbers, SavedResults):
         name = self._name(name)
         if self.camera_pairs is not None:
             _checks.one_of("name", name, self.camera_pairs)
-            return self.camera_pairs[name]
+            return replace(self.camera_pairs[name], camera_names=self.names_of("cameras") or None)
         problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
         of_cmc = measures.parse_report(name)[0].is_cmc
         options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=of_cmc)
-        return mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
+        pairs = mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
+        return replace(pairs, camera_names=self.names_of("cameras") or None)
 
     def interval(
         self,
@@ -269,6 +277,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             _checks.positive_int("k", k)
             length = self.rank_lists.index.shape[1]
             lists = self.rank_lists.first(min(k, length) if bool((self.num_candidates <= length).all()) else k)
+            lists = replace(lists, label_names=self.label_names)
             return lists if queries is None else lists.select(queries)
         problem = self._problem("nearest", f"metric.nearest({k})` or `metric.results(nearest={k})")
         (queries,) = _arrays.as_tensors(queries, device=problem.source.device)
@@ -323,15 +332,24 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def _columns(self) -> dict[str, Any]:
         columns = {name: getattr(self, name) for name in _OF_QUERIES} | dict(self.per_query)
         named = {} if self.query_names is None else {"query": [*self.query_names]}
-        return named | {name: values.tolist() for name, values in columns.items() if values is not None}
+        return named | {name: self._shown(name, values) for name, values in columns.items() if values is not None}
+
+    def _shown(self, name: str, values: Tensor) -> list[Any]:
+        """The values of a column, names where a label has names, and None for an identity that was missing."""
+        label = name.removeprefix("query_")
+        names: dict[int, Any] = {MISSING: None, **self.names_of(label)}
+        numbers = values.tolist()
+        return [names.get(number, number) for number in numbers] if label in _NAMED else numbers
 
     def _to_fields(self) -> dict[str, Any]:
         # What a report shows, ten candidates of a query, is computed while there are embeddings; what cannot be is not.
         saved = super()._to_fields() | {"problem": None}
         with suppress(ValueError):
-            saved["rank_lists"] = self.rank_lists or self.nearest(10)
+            saved["rank_lists"] = replace(self.rank_lists or self.nearest(10), label_names=None)  # they are there once
         with suppress(ValueError):
-            saved["camera_pairs"] = self.camera_pairs or {self._name(None): self.by_camera_pair()}
+            saved["camera_pairs"] = self.camera_pairs or {
+                self._name(None): replace(self.by_camera_pair(), camera_names=None)
+            }
         return saved
 
     @classmethod
@@ -369,7 +387,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
         if self.weight is not None:
             rule = "must come with a protocol that draws no gallery from the queries"
             raise ValueError(f"`{method}` {rule}; got `queries_in_draw` and {self.protocol.draw!r}.")
-        return mean_by(self.per_query[self._name(name)], self._known(label))
+        breakdown = mean_by(self.per_query[self._name(name)], self._known(label))
+        names = self.names_of(label.removeprefix("query_"))
+        return breakdown.named(names) if names else breakdown
 
     def _known(self, name: str) -> Tensor:
         """A label of every query; relevance as lists, or an evaluation without cameras, lacks it."""
@@ -419,5 +439,6 @@ def summarize(
         ranks=ranks,
         protocol=protocol,
         setup=setup,
+        label_names=ranking.names or None,
         **copies,
     )

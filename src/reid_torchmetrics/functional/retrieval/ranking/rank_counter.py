@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial, wraps
 from itertools import chain
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypedDict, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Real, Shaped
@@ -26,11 +26,15 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
     Integers,
+    IntegersOrNames,
+    LabelTables,
     Relevance,
     StreamLabels,
     check_needed,
     find_relevance,
+    hash_names,
     in_one_spelling,
+    rules_by_number,
     why_needed,
 )
 from reid_torchmetrics.functional.retrieval.scores import (
@@ -51,6 +55,8 @@ from .ranks import count_ranks
 from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives
 
+Identities: TypeAlias = _checks.IntegersOrNames | _checks.SeveralLabels
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
@@ -60,16 +66,17 @@ _LABELS = tuple(name for name, label in LABELS.items() if label.decides and labe
 class StreamOptions(TypedDict, total=False):
     """Further labels of queries and positives, and the options of `find_relevance` that a stream can follow."""
 
-    query_sequences: Integers | None
-    positive_sequences: Integers | None
-    query_clothes: Integers | None
-    positive_clothes: Integers | None
+    query_sequences: IntegersOrNames | None
+    positive_sequences: IntegersOrNames | None
+    query_clothes: IntegersOrNames | None
+    positive_clothes: IntegersOrNames | None
     query_positions: Tensor | _checks.Numbers | None
     positive_positions: Tensor | _checks.Numbers | None
     same_camera: _names.CameraRule
-    camera_map: Mapping[int, int] | None
-    search_cameras: Collection[int] | None
-    junk_identities: Collection[int]
+    camera_map: Mapping[int | str, int | str] | None
+    search_cameras: Collection[int | str] | None
+    junk_identities: Collection[int | str]
+    missing: _names.MissingLabels
     clothes: _names.ClothesRule
     radius: float | None
     self_index: Integers | None
@@ -151,10 +158,13 @@ class RankCounter:
         self,
         query: Shaped[Tensor, "queries dim"] | _checks.Array,
         positives: Shaped[Tensor, "positives dim"] | _checks.Array,
-        query_identities: Shaped[Tensor, "queries ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
-        positive_identities: Shaped[Tensor, "positives ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
-        query_cameras: Real[Tensor, " queries"] | _checks.Integers | None = None,
-        positive_cameras: Real[Tensor, " positives"] | _checks.Integers | None = None,
+        query_identities: Shaped[Tensor, "queries ..."] | Identities | None = None,
+        positive_identities: Shaped[Tensor, "positives ..."]
+        | _checks.IntegersOrNames
+        | _checks.SeveralLabels
+        | None = None,
+        query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
+        positive_cameras: Real[Tensor, " positives"] | _checks.IntegersOrNames | None = None,
         *,
         similarity: _names.SimilarityName | CustomSimilarity = "cosine",
         ties: _names.TieName = "pessimistic",
@@ -174,7 +184,7 @@ class RankCounter:
         check_needed(reasons, labels, "query_", "positive_")
         self_index = rules.pop("self_index", None)
         self.similarity, self.ties, self.rules = similarity, ties, rules
-        query, labels_of_queries = self._checked("query", query, "query_", labels)
+        query, labels_of_queries, self.label_names = self._checked("query", query, "query_", labels)
         # Copies: a part of a larger tensor would be pickled with all of it, and what others hold may change.
         self._query, self.query_labels = query.clone(), {name: each.clone() for name, each in labels_of_queries.items()}
         self._max_bytes = bytes_within(max_bytes, query.device)
@@ -182,6 +192,7 @@ class RankCounter:
         if block.relevance.doubt is not None:
             warn(block.relevance.doubt)
         self.rules, self.self_index = in_one_spelling(rules), block.relevance.self_index
+        self.may_be_unknown = block.relevance.may_be_unknown
         self._rank(block, survey)
 
     @_in_pool
@@ -210,8 +221,8 @@ class RankCounter:
     def survey(
         self,
         embeddings: Shaped[Tensor, "items dim"] | _checks.Array,
-        identities: Shaped[Tensor, "items ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
-        cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
+        identities: Shaped[Tensor, "items ..."] | Identities | None = None,
+        cameras: Real[Tensor, " items"] | _checks.IntegersOrNames | None = None,
         *,
         key: int | str,
         **labels: Unpack[StreamLabels],
@@ -224,8 +235,8 @@ class RankCounter:
     def count(
         self,
         embeddings: Shaped[Tensor, "items dim"] | _checks.Array,
-        identities: Shaped[Tensor, "items ..."] | _checks.Integers | _checks.SeveralLabels | None = None,
-        cameras: Real[Tensor, " items"] | _checks.Integers | None = None,
+        identities: Shaped[Tensor, "items ..."] | Identities | None = None,
+        cameras: Real[Tensor, " items"] | _checks.IntegersOrNames | None = None,
         *,
         key: int | str,
         **labels: Unpack[StreamLabels],
@@ -307,7 +318,8 @@ class RankCounter:
             elif relevance.shared is not None:
                 came = "with a label"
             else:
-                came = f"with identity {int(block.labels['identities'][row])}"
+                number = int(block.labels["identities"][row])
+                came = f"with identity {self.label_names.get('identities', {}).get(number, number)}"
             raise ValueError(
                 "`embeddings` must be of items that are relevant to no query: those belong in `positives`; got row"
                 f" {row} {came} of query {query}."
@@ -318,7 +330,8 @@ class RankCounter:
         self, argument: str, value: object, prefix: str, given: Mapping[str, Any], *, self_index: Any = None
     ) -> _Block:
         """Gallery items, checked, and what they are to the queries."""
-        embeddings, labels = self._checked(argument, value, prefix, given)
+        embeddings, labels, names = self._checked(argument, value, prefix, given)
+        self._check_kinds(prefix, labels, names)
         _checks.same_device("query", self._query, argument, embeddings)
         _checks.same_dimension("query", self._query.shape[1], argument, embeddings.shape[1])
         for name in sorted(labels.keys() ^ self.query_labels.keys()):
@@ -326,17 +339,29 @@ class RankCounter:
             raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
         both: dict[str, Any] = {f"query_{name}": label for name, label in self.query_labels.items()}
         both |= {f"gallery_{name}": label for name, label in labels.items()}
-        return _Block(embeddings, labels, find_relevance(**both, **self.rules, self_index=self_index))
+        rules = rules_by_number(self.rules, self.label_names)
+        return _Block(embeddings, labels, find_relevance(**both, **rules, self_index=self_index))
+
+    def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
+        """Raise if a label is names in a block and integers among the queries, or the reverse."""
+        for name, values in labels.items():
+            are_names = name in names, name in self.label_names
+            if len(values) and len(self.query_labels[name]) and are_names[0] != are_names[1]:
+                kinds = ["names" if each else "integers" for each in are_names]
+                rule = f"`{prefix}{name}` must be names if `query_{name}` are, else integers"
+                raise TypeError(f"{rule}; got {kinds[0]} and {kinds[1]}.")
 
     def _checked(
         self, argument: str, value: object, prefix: str, given: Mapping[str, Any]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Finite embeddings, and the labels that are given, in the dtypes of the table."""
+    ) -> tuple[Tensor, dict[str, Tensor], LabelTables]:
+        """Finite embeddings, the labels that are given, in the dtypes of the table, and their names."""
         embeddings = read_embeddings(argument, value, self.similarity).detach()
         _checks.finite(argument, Rows([embeddings]).non_finite())
-        labels = {name: value for name in _LABELS if (value := given.get(f"{prefix}{name}")) is not None}
+        values, names = hash_names(given, self.rules, prefix)
+        labels = {name: values[f"{prefix}{name}"] for name in _LABELS if values.get(f"{prefix}{name}") is not None}
         fits = len(embeddings), embeddings.device
-        return embeddings, {name: LABELS[name].check(f"{prefix}{name}", value, *fits) for name, value in labels.items()}
+        checked = {name: LABELS[name].check(f"{prefix}{name}", value, *fits) for name, value in labels.items()}
+        return embeddings, checked, names
 
 
 def _read_positives(part: GalleryPart) -> Thresholds:

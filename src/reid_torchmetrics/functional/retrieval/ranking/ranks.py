@@ -35,6 +35,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     Relevance,
     find_relevance,
     number_names,
+    rules_by_number,
 )
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
@@ -68,7 +69,7 @@ def rank_positives(
     *,
     similarity: _names.SimilarityName | CustomSimilarity = "cosine",
     same_camera: _names.CameraRule = "same_identity",
-    junk_identities: Collection[int] = (-1,),
+    junk_identities: Collection[int | str] = (-1,),
     ties: _names.TieName = "pessimistic",
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int | None = None,
@@ -121,7 +122,7 @@ def rank_positives_from_scores(
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     same_camera: _names.CameraRule = "same_identity",
-    junk_identities: Collection[int] = (-1,),
+    junk_identities: Collection[int | str] = (-1,),
     ties: _names.TieName = "pessimistic",
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int | None = None,
@@ -139,7 +140,8 @@ def rank_positives_from_scores(
 
 
 def _find_relevance(sizes: Sequence[int], labels: Sequence[Any], options: Any, device: torch.device) -> Relevance:
-    named = number_names(dict(zip(_LABELS, labels, strict=True)), options)
+    named, tables = number_names(dict(zip(_LABELS, labels, strict=True)), options)
+    options = rules_by_number(options, tables)
     given: dict[str, Any] = dict(zip(_LABELS, _arrays.as_tensors(*named.values(), device=device), strict=True))
     for name, size in zip(_LABELS[:2], sizes, strict=True):  # cameras may be left out
         given[name] = LABELS["identities"].check(name, given[name], size)

@@ -2,6 +2,23 @@
 # mypy: implicit-reexport
 
 from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance, in_one_spelling
+from .label_names import (
+    MISSING,
+    NAMED_LABELS,
+    LabelTables,
+    NumberedLabels,
+    check_rules,
+    decode_names,
+    encode_names,
+    hash_names,
+    in_one_order,
+    lists_names,
+    may_hold_names,
+    merge_names,
+    number_names,
+    rules_by_number,
+    words_for_unknown,
+)
 from .labels import (
     DECIDING,
     LABEL_RULES,
@@ -10,6 +27,7 @@ from .labels import (
     SIDES,
     BatchLabels,
     Integers,
+    IntegersOrNames,
     LabelValues,
     SideLabels,
     StreamLabels,
@@ -18,7 +36,6 @@ from .labels import (
     deciding,
     needed_by_options,
     num_labels_of,
-    number_names,
     one_number_each,
     packed,
     unpacked,

@@ -19,6 +19,7 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 
+from .label_names import MISSING, in_one_order, number_names, rules_by_number
 from .labels import (
     CLOTHES_RULES,
     DECIDING,
@@ -31,7 +32,6 @@ from .labels import (
     check_needed,
     length_of,
     num_labels_of,
-    number_names,
     packed,
     why_needed,
 )
@@ -41,7 +41,7 @@ from .several_labels import SharedLabels, check_alike
 SAME_CAMERA_RULES = get_args(_names.CameraRule)
 """Drop the gallery items with the query's identity and camera (Market-1501), every gallery item of the query's camera
 (open-reid's CUHK03), or nothing."""
-LABEL_OPTIONS = ("same_camera", "camera_map", "search_cameras", "junk_identities", *LABEL_RULES, "radius")
+LABEL_OPTIONS = ("same_camera", "camera_map", "search_cameras", "junk_identities", "missing", *LABEL_RULES, "radius")
 """the options of `find_relevance` that only labels can follow, and lists cannot"""
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
@@ -59,9 +59,10 @@ def find_relevance(
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     same_camera: _names.CameraRule = "same_identity",
-    camera_map: Mapping[int, int] | None = None,
-    search_cameras: Collection[int] | None = None,
-    junk_identities: Collection[int] = (-1,),
+    camera_map: Mapping[int | str, int | str] | None = None,
+    search_cameras: Collection[int | str] | None = None,
+    junk_identities: Collection[int | str] = (-1,),
+    missing: _names.MissingLabels = "error",
     clothes: _names.ClothesRule = "keep",
     radius: float | None = None,
     junk_pairs: GivenJunkPairs | None = None,
@@ -73,9 +74,9 @@ def find_relevance(
     A positive has the query's identity; identity 0 is an ordinary identity (a distractor). Where samples have several
     labels, identities are a matrix [N, labels] of bools or of 0 and 1, and a positive shares at least one of them; a
     sample without a label is a query without positives, and a negative in the gallery. Labels are integers, or
-    names on both sides, which become the numbers of `number_identities`: "-1" is -1. With a `radius` a positive
-    is an item within that distance of the query's position: |p - q| <= radius in float64, by differences and not by
-    the expanded square, which is wrong for coordinates of maps.
+    names on both sides, which become the numbers of `number_identities`: "-1" is -1. Rules list names then. With a
+    `radius` a positive is an item within that distance of the query's position: |p - q| <= radius in float64, by
+    differences and not by the expanded square, which is wrong for coordinates of maps.
 
     Args:
         query_identities: identities of the queries, or several labels as a matrix; with a `radius` they decide nothing
@@ -89,6 +90,8 @@ def find_relevance(
             show the same place (SYSU-MM01).
         search_cameras: cameras to search; gallery items of other cameras are dropped for every query. None keeps all.
         junk_identities: gallery items of these identities are dropped for every query.
+        missing: what becomes of samples whose identity is missing (None, NaN or ""): "junk" drops them from the
+            gallery, and leaves queries without a positive; "error" refuses them.
         clothes: "drop_same" drops the gallery items with the query's identity and clothes (changed clothes),
             "drop_other" those with its identity and other clothes (same clothes), "keep" drops nothing.
         radius: the largest distance of a positive, in the unit of the positions.
@@ -101,14 +104,18 @@ def find_relevance(
             `..._positions`, coordinates [N] or [N, 1 to 3].
 
     Raises:
-        TypeError: a label of another dtype, `junk_identities` does not hold ints.
-        ValueError: lengths, devices or options that do not fit, labels on one side only or not whole numbers, names
-            that a rule would have to list by number, or a label is missing that a rule needs.
+        TypeError: a label of another dtype, `junk_identities` does not hold ints or names.
+        ValueError: lengths, devices or options that do not fit, labels on one side only or not whole numbers, a
+            rule with numbers of labels that are names, or the reverse, or a label is missing that a rule needs.
     """
     named: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
     named |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **labels}
-    by_number = {"junk_identities": junk_identities, "camera_map": camera_map, "search_cameras": search_cameras}
-    named = number_names(named, by_number)
+    lists: dict[str, Any] = {"junk_identities": junk_identities, "camera_map": camera_map}
+    lists |= {"search_cameras": search_cameras, "missing": missing}
+    _check_lists(lists)
+    named, tables = number_names(named, lists)
+    by_number = rules_by_number(lists, tables)
+    junk, searched = by_number["junk_identities"], by_number["search_cameras"]
     self_index, *tensors = _arrays.as_tensors(self_index, *named.values())
     named = dict(zip(named, tensors, strict=True))
     check_needed(why_needed(SimpleNamespace(radius=radius, clothes=clothes)), named, "query_", "gallery_")
@@ -116,12 +123,10 @@ def find_relevance(
     self_index = None if self_index is None else self_index.long()
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.one_of("clothes", clothes, CLOTHES_RULES)
-    _checks.integers("junk_identities", junk_identities)
-    check_camera_map(camera_map)
     if num_labels_of(query):
-        _check_several(radius, junk_identities)
-    num_gallery, is_junk = length_of(gallery), _with_one_of(junk_identities, query, "identities")
-    kept = _kept(gallery, junk_identities, search_cameras)
+        _check_several(radius, junk)
+    num_gallery, is_junk = length_of(gallery), _with_one_of(junk, query, "identities")
+    kept, may_be_unknown = _kept(query, gallery, junk, searched)
     gallery = gallery if kept is None else at(gallery, kept)
     own_column = _own_column(self_index, kept, num_gallery)
     # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
@@ -134,6 +139,8 @@ def find_relevance(
         run_start, order = torch.zeros_like(run_length), run_length[:0]
     else:
         run_start, run_length, order = _runs(query["identities"], gallery["identities"])
+    # Sequences are dropped like the cameras of "all": for any identity.
+    rules = {"cameras": same_camera, "sequences": "all", "clothes": clothes}
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
@@ -144,23 +151,32 @@ def find_relevance(
         is_junk=is_junk if radius is None else torch.zeros_like(is_junk),  # another identity may be near
         self_index=self_index,
         own_column=own_column,
-        # Sequences are dropped like the cameras of "all": for any identity.
-        rules=_rules(query, gallery, {"cameras": same_camera, "sequences": "all", "clothes": clothes}, camera_map),
+        rules=_rules(query, gallery, rules, by_number["camera_map"]),
         junk_pairs=junk_pairs_of(junk_pairs, length_of(query), num_gallery, is_junk.device),
         query_identities=None if num_labels_of(query) else query.get("identities"),
         gallery_identities=None if num_labels_of(query) else gallery.get("identities"),
         query_cameras=query.get("cameras"),
         gallery_cameras=gallery.get("cameras"),
         doubt=None if radius is None else doubt_of(query["positions"], gallery["positions"], radius),
+        may_be_unknown=may_be_unknown,
         shared=shared,
     )
+
+
+def _check_lists(lists: Mapping[str, Any]) -> None:
+    """Raise unless options that list labels hold numbers or names."""
+    _checks.one_of("missing", lists["missing"], _names.MissingLabels)
+    _checks.integers_or_names("junk_identities", lists["junk_identities"])
+    check_camera_map(lists["camera_map"])
+    if lists["search_cameras"] is not None:
+        _checks.integers_or_names("search_cameras", lists["search_cameras"])
 
 
 def _check_several(radius: float | None, junk_identities: Collection[int]) -> None:
     """Raise if options need one identity for each sample, where samples have several labels."""
     if radius is not None:
         raise ValueError(f"`radius` must be None where `identities` are a matrix of labels; got {radius!r}.")
-    if set(junk_identities) - {-1}:
+    if set(junk_identities) - {-1, MISSING}:
         raise ValueError(
             "`junk_identities` must list nothing but -1 where `identities` are a matrix of labels, as samples have no"
             f" identity of their own; got {tuple(junk_identities)}."
@@ -176,24 +192,28 @@ def in_one_spelling(rules: Mapping[str, Any]) -> dict[str, Any]:
     rules = {name: rules.get(name, options[name].default) for name in LABEL_OPTIONS}
     searched, mapped, radius = rules["search_cameras"], rules["camera_map"] or {}, rules["radius"]
     return rules | {
-        "camera_map": {camera: other for camera, other in sorted(mapped.items()) if camera != other} or None,
-        "search_cameras": None if searched is None else tuple(sorted({*searched})),
-        "junk_identities": tuple(sorted({*rules["junk_identities"]})),
+        "camera_map": {camera: mapped[camera] for camera in in_one_order(mapped) if camera != mapped[camera]} or None,
+        "search_cameras": None if searched is None else in_one_order(searched),
+        "junk_identities": in_one_order(rules["junk_identities"]),
         "radius": None if radius is None else float(radius),
     }
 
 
 def _kept(
-    gallery: LabelValues, junk_identities: Collection[int], search_cameras: Collection[int] | None
-) -> Int[Tensor, " kept"] | None:
-    """Where gallery items of no junk identity are, of cameras that are searched; None for all of them."""
+    query: LabelValues, gallery: LabelValues, junk_identities: Collection[int], search_cameras: Collection[int] | None
+) -> tuple[Int[Tensor, " kept"] | None, bool]:
+    """Where gallery items of no junk identity are, of cameras that are searched; None for all of them.
+
+    And whether some query has an identity below -1: both are told at once, as to look at values waits for a device.
+    """
     is_dropped = _with_one_of(junk_identities, gallery, "identities")
     if search_cameras is not None:
-        _checks.integers("search_cameras", search_cameras)
         if "cameras" not in gallery:
             raise ValueError("`search_cameras` must come with cameras; got no `gallery_cameras`.")
         is_dropped |= ~_with_one_of(search_cameras, gallery, "cameras")
-    return (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
+    identities = query.get("identities", is_dropped)
+    drops, is_below = torch.stack([is_dropped.any(), (identities < -1).any()]).tolist()
+    return (~is_dropped).nonzero()[:, 0] if drops else None, is_below
 
 
 def _check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -232,13 +252,13 @@ def _check_self(label: str, query_labels: Tensor, gallery_labels: Tensor, self_i
 
 
 def check_camera_map(value: object) -> None:
-    """Raise unless `value` is None or a mapping of ints to ints that are not mapped themselves."""
+    """Raise unless `value` is None or a mapping of ints or names to others that are not mapped themselves."""
     if value is None:
         return
     if not isinstance(value, Mapping):
-        raise TypeError(f"`camera_map` must be a mapping of ints to ints or None; got {type(value).__name__}.")
-    _checks.integers("camera_map", [*value.keys(), *value.values()])
-    both = sorted(set(value) & {other for label, other in value.items() if other != label})
+        raise TypeError(f"`camera_map` must be a mapping of ints or names, or None; got {type(value).__name__}.")
+    _checks.integers_or_names("camera_map", [*value.keys(), *value.values()])
+    both = list(in_one_order(set(value) & {other for label, other in value.items() if other != label}))
     if both:
         raise ValueError(f"`camera_map` must map to cameras that are not mapped themselves; got {both} on both sides.")
 

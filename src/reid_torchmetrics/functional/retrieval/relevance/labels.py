@@ -1,4 +1,4 @@
-"""The labels of samples, as one table: states, checks, joins, gathering, caches and arguments read it; and their names.
+"""The labels of samples, as one table: states, checks, joins, gathering, caches and arguments read it.
 
 A label is a row of `LABELS`, its names in `BatchLabels` and `SideLabels`, and the rule of `find_relevance` that reads
 it. Identities and cameras, which have places of their own in signatures, are rows like the others.
@@ -6,12 +6,10 @@ it. Identities and cameras, which have places of their own in signatures, are ro
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, get_args
 
-import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -31,15 +29,15 @@ LabelValues: TypeAlias = Mapping[str, Tensor]
 class StreamLabels(TypedDict, total=False):
     """The labels of a block of a stream besides identities and cameras."""
 
-    sequences: Integers | None
-    clothes: Integers | None
+    sequences: IntegersOrNames | None
+    clothes: IntegersOrNames | None
     positions: Numbers | None
 
 
 class BatchLabels(StreamLabels, total=False):
     """The labels of a batch besides identities and cameras."""
 
-    groups: Integers | None
+    groups: IntegersOrNames | None
 
 
 class SideLabels(TypedDict, total=False):
@@ -123,14 +121,13 @@ LABELS = {label.name: label for label in _ROWS}
 """the labels by name; `index`, the sample's number in its data set, is one of samples only"""
 DECIDING = tuple(label.name for label in _ROWS if label.decides)
 LABEL_RULES = {label.name: label.rules for label in _ROWS if label.rules}
-_BY_NUMBER = {"junk_identities": "identities", "camera_map": "cameras", "search_cameras": "cameras"}
-"""the options that list labels, by number"""
 _OF_OPTIONS = {
     "same_camera": "cameras",
     "cmc_same_camera": "cameras",
     "camera_map": "cameras",
     "search_cameras": "cameras",
     "junk_identities": "identities",
+    "missing": "identities",
     "radius": "positions",
     **{name: name for name in LABEL_RULES},
 }
@@ -230,66 +227,3 @@ def length_of(labels: LabelValues) -> int:
     """The number of samples that have these labels."""
     values, *_ = labels.values()
     return len(values)
-
-
-def number_names(given: Mapping[str, Any], rules: Mapping[str, Any], sides: Sequence[str] = SIDES) -> dict[str, Any]:
-    """Labels with numbers in the place of names, strings, where all sides have names; all else as it is.
-
-    Args:
-        given: labels that are called by their side and name, such as `query_identities`, and others.
-        rules: the options of `find_relevance`.
-        sides: what the labels of samples are called by.
-
-    Raises:
-        TypeError: names beside something else.
-        ValueError: an empty name, or a rule that lists numbers of labels that are names.
-    """
-    numbered = dict(given)
-    for label in (name for name, label in LABELS.items() if not label.dtype.is_floating_point):
-        arguments = [name for side in sides if given.get(name := f"{side}_{label}") is not None]
-        names = {name: texts for name in arguments if (texts := _as_names(name, given[name])) is not None}
-        if names and all(name in names or _is_empty(given[name]) for name in arguments):
-            _check_rules(label, rules, [*names.values()])
-            numbered |= zip(names, _arrays.number_identities(*names.values()), strict=True)
-    return numbered
-
-
-def _as_names(argument: str, value: Any) -> _arrays.Array | None:
-    """An array of strings; None for labels without any."""
-    kind = value.dtype.kind if isinstance(value, np.ndarray) else ""
-    if isinstance(value, (list, tuple)) or (kind == "O" and value.ndim):
-        others = [each for each in value if not isinstance(each, str)]
-        if len(others) == len(value):
-            return None
-        for each in others:
-            raise TypeError(f"`{argument}` must hold integers only, or names only; got {each!r} beside names.")
-    elif kind != "U":
-        return None
-    names = np.array(value, dtype=str)
-    if (names == "").any():
-        raise ValueError(f"`{argument}` must hold no empty name; got one for sample {int((names == '').argmax())}.")
-    return names
-
-
-def _check_rules(label: str, rules: Mapping[str, Any], names: Sequence[_arrays.Array]) -> None:
-    """Raise if a rule lists numbers of labels that are names: the names' own are not known before."""
-    for option in (option for option, of in _BY_NUMBER.items() if of == label):
-        rule = rules.get(option) or ()
-        listed = [*rule, *rule.values()] if isinstance(rule, Mapping) else rule
-        if isinstance(listed, Collection) and any(each != -1 for each in listed):
-            remedy = _numbers_in(names)
-            raise ValueError(f"`{option}` must list nothing but -1 where {label} are names; got {rule!r}.{remedy}")
-
-
-def _numbers_in(names: Sequence[_arrays.Array]) -> str:
-    """What to write where all names are one word and a number, as in "cam3"; "" where they are not."""
-    parts = [re.fullmatch(r"([^\d]*)(\d+)", name) for name in {*np.concatenate(names).tolist()}]
-    words = {part[1] for part in parts if part is not None}
-    if None in parts or len(words) != 1:
-        return ""
-    (word,) = words
-    return f" Give the numbers in the names as integers, such as {word + '3'!r} -> 3."
-
-
-def _is_empty(value: Any) -> bool:
-    return (isinstance(value, (list, tuple)) and not value) or getattr(value, "shape", None) == (0,)

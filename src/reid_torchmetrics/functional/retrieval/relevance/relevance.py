@@ -124,6 +124,8 @@ class Relevance:
     gallery_cameras: Int[Tensor, " kept"] | None = None
     doubt: str | None = None
     """why the positions can hardly be meant, in words; None where they can"""
+    may_be_unknown: bool = False
+    """whether some queries have a negative identity besides -1: data sets mark samples without an identity so"""
     shared: SharedLabels | None = None
     """where samples have several labels: finds the items that are listed for a query, as there may be very many"""
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, LabelValues, check_alike, width_of
+from reid_torchmetrics.functional.retrieval.relevance import (
+    DECIDING,
+    LABELS,
+    MISSING,
+    NO_GROUP,
+    LabelTables,
+    LabelValues,
+    check_alike,
+    width_of,
+)
 from reid_torchmetrics.functional.retrieval.scores import Rows
+
+from .shared_names import names_from_tensor
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
 GROUPED = 4  # added to the roles of samples that were given groups: others have none
@@ -30,13 +41,15 @@ class Samples:
     embeddings: list[Tensor]
     roles: Tensor
     labels: LabelValues
+    names: LabelTables = field(default_factory=dict)
+    """the names of the labels that came as names"""
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device) -> Samples:
         """Join the batches of each field; labels that no batch has are left out.
 
         Raises:
-            ValueError: batches of merged metrics that do not fit each other.
+            ValueError: batches of merged metrics that do not fit each other, or two names with one hash.
         """
         embeddings = list(states["embeddings"])
         for block in embeddings:
@@ -53,7 +66,10 @@ class Samples:
         if "groups" in labels:
             of_all = LABELS["groups"].empty(length=total, device=device)
             labels["groups"] = of_all.masked_scatter_(is_grouped, labels["groups"])
-        return cls(embeddings, roles & (QUERY | GALLERY), labels)
+        names = names_from_tensor(torch.cat(states["label_names"])) if states.get("label_names") else {}
+        for name, table in names.items():
+            _check_named(name, labels.get(name), table)
+        return cls(embeddings, roles & (QUERY | GALLERY), labels, names)
 
     def exchanged(self) -> Samples:
         """The same samples with the gallery as queries, and the queries as gallery."""
@@ -150,6 +166,17 @@ def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.
     joined = torch.cat([batch.to(device) for batch in batches])
     _checks.given_for_all(argument, len(joined), total)
     return joined
+
+
+def _check_named(argument: str, values: Tensor | None, table: Mapping[int, str]) -> None:
+    """Raise if some samples have integers and others names."""
+    if values is None:
+        return
+    known = torch.tensor([*table, -1, MISSING, NO_GROUP], dtype=torch.int64, device=values.device)
+    others = values[~torch.isin(values, known)]
+    if len(others):
+        came = f"{int(others[0])} beside names"
+        raise ValueError(f"`{argument}` must be names for all samples, or integers for all; got {came}.")
 
 
 def why_undefined(table: Sequence[Sequence[int]], *, has_index: bool) -> str | None:

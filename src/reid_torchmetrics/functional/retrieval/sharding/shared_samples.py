@@ -11,7 +11,7 @@ Each process keeps the samples that it saw. Three processes, with sample 0 repea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differin
 from .repetitions import NUM_SIGNS, Numbered, SameSamples, changed, lowest_of_each
 from .samples import GALLERY, NUM_NUMBERS, QUERY, Samples, why_undefined
 
-_NUM_STATUS = 5  # numbers of a `_ShardStatus`
+_NUM_STATUS = 6  # numbers of a `_ShardStatus`
 _BITS = 4  # of the number of columns of a label: those of all labels are one number, as messages are short
 _NUM_SIZES = 4  # numbers of `count_samples` in front of `Samples.non_finite`
 _CHANGED = (
@@ -56,6 +56,8 @@ class _ShardStatus(NamedTuple):
     """number of columns of each of `LABELS`; 0 for one that is not given"""
     num_labels: int
     """that a sample may have; 0 where each has one identity"""
+    are_names: tuple[bool, ...]
+    """whether each of `LABELS` came as names"""
 
     @staticmethod
     def numbers(samples: Samples) -> list[int]:
@@ -64,18 +66,26 @@ class _ShardStatus(NamedTuple):
         dtype = DTYPES.index(promoted([block.dtype for block in samples.embeddings]))
         given = samples.labels
         widths = (_columns_of(given[name]) << _BITS * place for place, name in enumerate(LABELS) if name in given)
-        return [len(samples), dimension, dtype, sum(widths), num_labels_of(given)]
+        named = sum(1 << place for place, name in enumerate(LABELS) if name in samples.names)
+        return [len(samples), dimension, dtype, sum(widths), num_labels_of(given), named]
 
     @classmethod
     def read(cls, row: Sequence[int]) -> _ShardStatus:
         widths = (row[3] >> _BITS * place & (1 << _BITS) - 1 for place in range(len(LABELS)))
-        return cls(row[0], row[1], row[2], tuple(widths), row[4])
+        are_names = (bool(row[5] >> place & 1) for place in range(len(LABELS)))
+        return cls(row[0], row[1], row[2], tuple(widths), row[4], tuple(are_names))
 
     def use(self, label: int) -> str:
         """Whether a label is given, in words."""
         width = self.widths[label]
         given = f"{width} columns" if width > 1 else "given"
         return "no samples" if not self.num_samples else given if width else "not given"
+
+    def kind(self, label: int) -> str:
+        """Whether a label came as names, in words."""
+        if not self.num_samples or not self.widths[label]:
+            return "no samples"
+        return "names" if self.are_names[label] else "integers"
 
 
 def _columns_of(values: Tensor) -> int:
@@ -166,6 +176,7 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
             raise differing(f"use of `{name}`", [status.use(place) for status in states])
     if len({status.num_labels for status in filled}) > 1:
         raise differing("number of labels in `identities`", [status.num_labels or "one identity" for status in states])
+    samples = _agree_on_names(samples, filled, states)
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
     widths = map(max, zip(*(status.widths for status in filled), strict=True))
     given = {label: width for label, width in zip(LABELS.values(), widths, strict=True) if width}
@@ -179,6 +190,18 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
     if filled[0].num_labels and "identities" not in kept:
         labels["identities"] = LABELS["identities"].empty(num_labels=filled[0].num_labels, **shape)
     return replace(samples, embeddings=samples.embeddings or [empty], labels=labels), dtype
+
+
+def _agree_on_names(samples: Samples, filled: Sequence[_ShardStatus], states: Sequence[_ShardStatus]) -> Samples:
+    """Compare the labels that are names; return the samples with a table of each, maybe an empty one."""
+    names: dict[str, Mapping[int, str]] = {}
+    for place, name in enumerate(LABELS):
+        kinds = {status.are_names[place] for status in filled if status.widths[place]}
+        if len(kinds) > 1:
+            raise differing(f"kind of `{name}`", [status.kind(place) for status in states])
+        if True in kinds:
+            names[name] = samples.names.get(name, {})
+    return samples if names.keys() == samples.names.keys() else replace(samples, names=names)
 
 
 def share_samples(
@@ -200,7 +223,8 @@ def share_samples(
     def receive() -> Samples:
         roles, of_labels = columns.to(samples.device).split([1, width - 1], dim=1)
         blocks = [block.to(samples.device) for block in embeddings]
-        return Samples(blocks, roles[:, 0].to(samples.roles.dtype), unpacked(of_labels, samples.labels))
+        labels_of_all = unpacked(of_labels, samples.labels)
+        return Samples(blocks, roles[:, 0].to(samples.roles.dtype), labels_of_all, samples.names)
 
     return receive
 

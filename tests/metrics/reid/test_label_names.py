@@ -1,0 +1,235 @@
+"""Metrics that are given names have the numbers of integers, and give the names back."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torchmetrics import MetricCollection
+
+from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.functional.retrieval import evaluate, relevance
+from tests.profiles import examples
+from tests.reference.label_names import as_integers
+
+GENERATOR = torch.Generator().manual_seed(0)
+NUM_QUERIES, NUM_GALLERY = 8, 30
+EMBEDDINGS = torch.randn((NUM_QUERIES + NUM_GALLERY, 5), generator=GENERATOR)
+PERSONS = ["zoe", "Al", "élan", "-1", "bo b"]
+IDENTITIES = [PERSONS[number] for number in torch.randint(5, (len(EMBEDDINGS),), generator=GENERATOR)]
+CAMERAS = [f"cam{number}" for number in torch.randint(3, (len(EMBEDDINGS),), generator=GENERATOR)]
+IS_QUERY = torch.arange(len(EMBEDDINGS)) < NUM_QUERIES
+(NUMBERS,) = as_integers(IDENTITIES)
+(CAMERA_NUMBERS,) = as_integers(CAMERAS)
+
+FORMS = {
+    "list": list,
+    "tuple": tuple,
+    "array": np.array,
+    "array of objects": lambda names: np.array(names, dtype=object),
+    "series": pd.Series,
+    "categories": lambda names: pd.Series(names, dtype="category"),
+    "strings of pandas": lambda names: pd.Series(names, dtype="string"),
+}
+
+
+def fed(metric, identities=IDENTITIES, cameras=CAMERAS, order=None, batch=7, form=list):
+    places = list(range(len(EMBEDDINGS))) if order is None else order
+    for first in range(0, len(places), batch):
+        part = places[first : first + batch]
+        labels = form([identities[place] for place in part]), form([cameras[place] for place in part])
+        metric.update(EMBEDDINGS[part], *labels, is_query=IS_QUERY[part], index=torch.tensor(part))
+    return metric
+
+
+def by_integers(**options):
+    return fed(ReIDMetrics(**options), NUMBERS, CAMERA_NUMBERS).compute()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_names_of_any_form_have_the_numbers_of_integers(form):
+    assert fed(ReIDMetrics(), form=FORMS[form]).compute() == by_integers()
+
+
+@examples(20)
+@given(st.permutations(range(len(EMBEDDINGS))), st.integers(1, 40), st.sampled_from([*FORMS]))
+def test_no_order_and_no_batch_size_changes_a_number(order, batch, form):
+    assert fed(ReIDMetrics(), order=order, batch=batch, form=FORMS[form]).compute() == by_integers()
+
+
+def test_rules_list_names():
+    number = dict(zip(IDENTITIES, NUMBERS, strict=True)) | dict(zip(CAMERAS, CAMERA_NUMBERS, strict=True))
+    pairs = [
+        ({"junk_identities": ("zoe", -1)}, {"junk_identities": (number["zoe"], -1)}),
+        ({"search_cameras": ("cam1", "cam2")}, {"search_cameras": (number["cam1"], number["cam2"])}),
+        ({"camera_map": {"cam0": "cam2"}}, {"camera_map": {number["cam0"]: number["cam2"]}}),
+        ({"junk_identities": ("nobody",)}, {"junk_identities": ()}),
+    ]
+    for named, numbered in pairs:
+        values = fed(ReIDMetrics(**named)).compute()
+        assert values == by_integers(**numbered)
+        found = evaluate(*sides(IDENTITIES, CAMERAS), **named)
+        assert {name: float(value) for name, value in values.items()} == pytest.approx(dict(found), abs=1e-6)
+
+
+def sides(identities, cameras):
+    query, gallery = slice(0, NUM_QUERIES), slice(NUM_QUERIES, None)
+    labels = (column[side] for column in (identities, cameras) for side in (query, gallery))
+    return (EMBEDDINGS[query], EMBEDDINGS[gallery], *labels)
+
+
+def test_results_have_the_names():
+    results = fed(ReIDMetrics()).results(nearest=4, camera_pairs=True)
+    frame = results.to_frame("query")
+    assert frame["query_identities"].tolist() == IDENTITIES[:NUM_QUERIES]
+    assert frame["query_cameras"].tolist() == CAMERAS[:NUM_QUERIES]
+    assert results.by_identity().names == tuple(sorted({*IDENTITIES[:NUM_QUERIES]}))
+    assert results.by_camera().names == tuple(sorted({*CAMERAS[:NUM_QUERIES]}))
+    lists = results.nearest(4)
+    assert lists.names() == [[IDENTITIES[place] for place in row] for row in lists.index.tolist()]
+    assert lists.names("cameras") == [[CAMERAS[place] for place in row] for row in lists.index.tolist()]
+    assert fed(ReIDMetrics()).nearest(4).names() == lists.names()
+    pairs = results.by_camera_pair()
+    assert {pairs.camera_names[number] for number in pairs.gallery_cameras.tolist()} == {*CAMERAS[NUM_QUERIES:]}
+
+
+def test_names_are_kept_by_copies_files_and_sums(tmp_path):
+    whole = fed(ReIDMeanAP())
+    first, second = ReIDMeanAP(), ReIDMeanAP()
+    fed(first, order=list(range(20)))
+    fed(second, order=list(range(20, len(EMBEDDINGS))))
+    first.merge_state(second)
+    saved = fed(ReIDMeanAP())
+    saved.persistent(mode=True)
+    loaded = ReIDMeanAP()
+    loaded.persistent(mode=True)
+    loaded.load_state_dict(saved.state_dict())
+    for metric in (whole.clone(), copy.deepcopy(whole), pickle.loads(pickle.dumps(whole)), first, loaded):
+        assert metric.compute() == whole.compute()
+        assert metric.results().to_frame("query").equals(whole.results().to_frame("query"))
+    results = whole.results(nearest=3)
+    again = type(results).load(results.save(tmp_path / "results.npz"))
+    assert again.label_names == results.label_names
+    assert again.nearest(2).names() == results.nearest(2).names()
+
+
+def test_every_member_of_a_collection_knows_the_names():
+    collection = MetricCollection([ReIDMeanAP(), ReIDCMC()])
+    fed(collection, batch=9)
+    for metric in collection.values():
+        assert metric.results().to_frame("query")["query_identities"].tolist() == IDENTITIES[:NUM_QUERIES]
+
+
+def test_forward_and_reset_keep_batches_apart():
+    metric, plain = ReIDMeanAP(), ReIDMeanAP()
+    batches = [list(range(first, first + 19)) for first in (0, 19)]
+    for part in batches:
+        by_name = [IDENTITIES[place] for place in part]
+        numbers = [NUMBERS[place] for place in part]
+        values = metric(EMBEDDINGS[part], by_name), plain(EMBEDDINGS[part], numbers)
+        assert values[0] == values[1]
+    assert metric.compute() == plain.compute()
+    assert set(metric.results().names_of("identities").values()) == {*IDENTITIES}
+    metric.reset()
+    metric.update(EMBEDDINGS, NUMBERS)  # integers again
+    assert metric.results().label_names is None
+
+
+RULE = "`identities` must be names in every batch, or integers in every batch; got a batch of"
+BAD = [
+    (IDENTITIES[:4], [1, 2, 3, 4], ValueError, f"{RULE} integers after batches of names."),
+    ([1, 2, 3, 4], IDENTITIES[:4], ValueError, f"{RULE} names after batches of integers."),
+    (IDENTITIES[:4], torch.arange(4), ValueError, f"{RULE} integers after batches of names."),
+    ([], ["a", 1], TypeError, "`identities` must hold integers only, or names only; got 1 beside names."),
+    (
+        [],
+        ["a", None],
+        ValueError,
+        (
+            "`identities` must hold no missing value; got None for sample 1. Pass `missing='junk'` where such samples"
+            " have no identity."
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "error", "message"), BAD)
+def test_names_beside_integers_are_refused(first, second, error, message):
+    metric = ReIDMeanAP()
+    if len(first):
+        metric.update(EMBEDDINGS[:4], first)
+    with pytest.raises(error) as raised:
+        metric.update(EMBEDDINGS[: len(second)], second)
+    assert str(raised.value) == message
+
+
+def test_a_rule_in_the_other_kind_is_refused():
+    with pytest.raises(ValueError, match=r"^`search_cameras` must list names, or -1, .* such as 'cam3' -> 3\.$"):
+        fed(ReIDMetrics(search_cameras=(1, 2)))
+    with pytest.raises(ValueError, match=r"^`junk_identities` must list integers where identities are integers"):
+        fed(ReIDMetrics(junk_identities=("zoe",)), NUMBERS, CAMERA_NUMBERS)
+
+
+def test_merged_integers_beside_names_are_refused():
+    first, second = ReIDMeanAP(), ReIDMeanAP()
+    first.update(EMBEDDINGS, IDENTITIES)
+    second.update(EMBEDDINGS, [number + 70 for number in NUMBERS])
+    first.merge_state(second)
+    with pytest.raises(
+        ValueError, match=r"^`identities` must be names for all samples, or integers for all; got 69 beside names\.$"
+    ):
+        first.compute()
+
+
+def test_names_with_one_hash_are_refused(monkeypatch):
+    monkeypatch.setattr(relevance.label_names, "number_of_name", lambda _: 7)
+    with pytest.raises(ValueError, match=r"^`identities` must have names with different hashes; got 'a' and 'b', so"):
+        ReIDMeanAP().update(EMBEDDINGS[:2], ["a", "b"])
+    metric = ReIDMeanAP()
+    metric.update(EMBEDDINGS[:2], ["a", "a"])
+    metric.update(EMBEDDINGS[:2], ["b", "b"])
+    with pytest.raises(ValueError, match=r"^`identities` must have names with different hashes"):
+        metric.compute()
+
+
+def test_a_sample_without_an_identity_is_junk_where_it_may_be():
+    places = [2, 11, 12, 20]
+    for value in (None, "", float("nan"), pd.NA):
+        missing = [value if place in places else name for place, name in enumerate(IDENTITIES)]
+        expected = ["-1" if place in places else name for place, name in enumerate(IDENTITIES)]
+        values = fed(ReIDMetrics(missing="junk"), missing).compute()
+        assert values == fed(ReIDMetrics(), expected).compute()
+        # Also where -1 is an identity like others.
+        others = ["gone" if place in places else name for place, name in enumerate(IDENTITIES)]
+        values = fed(ReIDMetrics(missing="junk", junk_identities=()), missing).compute()
+        assert values == fed(ReIDMetrics(junk_identities=("gone",)), others).compute()
+    floats = torch.tensor(NUMBERS, dtype=torch.float64)
+    floats[places] = torch.nan
+    numbers = [-1 if place in places else number for place, number in enumerate(NUMBERS)]
+    by_floats = ReIDMetrics(missing="junk")
+    by_floats.update(EMBEDDINGS, floats, is_query=IS_QUERY)
+    by_numbers = ReIDMetrics()
+    by_numbers.update(EMBEDDINGS, numbers, is_query=IS_QUERY)
+    assert by_floats.compute() == by_numbers.compute()
+
+
+def test_names_that_stand_for_no_identity_are_warned_of():
+    for word in ("unknown", "NaN", "N/A", "?", "None"):
+        renamed = [word if name == "zoe" else name for name in IDENTITIES]
+        with pytest.warns(UserWarning, match=rf"Pass `junk_identities=\(-1, '{word.replace('?', '.')}'\)`"):
+            fed(ReIDMetrics(), renamed).compute()
+        fed(ReIDMetrics(junk_identities=(-1, word)), renamed).compute()  # as the warning says
+
+
+def test_a_negative_identity_is_warned_of():
+    renumbered = [-100 if name == "zoe" else number for name, number in zip(IDENTITIES, NUMBERS, strict=True)]
+    with pytest.warns(UserWarning, match=r"`identities` hold -100, .* `junk_identities=\(-1, -100\)`"):
+        fed(ReIDMetrics(), renumbered, CAMERA_NUMBERS).compute()
+    fed(ReIDMetrics(junk_identities=(-1, -100)), renumbered, CAMERA_NUMBERS).compute()
+    # Many negative numbers are hashes.
+    hashes = [-(number + 5) * 10**15 for number in NUMBERS]
+    fed(ReIDMetrics(), hashes, CAMERA_NUMBERS).compute()
