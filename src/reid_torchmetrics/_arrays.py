@@ -56,9 +56,8 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
     if all(value is None or isinstance(value, Tensor) for value in values):
         return values
     first = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))
-    return [
-        value if value is None or isinstance(value, Tensor) else _as_tensor(value, device or first) for value in values
-    ]
+    place = device or first
+    return [_as_tensor(value, place) if not isinstance(value, Tensor) else value for value in values]
 
 
 def as_array(value: Any) -> Any:
