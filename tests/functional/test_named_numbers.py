@@ -24,7 +24,7 @@ def test_numbers_of_a_retrieval_are_looked_up_by_name():
     results = problems.retrieval()
     assert results["map"] == pytest.approx(2 / 3)
     assert dict(results) == results.means == {"map": pytest.approx(2 / 3), "rank_1": 0.5}
-    assert [*results] == results.keys() == ["map", "rank_1"]
+    assert [*results] == [*results.keys()] == ["map", "rank_1"]
     assert "map" in results
     assert "minp" not in results
 
@@ -43,7 +43,7 @@ def test_a_number_that_is_written_as_an_attribute_is_pointed_out(results):
     kind = type(results).__name__
     with pytest.raises(AttributeError, match=rf"^'{kind}' object has no attribute 'map': write `results\['map'\]`$"):
         results.map  # noqa: B018
-    for name in ("maps", "_map", "items"):
+    for name in ("maps", "_map", "append"):
         with pytest.raises(AttributeError, match=rf"^'{kind}' object has no attribute '{name}'$"):
             getattr(results, name)
     with pytest.raises(KeyError, match=r"`name` must be one of 'map', .*; got 'mAP'"):

@@ -23,7 +23,7 @@ PROBLEMS, BITS, QUERIES = 30, 12, 4
 
 def functions_of(path, names):
     """Some functions of a file, and nothing else that it does."""
-    tree = ast.parse(Path(path).read_text())
+    tree = ast.parse(Path(path).read_text(encoding="utf-8"))
     tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in names]
     scope = {"np": np, "tqdm": lambda values: values}
     exec(compile(tree, path, "exec"), scope)  # noqa: S102 - of the code bases that are named above

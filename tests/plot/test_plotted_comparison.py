@@ -21,7 +21,8 @@ UNDEFINED = Difference(0.5, NAN, NAN, NAN, NAN, NAN, 0, 0, 0, is_rank=False)
 
 
 def difference(low: float, middle: float, high: float, p_value: float, *, is_rank: bool = False) -> Difference:
-    return Difference(0.5, 0.5 + middle, middle, low, high, p_value, 3, 2, 1, is_rank)
+    found = Difference(0.5, 0.5 + middle, middle, low, high, p_value, 3, 2, 1, is_rank)
+    return replace(found, lower_is_better=is_rank)
 
 
 def comparison_of(differences: dict[str, Difference], **changes: object) -> Comparison:

@@ -220,7 +220,7 @@ BAD = [
         "`camera_map` must map to cameras that are not mapped themselves; got [2] on both sides.",
     ),
     ({"search_cameras": (1,)}, ValueError, "`search_cameras` must come with cameras; got no `gallery_cameras`."),
-    ({"junk_pairs": 3}, TypeError, "`junk_pairs` must be a function or None; got int."),
+    ({"junk_pairs": 3}, TypeError, "`junk_pairs` must be a function, a bool mask [1, 2] or None; got int."),
     (
         {"query_sequences": torch.tensor([1])},
         ValueError,

@@ -19,7 +19,7 @@ from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
 from reid_torchmetrics.functional.retrieval.relevance import (
     SIDES,
-    JunkPairs,
+    GivenJunkPairs,
     SideLabels,
     check_needed,
     in_one_spelling,
@@ -32,7 +32,7 @@ from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, chec
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .ground_truth import GroundTruth
-from .opened_files import Files, are_files, read_files
+from .opened_files import Files, are_files, are_labels, read_files
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol, take_protocol
@@ -52,7 +52,7 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
 @torch.no_grad()
 def evaluate(
     query: Shaped[Tensor, "queries dim"] | _checks.Array | Files,
-    gallery: Shaped[Tensor, "gallery dim"] | _checks.Array | Files | None = None,
+    gallery: Shaped[Tensor, "gallery dim"] | Integer[Tensor, " _"] | _checks.Array | Files | None = None,
     query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
@@ -60,7 +60,7 @@ def evaluate(
     *,
     protocol: _names.ProtocolName | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
-    junk_pairs: JunkPairs | None = None,
+    junk_pairs: GivenJunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     similarity: _names.SimilarityName | CustomSimilarity | None = None,
     packed: bool = False,
@@ -81,7 +81,8 @@ def evaluate(
     Args:
         query: embeddings of the queries, or files of `data.read_samples`, with the labels that they hold.
         gallery: embeddings of the gallery, or files; None for leave-one-out, where every query is searched among the
-            others and labels of the gallery are left out.
+            others and labels of the gallery are left out: `evaluate(embeddings, query_identities=labels)`, or in short
+            `evaluate(embeddings, labels)`.
         query_identities: identities of the queries; or where samples have several labels, on both sides a matrix [N,
             labels] of bools or of 0 and 1, and a positive shares at least one of them.
         gallery_identities: identities of the gallery; None where there is no `gallery`.
@@ -91,7 +92,8 @@ def evaluate(
         ground_truth: instead of labels, for every query the gallery positions of its positives, or its lists by name
             ("easy", "hard", "junk"; "good", "ok", "junk"), of which the protocol says which are positives and which
             junk; or a bool matrix [queries, gallery].
-        junk_pairs: a function of positions of queries and of gallery items that masks pairs to drop.
+        junk_pairs: a bool mask [queries, gallery] of pairs to drop, or a function of positions of queries and of
+            gallery items that returns such a mask.
         self_index: for every query its own position in the gallery, or -1: it is left out there. Without, a warning
             says once if most queries seem to be in the gallery.
         similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of two blocks; None for that of
@@ -119,6 +121,9 @@ def evaluate(
     """
     given: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
     given |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **options}
+    # `evaluate(embeddings, labels)`: a gallery is a matrix, so a row of numbers or names can only be identities.
+    if query_identities is None and are_labels(gallery):
+        gallery, given["query_identities"] = None, gallery
     if are_files(query):
         query, labels_of_files = read_files("query", query, given)
         given |= labels_of_files
@@ -171,7 +176,7 @@ def evaluate_scores(
     distances: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
     protocol: _names.ProtocolName | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
-    junk_pairs: JunkPairs | None = None,
+    junk_pairs: GivenJunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     ties: _names.TieName | None = None,
     max_rank: int = 50,

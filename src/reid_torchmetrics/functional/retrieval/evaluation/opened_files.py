@@ -1,10 +1,11 @@
-"""Embeddings in files that a reader has opened, with their labels: what `read_samples` returns."""
+"""What may stand in the place of embeddings: files that a reader has opened, or labels where there is no gallery."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +21,15 @@ def are_files(value: object) -> bool:
     if not isinstance(value, (list, tuple)) or not value:
         return False
     return all(hasattr(each, "embeddings") and hasattr(each, "labels") for each in value)
+
+
+def are_labels(value: object) -> bool:
+    """Whether an argument is one row of integers or names, and so no embeddings."""
+    if isinstance(value, (list, tuple)):
+        return len(value) > 0 and all(isinstance(each, (int, str)) for each in value)
+    if isinstance(value, Tensor):
+        return value.ndim == 1 and not value.is_floating_point() and not value.is_complex()
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "iuU"
 
 
 def read_files(argument: str, files: Any, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -20,13 +20,14 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     DECIDING,
     LABELS,
     SIDES,
-    JunkPairs,
+    GivenJunkPairs,
     LabelTables,
     LabelValues,
     Relevance,
     at,
     find_listed_relevance,
     find_relevance,
+    junk_pairs_of,
     num_labels_of,
     number_names,
     one_number_each,
@@ -147,7 +148,7 @@ class Labels:
 
     query: LabelValues
     gallery: LabelValues
-    junk_pairs: JunkPairs | None = None
+    junk_pairs: GivenJunkPairs | None = None
     self_index: Tensor | None = None
     ground_truth: GroundTruth | None = None
     names: LabelTables = field(default_factory=dict)
@@ -183,7 +184,8 @@ class Labels:
             listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
             labels = one_number_each(self.query)
             shown: Any = {f"query_{name}": labels[name] for name in ("identities", "cameras") if name in labels}
-            return replace(listed.to(source.device), junk_pairs=self.junk_pairs, **shown)
+            junk_pairs = junk_pairs_of(self.junk_pairs, num_queries, num_gallery, source.device)
+            return replace(listed.to(source.device), junk_pairs=junk_pairs, **shown)
         sides = zip(SIDES, (self.query, self.gallery), strict=True)
         given: dict[str, Any] = {f"{side}_{name}": labels[name] for side, labels in sides for name in labels}
         options: dict[str, Any] = {"junk_pairs": self.junk_pairs, "self_index": self.self_index}

@@ -25,6 +25,8 @@ SEVERAL_LABELS = "several_labels"
 """stands among the names of labels for identities that are a matrix of labels"""
 _OF_RELEVANCE = (*LABEL_OPTIONS, "leave_one_out", "positive_lists", "junk_lists")
 _OF_DRAWS = ("draw", "queries_in_draw", "draws_precision")
+_CALL_HIT_RATE_RECALL = ("cub200", "cars196", "sop", "inshop")
+"""protocols of papers that call the hit rate Recall@k"""
 _SHORTEST_CURVE = 50  # of an expectation over drawn galleries
 
 
@@ -66,7 +68,7 @@ class Setup:
         words += ["items of the query's sequence dropped"] if self.sequences else []
         words += ["groups ranked by their best member"] if self.groups else []
         words += ["queries and gallery exchanged"] if self.exchanged else []
-        return "; ".join([*words, "pairs dropped by a function"] if self.junk_pairs else words)
+        return "; ".join([*words, "pairs dropped by `junk_pairs`"] if self.junk_pairs else words)
 
 
 def similarity_name(similarity: Any) -> str:
@@ -138,6 +140,8 @@ def describe(name: str, protocol: Protocol, setup: Setup) -> str:
     measure, k = parse_report(name)
     is_drawn = protocol.draws(measure)
     parts = [measure.describe(protocol, k, is_drawn=is_drawn)]
+    if measure.name == "recall" and protocol.name.partition(" with ")[0] in _CALL_HIT_RATE_RECALL:
+        parts.append(f"the papers' Recall@{k} is hit_rate_{k}")
     if is_drawn and protocol.draw is not None and protocol.draw.shots is not None:
         parts.append(f"expected over {protocol.draw}")
     parts += ["queries weighted by their chance not to be drawn"] if is_drawn and protocol.queries_in_draw else []

@@ -42,5 +42,14 @@ from .labels import (
     why_needed,
     width_of,
 )
-from .relevance import JunkPairs, QueryCounts, Relevance, TileRelevance, check_listed_once, find_listed_relevance
+from .relevance import (
+    GivenJunkPairs,
+    JunkPairs,
+    QueryCounts,
+    Relevance,
+    TileRelevance,
+    check_listed_once,
+    find_listed_relevance,
+    junk_pairs_of,
+)
 from .several_labels import check_alike

@@ -35,7 +35,7 @@ from .labels import (
     packed,
     why_needed,
 )
-from .relevance import JunkPairs, LabelRule, Relevance
+from .relevance import GivenJunkPairs, LabelRule, Relevance, junk_pairs_of
 from .several_labels import SharedLabels, check_alike
 
 SAME_CAMERA_RULES = get_args(_names.CameraRule)
@@ -65,7 +65,7 @@ def find_relevance(
     missing: _names.MissingLabels = "error",
     clothes: _names.ClothesRule = "keep",
     radius: float | None = None,
-    junk_pairs: JunkPairs | None = None,
+    junk_pairs: GivenJunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     **labels: Unpack[SideLabels],
 ) -> Relevance:
@@ -95,7 +95,8 @@ def find_relevance(
         clothes: "drop_same" drops the gallery items with the query's identity and clothes (changed clothes),
             "drop_other" those with its identity and other clothes (same clothes), "keep" drops nothing.
         radius: the largest distance of a positive, in the unit of the positions.
-        junk_pairs: a function of positions of queries [q] and of gallery items [g] that returns a bool mask [q, g] of
+        junk_pairs: a bool mask of all pairs [queries, gallery], True for those that are dropped; or a function of
+            positions of queries [q] and of gallery items [g] that returns a bool mask [q, g] of
             the pairs to drop. It is called for blocks of pairs, more than once for a pair.
         self_index: for every query its own position in the gallery, or -1: leave-one-out drops it by position.
         labels: for both sides `query_sequences` and `gallery_sequences`, int, the sequence or track, whose gallery
@@ -122,8 +123,6 @@ def find_relevance(
     self_index = None if self_index is None else self_index.long()
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.one_of("clothes", clothes, CLOTHES_RULES)
-    if junk_pairs is not None and not callable(junk_pairs):
-        raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
     if num_labels_of(query):
         _check_several(radius, junk)
     num_gallery, is_junk = length_of(gallery), _with_one_of(junk, query, "identities")
@@ -153,7 +152,7 @@ def find_relevance(
         self_index=self_index,
         own_column=own_column,
         rules=_rules(query, gallery, rules, by_number["camera_map"]),
-        junk_pairs=junk_pairs,
+        junk_pairs=junk_pairs_of(junk_pairs, length_of(query), num_gallery, is_junk.device),
         query_identities=None if num_labels_of(query) else query.get("identities"),
         gallery_identities=None if num_labels_of(query) else gallery.get("identities"),
         query_cameras=query.get("cameras"),

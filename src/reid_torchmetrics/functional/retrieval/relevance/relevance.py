@@ -15,8 +15,10 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int, Integer
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
@@ -26,6 +28,9 @@ from .several_labels import SharedLabels
 
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
 """A user's rule: positions of queries [q] and of gallery items [g] to a bool mask [q, g], True for what is dropped."""
+
+GivenJunkPairs = JunkPairs | Tensor | NDArray[np.bool_]
+"""A user's rule, or a bool mask of all pairs [queries, gallery]"""
 
 Record = TypeVar("Record", "LabelRule", "Relevance", SharedLabels)
 
@@ -199,13 +204,16 @@ class Relevance:
         if self.junk_pairs is not None:
             queries, gallery = (torch.arange(part.start, part.stop, device=self.device) for part in (rows, columns))
             mask = self.junk_pairs(queries, gallery if self.kept is None else self.kept[gallery])
+            if isinstance(mask, np.ndarray):
+                (mask,) = _arrays.as_tensors(mask, device=self.device)
             _checks.boolean_tensor("junk_pairs", mask, "return a bool tensor")
             if mask.shape != (len(queries), len(gallery)) or mask.device != self.device:
                 raise ValueError(
                     f"`junk_pairs` must return a mask {[len(queries), len(gallery)]} on {self.device}; got"
                     f" {list(mask.shape)} on {mask.device}."
                 )
-            masks.append(mask.clone())  # masks are combined in place
+            # Masks are combined in place, and are read as one row of cells.
+            masks.append(mask.clone(memory_format=torch.contiguous_format))
         return reduce(operator.ior, masks) if masks else None
 
     def pairs(
@@ -286,6 +294,32 @@ def _moved(record: Record, device: torch.device) -> Record:
     values = ((field.name, getattr(record, field.name)) for field in fields(record))
     tensors: dict[str, Any] = {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
     return replace(record, **tensors)
+
+
+def junk_pairs_of(given: object, num_queries: int, num_gallery: int, device: torch.device) -> JunkPairs | None:
+    """The function of a user's rule, or one that looks pairs up in a user's mask.
+
+    Raises:
+        TypeError: neither a function nor a bool mask.
+        ValueError: a mask of another shape.
+    """
+    if given is None:
+        return None
+    if isinstance(given, (Tensor, np.ndarray)):
+        (mask,) = _arrays.as_tensors(given, device=device)
+        _checks.boolean_tensor("junk_pairs", mask, "be a bool mask, or a function that returns one")
+        if mask.shape != (num_queries, num_gallery):
+            raise ValueError(
+                f"`junk_pairs` must have shape {[num_queries, num_gallery]}, queries by gallery items; got"
+                f" {list(mask.shape)}."
+            )
+        return lambda queries, items: mask[queries][:, items]
+    if not callable(given):
+        raise TypeError(
+            f"`junk_pairs` must be a function, a bool mask {[num_queries, num_gallery]} or None; got"
+            f" {type(given).__name__}."
+        )
+    return given
 
 
 def find_listed_relevance(
