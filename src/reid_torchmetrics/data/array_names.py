@@ -179,7 +179,7 @@ def _as_numbers_or_names(key: str, name: str, values: Array, wanted: str, missin
     may_miss = key == "identities" and missing == "junk"
     if may_miss and labels.dtype.kind != "U":
         labels = values.astype(np.float64)  # as in shards with missing ones
-    is_missing = values == "" if values.dtype.kind in "US" else np.isnan(values)
+    is_missing = labels == "" if labels.dtype.kind == "U" else np.isnan(values)
     if may_miss:
         is_kept = is_kept | is_missing
     if not is_kept.all():
