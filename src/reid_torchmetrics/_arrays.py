@@ -56,10 +56,11 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
     if all(value is None or isinstance(value, Tensor) for value in values):
         return values
     first = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))
+    place = device or first
     tensors: list[Any] = []
     for value in values:
         is_ready = value is None or isinstance(value, Tensor)
-        tensors.append(value if is_ready else _as_tensor(value, device or first))
+        tensors.append(value if is_ready else _as_tensor(value, place))
     return tensors
 
 

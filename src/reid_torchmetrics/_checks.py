@@ -23,6 +23,7 @@ from ._arrays import Array, Integers, IntegersOrNames, Numbers, SeveralLabels, a
 
 _Device: TypeAlias = torch.device | None
 
+_A_MISSING_VALUE = ", a missing value"
 _MANY = 20  # names, among which one is not seen at once
 FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -338,8 +339,16 @@ def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
         return at_work(value, device)
     (value,) = as_tensors(value, device=device)
     if not isinstance(value, Tensor):
-        raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {_kind(value)}.")
+        came = _kind(value)
+        remedy = _if_missing(argument) if came.endswith(_A_MISSING_VALUE) else ""
+        raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {came}.{remedy}")
     return value
+
+
+def _if_missing(argument: str) -> str:
+    """What to write where a value is missing: only identities may be."""
+    is_identity = argument.endswith("identities")
+    return " Pass `missing='junk'` where samples have no identity." if is_identity else ""
 
 
 def _whole(argument: str, value: Tensor) -> Tensor:
@@ -347,7 +356,9 @@ def _whole(argument: str, value: Tensor) -> Tensor:
     is_whole = (value == value.trunc()) & (value.abs() < limit)
     if not bool(is_whole.all()):
         rule = f"integers, or whole numbers below 2**{int(math.log2(limit))} in {value.dtype}"
-        raise ValueError(f"`{argument}` must hold {rule}; got {value[~is_whole][0].item()}.")
+        first = value[~is_whole][0].item()
+        remedy = _if_missing(argument) if math.isnan(first) else ""
+        raise ValueError(f"`{argument}` must hold {rule}; got {first}.{remedy}")
     return value.long()
 
 
@@ -369,7 +380,7 @@ def _kind(value: object) -> str:
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
         return f"{type(value).__name__} of tensors, to be joined by `torch.{'cat' if value[0].ndim > 1 else 'stack'}`"
     if isinstance(value, (list, tuple)) and any(item is None for item in value):
-        return f"{type(value).__name__} with None, a missing value"
+        return f"{type(value).__name__} with None{_A_MISSING_VALUE}"
     if hasattr(value, "to_numpy"):
         return f"{type(value).__name__}, so write `.to_numpy()`"
     if has_masked(value):

@@ -170,38 +170,37 @@ def as_label(
         raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")
     if key == "positions":  # before rows become vectors: [1, 2] is one position, not two labels
         return _checks.positions(name, values, length).numpy()
-    values = labels = _as_vector(name, values, length)
-    if values.dtype.kind in "US":
-        labels = values.astype(str)
-        is_kept = np.char.str_len(labels) > 0
-    else:
-        with np.errstate(invalid="ignore"):  # of NaN and infinity, which are told below
-            labels = values.astype(np.int64, copy=False)
-        is_kept = labels == values
-        if values.dtype.kind == "f":  # from there on, a float stands for several numbers
-            is_kept &= np.abs(values) < 2 / np.finfo(values.dtype).eps
-    if key == "identities" and missing == "junk" and labels.dtype.kind != "U":
-        labels = labels.astype(np.float64)  # as in shards with missing ones
-    if key == "identities" and not is_kept.all():
-        is_missing = values == "" if values.dtype.kind in "US" else np.isnan(values)
-        labels, is_kept = _without_missing(name, labels, is_missing, is_kept, missing)
+    return _as_numbers_or_names(key, name, _as_vector(name, values, length), wanted, missing)
+
+
+def _as_numbers_or_names(key: str, name: str, values: Array, wanted: str, missing: _names.MissingLabels) -> Array:
+    """int64 or strings; identities that are missing are NaN among floats, or "" among strings, where they may be."""
+    labels, is_kept = _whole_or_named(values)
+    may_miss = key == "identities" and missing == "junk"
+    if may_miss and labels.dtype.kind != "U":
+        labels = values.astype(np.float64)  # as in shards with missing ones
+    is_missing = labels == "" if labels.dtype.kind == "U" else np.isnan(values)
+    if may_miss:
+        is_kept = is_kept | is_missing
     if not is_kept.all():
         worst = int(is_kept.argmin())
-        raise ValueError(f"`{name}` must hold {wanted}; got {values[worst].item()!r} for sample {worst}.")
+        is_about_missing = key == "identities" and is_missing[worst]
+        remedy = " Pass `missing='junk'` where such samples have no identity." if is_about_missing else ""
+        raise ValueError(f"`{name}` must hold {wanted}; got {values[worst].item()!r} for sample {worst}.{remedy}")
     return labels
 
 
-def _without_missing(
-    name: str, labels: Array, is_missing: Array, is_kept: Array, missing: _names.MissingLabels
-) -> tuple[Array, Array]:
-    """Identities with NaN, or "" among names, where they are missing, and whether each can be kept."""
-    if is_missing.any() and missing == "error":
-        place = int(is_missing.argmax())
-        remedy = "Pass `missing='junk'` where such samples have no identity."
-        raise ValueError(f"`{name}` must hold no missing value; got one for sample {place}. {remedy}")
-    if labels.dtype.kind != "U":
-        labels = np.where(is_missing, np.nan, labels)
-    return labels, is_kept | is_missing
+def _whole_or_named(values: Array) -> tuple[Array, Array]:
+    """Values as int64 or as strings, and which of them are whole numbers or names that are not empty."""
+    if values.dtype.kind in "US":
+        labels = values.astype(str)
+        return labels, np.char.str_len(labels) > 0
+    with np.errstate(invalid="ignore"):  # of NaN and infinity, which are told below
+        labels = values.astype(np.int64, copy=False)
+    is_whole = labels == values
+    if values.dtype.kind == "f":  # from there on, a float stands for several numbers
+        is_whole &= np.abs(values) < 2 / np.finfo(values.dtype).eps
+    return labels, is_whole
 
 
 def _as_roles(name: str, given: Array, length: int | None) -> Array:

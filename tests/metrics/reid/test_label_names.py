@@ -13,6 +13,7 @@ from torchmetrics import MetricCollection
 
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, relevance
+from reid_torchmetrics.plot import listed_pictures
 from tests.profiles import examples
 from tests.reference.label_names import as_integers
 
@@ -95,6 +96,22 @@ def test_results_have_the_names():
     assert fed(ReIDMetrics()).nearest(4).names() == lists.names()
     pairs = results.by_camera_pair()
     assert {pairs.camera_names[number] for number in pairs.gallery_cameras.tolist()} == {*CAMERAS[NUM_QUERIES:]}
+
+
+def test_captions_of_pictures_have_the_names():
+    lists = fed(ReIDMetrics()).nearest(2)
+    query, first, *_ = listed_pictures(lists, 0, lambda _: None, None)
+    assert query.labels({}) == [IDENTITIES[0], CAMERAS[0]]
+    place = int(lists.index[0, 0])
+    assert first.labels({}) == [IDENTITIES[place], CAMERAS[place]]
+    number = int(lists.query_identities[0])
+    assert query.labels({number: "a name of the user's own"})[0] == "a name of the user's own"
+
+
+@pytest.mark.parametrize("gone", [[1, None], torch.tensor([1.0, torch.nan]), np.array([1.0, np.nan])])
+def test_the_error_for_a_missing_identity_names_the_option(gone):
+    with pytest.raises((TypeError, ValueError), match="Pass `missing='junk'` where"):
+        ReIDMeanAP().update(EMBEDDINGS[:2], gone)
 
 
 def test_names_are_kept_by_copies_files_and_sums(tmp_path):

@@ -16,7 +16,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures, relevance
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
+from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES, CustomSimilarity
 
 
 class RelevanceOptions(TypedDict, total=False):
@@ -177,16 +177,18 @@ class Protocol:
         if self.draw is not None and self.mode != "first_match":
             raise ValueError(f"`draw` needs mode 'first_match'; got {self.mode!r}.")
 
-    def similarity_or(self, chosen: Any) -> Any:
-        """The similarity that the caller chose, else its own, else "cosine"."""
-        if chosen is not None:
-            return chosen
+    def similarity_or(
+        self, similarity: _names.SimilarityName | CustomSimilarity | None
+    ) -> _names.SimilarityName | CustomSimilarity:
+        """Return the similarity that the caller passed, else that of the protocol, else "cosine"."""
+        if similarity is not None:
+            return similarity
         return self.similarity or "cosine"
 
-    def ties_or(self, chosen: _names.TieName | None) -> _names.TieName:
-        """The tie policy that the caller chose, else its own, else "pessimistic"."""
-        if chosen is not None:
-            return chosen
+    def ties_or(self, ties: _names.TieName | None) -> _names.TieName:
+        """Return the tie policy that the caller passed, else that of the protocol, else "pessimistic"."""
+        if ties is not None:
+            return ties
         return self.ties or "pessimistic"
 
     def draws(self, measure: measures.Measure) -> bool:

@@ -209,7 +209,8 @@ def _refuse_missing(argument: str, is_missing: _arrays.Array, values: Any, *, la
     if not is_missing.any():
         return
     place = int(is_missing.argmax())
-    came = f"{values[place]!r} for sample {place}"
+    value = values[place].item() if isinstance(values, np.ndarray) else values[place]
+    came = f"{value!r} for sample {place}"
     if label != "identities":
         raise ValueError(f"`{argument}` must hold no missing value; got {came}.")
     if missing == "error":
