@@ -71,6 +71,9 @@ def parsed(command: str, words: Sequence[str], **own: Any) -> tuple[SimpleNamesp
         values = vars(parser.instantiate(parser.parse_args(list(words))))
     except ArgumentError as error:
         raise UsageError(_why(command, str(error), config)) from error
+    for _, name, kind, *_ in rows(command):
+        if kind.startswith("MAP") and isinstance(values.get(name), dict):
+            values[name] = {_as_label(camera): _as_label(other) for camera, other in values[name].items()}
     arguments = {name: values.get(name, default) for name, default in of_command.items()}
     return SimpleNamespace(**arguments), {name: values[name] for name in values if name not in arguments}
 
@@ -119,6 +122,11 @@ def _broken_rule(kind: str, value: Any, *, is_null_allowed: bool) -> str:
         if not all(isinstance(text, str) for text in texts):
             rule = "a list of strings" if is_list else "a string"
     return rule
+
+
+def _as_label(value: int | str) -> int | str:
+    """Return a whole number written as text as an integer, since the keys of JSON are texts; a name as it is."""
+    return int(value) if isinstance(value, str) and re.fullmatch(r"-?\d+", value) else value
 
 
 def _why(command: str, message: str, config: Mapping[str, ConfigValue]) -> str:

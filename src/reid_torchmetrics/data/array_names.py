@@ -191,7 +191,7 @@ def _as_numbers_or_names(key: str, name: str, values: Array, wanted: str, missin
 
 
 def _whole_or_named(values: Array) -> tuple[Array, Array]:
-    """Values as int64 or as strings, and which of them are whole numbers or names that are not empty."""
+    """Convert values to int64 or to strings; True where they are neither missing nor empty."""
     if values.dtype.kind in "US":
         labels = values.astype(str)
         return labels, np.char.str_len(labels) > 0

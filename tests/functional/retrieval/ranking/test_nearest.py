@@ -208,7 +208,7 @@ def test_a_score_that_is_nan_is_refused_unless_it_is_of_junk():
         (2.0, None, TypeError, "`k` must be an int; got float."),
         (1, torch.tensor([2]), ValueError, r"`queries` must lie in \[0, 2\); got values from 2 to 2."),
         (1, torch.tensor([-1, 1]), ValueError, r"`queries` must lie in \[0, 2\); got values from -1 to 1."),
-        (1, [None], TypeError, "`queries` must be a tensor, an array or a list of numbers; got list."),
+        (1, [None], TypeError, "`queries` must be .* a list of numbers; got list with None, a missing value."),
     ],
 )
 def test_a_bad_argument_is_named(k, rows, kind, message):

@@ -42,10 +42,10 @@ class Breakdown:
     def named(self, names: Mapping[int, str]) -> Breakdown:
         """The same groups with the names of their first label, in the order of the names."""
         named = [names.get(number, str(number)) for number in self.labels[:, 0].tolist()]
-        order = torch.tensor(sorted(range(len(named)), key=named.__getitem__), dtype=torch.int64)
-        rows = order.to(self.labels.device)
+        places = sorted(range(len(named)), key=named.__getitem__)
+        rows = torch.tensor(places, dtype=torch.int64, device=self.labels.device)
         columns = self.labels[rows], self.mean[rows], self.num_valid[rows], self.num_queries[rows]
-        return Breakdown(*columns, names=tuple(named[place] for place in order.tolist()))
+        return Breakdown(*columns, names=tuple(named[place] for place in places))
 
 
 def mean_by(

@@ -135,9 +135,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """What users know a query by, counted from 0: its name, else its `query_index`."""
         return int(self.query_index[query]) if self.query_names is None else self.query_names[query]
 
-    def names_of(self, label: str) -> Mapping[int, str]:
+    def names_of(self, label_name: str) -> Mapping[int, str]:
         """The names of "identities", "cameras" or another label by their numbers; none where it came as integers."""
-        return (self.label_names or {}).get(label, {})
+        return (self.label_names or {}).get(label_name, {})
 
     def without(self, queries: Integer[Tensor, " left_out"] | _checks.Integers | Duplicates) -> dict[str, float]:
         """Compute the reported numbers without some queries.
