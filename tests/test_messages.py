@@ -19,7 +19,6 @@ from reid_torchmetrics import (
     ReIDMINP,
 )
 from reid_torchmetrics.functional.retrieval import (
-    MEASURES,
     PROTOCOLS,
     PositiveRanks,
     Protocol,
@@ -35,13 +34,14 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives_from_scores,
     score_embeddings,
 )
+from reid_torchmetrics.functional.retrieval.measures import all_patterns
 from reid_torchmetrics.functional.retrieval.ranking import TiedGroups
 
 pytestmark = pytest.mark.usefixtures("unannotated")
 
 X, ID, CAM = torch.eye(3), torch.tensor([1, 2, 1]), torch.tensor([0, 0, 1])
 LABELED = find_relevance(ID, ID)
-LISTED_MEASURES = ", ".join(repr(row.pattern) for row in MEASURES.values())
+LISTED_MEASURES = ", ".join(map(repr, all_patterns()))
 RANKS = PositiveRanks(torch.tensor([1]), torch.tensor([1]), torch.tensor([3]))
 ZERO, ONE, HITS = torch.tensor([0]), torch.tensor([1]), [1, 0, 1, 0, 0, 1]
 NAN, INF = float("nan"), float("inf")

@@ -182,8 +182,8 @@ def number_meant(word: object, whole: Collection[str], with_cutoff: Collection[s
     name, k = parts[1].removesuffix("_at"), parts[2]
     if name == "r" and "@" in str(word):  # "R@1" is of metric learning, "r1" of re-identification
         name = "recall"
-    if name == "map" and k:
-        return f": average precision of the first {k} is 'map' with `k={k}`"
+    if name in ("map", "ap", "mean_average_precision") and k:
+        return f", which may be 'map_{k}'" if "map" in with_cutoff else ""
     if NUMBERS.get(name) in with_cutoff:
         return _with_cutoff(NUMBERS[name], k, is_recall=name == "recall")
     close = get_close_matches(name, [*(with_cutoff if k else whole)], n=1, cutoff=_SIMILAR)

@@ -168,7 +168,7 @@ BAD = [
         lambda: ReIDMetrics(protocol="roxford5k_hard"),
         "`protocol` 'roxford5k_hard' needs `ground_truth`, lists for every query; got labels.",
     ),
-    (lambda: ReIDMeasure("map_5"), "`metric` must be of a measure of `MEASURES`; got 'map_5': average precision"),
+    (lambda: ReIDMeasure("mAP@5"), "`metric` must be of a measure of `MEASURES`; got 'mAP@5', which may be 'map_5'."),
     (lambda: ReIDMetrics(ties="random"), "`ties` must be one of 'pessimistic',"),
 ]
 

@@ -217,7 +217,7 @@ class ReIDMeasure(_MeanOfMeasure):
             self._of_cmc, self._longest = True, k
         super().__init__(**options)
         draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
-        if draw is not None and row.expectation is None:
+        if draw is not None and not row.has_expectation(k):
             raise ValueError(f"`protocol` must not draw galleries for the report {metric!r}; got {draw!r}.")
         self.metric = self._number = metric
         self._reported = (metric,)
@@ -395,8 +395,8 @@ def _member(name: str, *, exchanged: bool = False, **options: Any) -> EmbeddingM
     row, k = parse_report(name)
     if row.is_cmc:
         metric: EmbeddingMetric = ReIDCMC(k, **options)
-    elif row.name in ("map", "minp"):
-        metric = {"map": ReIDMeanAP, "minp": ReIDMINP}[row.name](**options)
+    elif name in ("map", "minp"):
+        metric = {"map": ReIDMeanAP, "minp": ReIDMINP}[name](**options)
     else:
         metric = ReIDMeasure(name, **options)
     metric._exchanged = exchanged  # noqa: SLF001 - an option of collections only

@@ -8,7 +8,7 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, GalleryDraw, Protocol, evaluate_scores, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import Setup, describe
-from reid_torchmetrics.functional.retrieval.measures import MEASURES, parse_report
+from reid_torchmetrics.functional.retrieval.measures import MEASURES, all_patterns, parse_report
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 
@@ -84,8 +84,12 @@ BAD = [
         {"reports": ("map", "rank1")},
         "`reports` must be of a measure of `MEASURES`; got 'rank1', which may be 'rank_1'.",
     ),
-    ({"reports": ("rank_0",)}, f"{[*MEASURES.values()][-1].pattern!r}; got 'rank_0'."),
-    ({"reports": ("map_5",)}, "got 'map_5': average precision of the first 5 is 'map' with `k=5`."),
+    ({"reports": ("rank_0",)}, f"{all_patterns()[-1]!r}; got 'rank_0'."),
+    ({"reports": ("mAP@5",)}, "got 'mAP@5', which may be 'map_5'."),
+    (
+        {"draw": SHOT, "reports": ("map_5",)},
+        "`draw` has expectations of map, minp, rank_<k> only; got 'map_5' to report.",
+    ),
     (
         {"draw": SHOT, "reports": ("map", "mrr")},
         "`draw` has expectations of map, minp, rank_<k> only; got 'mrr' to report.",

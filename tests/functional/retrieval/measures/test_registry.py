@@ -23,6 +23,7 @@ OPTIONS = PROTOCOLS["market1501"]
 RANKS = PositiveRanks(torch.tensor([2, 4]), torch.tensor([2]), torch.tensor([5]))  # positives at ranks 2 and 4 of 5
 NUMBERS = {
     "map": (1 / 2 + 2 / 4) / 2,
+    "map_3": (1 / 2) / 2,
     "map_at_r": (1 / 2) / 2,
     "minp": 2 / 4,
     "rank_1": 0,
@@ -71,7 +72,7 @@ def test_every_row_is_evaluated_above_and_has_its_own_name():
 @pytest.mark.parametrize("is_drawn", [False, True])
 def test_the_words_of_a_row_are_filled_in(row, is_drawn):
     assert not set("{}") & set(row.describe(OPTIONS, 7, is_drawn=is_drawn))
-    assert ("7" in row.describe(OPTIONS, 7, is_drawn=is_drawn)) == row.takes_k
+    assert ("7" in row.describe(OPTIONS, 7, is_drawn=is_drawn)) == (row.takes_k or row.may_take_k)
 
 
 def test_words_have_the_options():
@@ -86,6 +87,9 @@ def test_words_have_the_options():
     ):
         whole = replace(options, k=None, normalizer=normalizer)
         assert MEASURES["map"].describe(whole, 0) == f"average precision, rule rectangle, over all ranks{words}"
+    assert MEASURES["map"].describe(options, 10) == (
+        "average precision, rule rectangle, over the first 10, divided by attainable"
+    )
     assert MEASURES["precision"].describe(options, 10) == "precision at 10, divisor last_positive"
     assert MEASURES["rank"].describe(options, 5) == "CMC, all_shots, at rank 5"
     assert MEASURES["rank"].describe(OPTIONS, 5, is_drawn=True) == "CMC, over identities, at rank 5"
@@ -100,6 +104,8 @@ def test_a_measure_without_an_expectation_says_which_have_one():
     message = "^`name` must be of a measure with an expectation, map, minp, rank_<k>; got 'mrr'.$"
     with pytest.raises(ValueError, match=message):
         measure_drawn("mrr", DRAWN)
+    with pytest.raises(ValueError, match=message.replace("mrr", "map_5")):
+        measure_drawn("map_5", DRAWN)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +116,8 @@ def test_a_measure_without_an_expectation_says_which_have_one():
         ("precision@5", ", which may be 'precision_5'"),
         ("mAP", ", which may be 'map'"),
         ("r_precison", ", which may be 'r_precision'"),
-        ("map_5", ": average precision of the first 5 is 'map' with `k=5`"),
+        ("mAP@5", ", which may be 'map_5'"),
+        ("ap_5", ", which may be 'map_5'"),
         ("recall@5", ", which may be 'hit_rate_5'; 'recall_5' is the share of the positives"),
         ("eer", ": it is a number of verification, see `verify` and `verify_pairs`"),
         ("rank_0", ""),

@@ -167,9 +167,9 @@ class Protocol:
     def _check_expectations(self) -> None:
         # An expectation over drawn galleries is known for some measures, and for AP by one rule only.
         for name in self.reports:
-            measure, _ = measures.parse_report(name)
-            if self.draws(measure) and measure.expectation is None:
-                known = ", ".join(each.pattern for each in measures.MEASURES.values() if each.expectation is not None)
+            measure, k = measures.parse_report(name)
+            if self.draws(measure) and not measure.has_expectation(k):
+                known = measures.with_expectation()
                 raise ValueError(f"`draw` has expectations of {known} only; got {name!r} to report.")
         if self.draw is not None and self.draws_precision and (self.rule != "rectangle" or self.k is not None):
             came = f"rule {self.rule!r}" if self.k is None else f"rule {self.rule!r} and k {self.k}"

@@ -24,5 +24,16 @@ from .cutoffs import (
     retrieval_rank,
 )
 from .means import EMPTY_TARGET_ACTIONS, mean_over_identities, mean_over_queries, median_over_queries
-from .registry import MEASURES, DrawnResults, Measure, means_among, measure, measure_drawn, parse_report, title_of
+from .registry import (
+    MEASURES,
+    DrawnResults,
+    Measure,
+    all_patterns,
+    means_among,
+    measure,
+    measure_drawn,
+    parse_report,
+    title_of,
+    with_expectation,
+)
 from .votes import VOTES, knn_accuracy

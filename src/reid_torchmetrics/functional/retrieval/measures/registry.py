@@ -69,6 +69,8 @@ class Measure:
     """the convention; `{k}`, the fields of `{options}` and the `{depth}` of average precision are filled in"""
     takes_k: bool = False
     """whether k follows the name: "precision_10" """
+    may_take_k: bool = False
+    """whether k may follow the name, in the place of the cutoff among the options: "map" and "map_10" """
     is_cmc: bool = False
     """whether a protocol's camera rule and drawn galleries for its CMC are used for this measure"""
     expectation: Callable[[DrawnResults, int], Tensor] | None = None
@@ -87,9 +89,20 @@ class Measure:
     """in tables and legends, where it is not the name with a capital letter; `{k}` is filled in"""
 
     @property
-    def pattern(self) -> str:
-        """The name to write, with "<k>" for a k."""
-        return f"{self.name}_<k>" if self.takes_k else self.name
+    def patterns(self) -> tuple[str, ...]:
+        """The names to write, with "<k>" for a k."""
+        with_k = f"{self.name}_<k>"
+        if self.may_take_k:
+            return (self.name, with_k)
+        return (with_k,) if self.takes_k else (self.name,)
+
+    def fits(self, k: int) -> bool:
+        """Whether the measure is reported with this k; 0 for none."""
+        return self.may_take_k or self.takes_k == bool(k)
+
+    def has_expectation(self, k: int) -> bool:
+        """Whether its expectation over drawn galleries is known, which is not so for an optional k."""
+        return self.expectation is not None and not (self.may_take_k and k)
 
     @property
     def lower_is_better(self) -> bool:
@@ -109,8 +122,9 @@ class Measure:
     def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
         """The convention in words."""
         words = self.words_if_drawn if is_drawn and self.words_if_drawn is not None else self.words
-        depth = "all ranks" if options.k is None else f"the first {options.k}"
-        if options.k is not None or options.normalizer != "positives":
+        cutoff = k or options.k
+        depth = "all ranks" if cutoff is None else f"the first {cutoff}"
+        if cutoff is not None or options.normalizer != "positives":
             depth += f", divided by {options.normalizer}"
         return words.format(k=k, options=options, depth=depth)
 
@@ -129,8 +143,9 @@ _NMRR = "normalized modified retrieval rank of {}"
 _ROWS = (
     Measure(
         "map",
-        lambda ranks, like, _: average_precision(ranks, rule=like.rule, k=like.k, normalizer=like.normalizer),
+        lambda ranks, like, k: average_precision(ranks, rule=like.rule, k=k or like.k, normalizer=like.normalizer),
         "average precision, rule {options.rule}, over {depth}",
+        may_take_k=True,
         title="mAP",
         expectation=lambda drawn, _: drawn.average_precision,
     ),
@@ -216,10 +231,10 @@ def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]
     """
     key, k = _split(name) if isinstance(name, str) else ("", 0)
     row = MEASURES.get(key)
-    if row is None or row.takes_k != bool(k):
+    if row is None or not row.fits(k):
         hint = _meant(name)
         # The names are listed only where none is known to be meant.
-        listed = "a measure of `MEASURES`" if hint else ", ".join(repr(each.pattern) for each in MEASURES.values())
+        listed = "a measure of `MEASURES`" if hint else ", ".join(repr(pattern) for pattern in all_patterns())
         raise ValueError(f"`{argument}` must be of {listed}; got {name!r}{hint}.")
     if k >= 2**63:
         raise ValueError(f"`{argument}` must have a k that fits int64; got {name!r}.")
@@ -231,6 +246,20 @@ def _split(name: str) -> tuple[str, int]:
     """A name and the k behind it, 0 for none."""
     parts = re.fullmatch(r"(.*)_([1-9]\d*)", name)
     return (parts[1], int(parts[2])) if parts else (name, 0)
+
+
+def all_patterns() -> list[str]:
+    """The names of all measures, with "<k>" for a k."""
+    patterns: list[str] = []
+    for row in MEASURES.values():
+        patterns += row.patterns
+    return patterns
+
+
+def with_expectation() -> str:
+    """The names of the measures that are known over drawn galleries, as messages list them."""
+    known = [row for row in MEASURES.values() if row.expectation is not None]
+    return ", ".join(row.patterns[0] for row in known)
 
 
 def means_among(names: Iterable[str]) -> list[str]:
@@ -249,6 +278,8 @@ def title_of(name: str) -> str:
     """A measure by name as tables and legends write it, "Rank-5" for "rank_5"."""
     row, k = parse_report(name)
     title = row.title or row.name.replace("_", " ").capitalize() + ("@{k}" if row.takes_k else "")
+    if row.may_take_k and k:
+        title += "@{k}"
     return title.format(k=k)
 
 
@@ -265,9 +296,8 @@ def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:
         ValueError: a measure without `expectation`.
     """
     row, k = parse_report(name)
-    if row.expectation is None:
-        known = ", ".join(each.pattern for each in MEASURES.values() if each.expectation is not None)
-        raise ValueError(f"`name` must be of a measure with an expectation, {known}; got {name!r}.")
+    if row.expectation is None or not row.has_expectation(k):
+        raise ValueError(f"`name` must be of a measure with an expectation, {with_expectation()}; got {name!r}.")
     return row.expectation(drawn, k)
 
 
@@ -278,5 +308,5 @@ def _meant(value: object) -> str:
     if value in MEASURES:
         return f", which needs its k, as in '{value}_10'"
     whole = [name for name, row in MEASURES.items() if not row.takes_k]
-    with_cutoff = [name for name, row in MEASURES.items() if row.takes_k]
+    with_cutoff = [name for name, row in MEASURES.items() if row.takes_k or row.may_take_k]
     return _hints.number_meant(value, whole, with_cutoff)
