@@ -281,6 +281,7 @@ ONE_IMPORTER = {
     "functional.retrieval.ranking.whole_scores": "a way of counting of its own, with its worked example",
     "functional.retrieval.evaluation.opened_files": "files in the place of tensors, which no other function takes",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries; over 400 lines with the comparison",
+    "functional.retrieval.evaluation.tied_pairs": "a judgment of its own about scores, with its constants",
     "functional.retrieval.evaluation.unknown_identities": "a judgment of its own about labels, with its constants",
     "functional.retrieval.evaluation.result_checks": "whether a file's values agree; over 400 lines with the results",
     "functional.retrieval.ranking.sorted_rows": "ranks by sorting in the place of counting, for codes alone",

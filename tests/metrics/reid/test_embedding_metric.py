@@ -159,7 +159,7 @@ def test_forward_does_not_warn_but_compute_does():
 
 
 def test_a_collapsed_model_finds_its_positives_last():
-    metric = ReIDMetrics(ranks=(1, 100))
+    metric = ReIDMetrics(ranks=(1, 100), ties="pessimistic")
     identities = torch.arange(2000) // 4
     metric.update(torch.ones(2000, 32), identities)
     # Each query has 1,999 candidates, and the last three are its positives.

@@ -131,6 +131,7 @@ class EmbeddingMetric(SampleStates):
         super().__init__(**kwargs)
         self._needed_by_options = {} if lists is not None else evaluation.find_protocol(named).needed_by(chosen)
         self._may_be_codes = protocol.reads_codes and similarity is None
+        self._counts_ties = protocol.leaves_ties_open(ties)
         similarity, ties = protocol.similarity_or(similarity), protocol.ties_or(ties)
         check_similarity(similarity)
         _checks.boolean("packed", packed)
@@ -310,6 +311,7 @@ class EmbeddingMetric(SampleStates):
     def _ranks_by(self, *, of_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
         chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank, "lists": self.ground_truth}
         chosen["exchanged"] = self._exchanged if exchanged is None else exchanged
+        chosen["counts_ties"] = self._counts_ties
         return evaluation.RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
     def _ranking(

@@ -37,7 +37,7 @@ from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol, take_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
-from .ranking import Ranking, rank_problem, warn_if_backwards
+from .ranking import Ranking, rank_problem, warn_if_backwards, warn_if_tied
 from .ranking_options import SEVERAL_LABELS, Setup
 from .results import RetrievalResults, summarize
 
@@ -161,7 +161,7 @@ def evaluate(
     _warn_of_queries_in_gallery(query, gallery, problem, protocol)
     problem = problem.grouped(protocol)
     setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
-    return _evaluate(problem, protocol, setup, max_rank=max_rank)
+    return _evaluate(problem, protocol, setup, max_rank=max_rank, counts_ties=protocol.leaves_ties_open(ties))
 
 
 @takes(EvaluateOptions)
@@ -202,7 +202,8 @@ def evaluate_scores(
     problem = RetrievalProblem(source, labels).grouped(chosen)
     # A matrix does not tell which of its scores are of a query and itself.
     check_own_places(chosen, labels.self_index, len(matrix))
-    return _evaluate(problem, chosen, problem.setup(ties=chosen.ties_or(ties)), max_rank=max_rank)
+    setup = problem.setup(ties=chosen.ties_or(ties))
+    return _evaluate(problem, chosen, setup, max_rank=max_rank, counts_ties=chosen.leaves_ties_open(ties))
 
 
 @torch.no_grad()
@@ -317,15 +318,19 @@ def _check_effect(reasons: Mapping[str, str], labels: Mapping[str, Any]) -> None
     check_needed(missing, labels, "query_", "gallery_")
 
 
-def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
+def _evaluate(
+    problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int, counts_ties: bool
+) -> RetrievalResults:
     _checks.positive_int("max_rank", max_rank)
     ranked: dict[str, Any] = {"ties": setup.ties, "longest": max_rank}
     options = problem.ranking_options(protocol, of_cmc=True, **ranked)
+    options = replace(options, counts_ties=counts_ties)
     # Once, or twice where the CMC has a camera rule of its own.
     ranking = of_cmc = rank_problem(problem, options)
     if protocol.for_cmc is not protocol:
         ranking = rank_problem(problem, problem.ranking_options(protocol, of_cmc=False, **ranked))
     warn_if_backwards(of_cmc, problem, options, to=ALONE)
+    warn_if_tied(of_cmc, problem, options, to=ALONE)
     ranking.warn_of_unknown_identities(ALONE)
     cameras, searched = problem.labels.gallery.get("cameras"), protocol.search_cameras
     numbers = rules_by_number(protocol.relevance_options, problem.labels.names)["search_cameras"]

@@ -191,6 +191,10 @@ class Protocol:
             return ties
         return self.ties or "pessimistic"
 
+    def leaves_ties_open(self, ties: _names.TieName | None) -> bool:
+        """Return whether neither the caller nor the protocol says who goes first among equal scores."""
+        return ties is None and self.ties is None
+
     def draws(self, measure: measures.Measure) -> bool:
         """Whether a measure is taken over drawn galleries, and not over the whole gallery."""
         return self.draw is not None and (measure.is_cmc or self.draws_precision)

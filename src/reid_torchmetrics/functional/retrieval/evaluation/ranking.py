@@ -24,7 +24,12 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
-from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
+from reid_torchmetrics.functional.retrieval.measures import (
+    DrawnResults,
+    average_precision,
+    mean_over_queries,
+    measure,
+)
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
@@ -46,7 +51,11 @@ from .protocol import Protocol
 from .query_statistics import mean_by
 from .rank_lists import RankLists, find_rank_lists
 from .ranking_options import SEVERAL_LABELS, RankingOptions
+from .tied_pairs import are_many, count_tied_pairs, words_for_ties
 from .unknown_identities import warn_of_unknown_identities
+
+
+_ABOUT_TIES = "ties"  # the subject of the warning, told once
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,9 @@ class Ranking:
     """the names of labels, as in `Labels`"""
     may_be_unknown: bool = False
     """as in `Relevance`"""
+    tied_pairs: tuple[int, int] = (0, 0)
+    """pairs of a positive and a negative with equal scores, and all such pairs, of a few queries, if they are counted:
+    within this process's part of the gallery"""
 
     def warn_of_unknown_identities(self, world: World) -> None:
         """Warn once of queries that are right by an identity that stands for none; all processes must call."""
@@ -93,6 +105,9 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         chosen: dict[str, Any] = {name: getattr(options, name) for name in ("ties", "max_rank")}
         chosen |= {"with_precision": protocol.draws_precision, "queries_in_draw": protocol.queries_in_draw}
         drawn = expect_draws(scores, relevance, protocol.draw, **chosen)
+    tied_pairs = (0, 0)
+    if options.counts_ties and drawn is None:
+        tied_pairs = world.guarded(lambda: count_tied_pairs(scores, relevance))
     labels = relevance.query_identities, relevance.query_cameras
     return Ranking(
         ranks,
@@ -103,7 +118,27 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         problem.given,
         names=problem.labels.names,
         may_be_unknown=relevance.may_be_unknown,
+        tied_pairs=tied_pairs,
     )
+
+
+def warn_if_tied(
+    ranking: Ranking, problem: RetrievalProblem, options: RankingOptions, world: World = ALONE, *, to: World
+) -> None:
+    """Warn once if equal scores decide the numbers, by a second ranking; `to` is as in `warn_if_backwards`."""
+    if not options.counts_ties:
+        return
+    subjects = to.said.subjects
+    is_told = subjects is not None and _ABOUT_TIES in subjects
+    _, table = to.guarded_all_gather(lambda: (None, [*ranking.tied_pairs, int(is_told)]))
+    num_tied = sum(row[0] for row in table)
+    num_pairs = sum(row[1] for row in table)
+    if table[0][2] or not are_many(num_tied, num_pairs):
+        return
+    # All processes come here: they have the same table.
+    best = rank_problem(problem, replace(options, ties="optimistic", counts_ties=False), world).ranks
+    worst, best_mean = (float(mean_over_queries(average_precision(ranks))) for ranks in (ranking.ranks, best))
+    warn_once(to, _ABOUT_TIES, words_for_ties(num_tied / num_pairs, worst, best_mean))
 
 
 def warn_if_backwards(
@@ -118,7 +153,7 @@ def warn_if_backwards(
     identities = ranking.query_identities
     _, table = to.guarded_all_gather(lambda: (None, [int(seems_backwards(ranking.ranks, identities))]))
     if table[0][0]:
-        ranks = rank_problem(replace(problem, source=opposite), options, world).ranks
+        ranks = rank_problem(replace(problem, source=opposite), replace(options, counts_ties=False), world).ranks
         warn_once(to, "backwards", problem.source.backwards, lambda: is_good(ranks, identities))
 
 
@@ -140,6 +175,7 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
     ranking = rank_problem(problem, options, together)
     if ranking.counts.valid:
         warn_if_backwards(ranking, problem, options, together, to=world)
+        warn_if_tied(ranking, problem, options, together, to=world)
         ranking.warn_of_unknown_identities(world)
         return ranking
     return replace(ranking, undefined=no_query_reason(ranking.counts, num_gallery, options))
@@ -361,8 +397,11 @@ def mean_by_camera_pair(
     # One column of each table for each gallery camera, which is searched alone.
     for column, camera in enumerate(cameras.tolist()):
         # Numbers that are ranked under the same options share a ranking.
-        alone = {each: replace(each.protocol, search_cameras=(camera,)) for each in names.values()}
-        ranks = {each: rank_problem(problem, replace(each, protocol=alone[each]), world).ranks for each in alone}
+        ranks: dict[RankingOptions, PositiveRanks] = {}
+        for options in dict.fromkeys(names.values()):
+            of_camera = replace(options.protocol, search_cameras=(camera,))
+            alone = replace(options, protocol=of_camera, counts_ties=False)
+            ranks[options] = rank_problem(problem, alone, world).ranks
         for name, options in names.items():
             means = mean_by(measure(name, ranks[options], protocol), query_cameras.long())
             tables[name].mean[:, column], tables[name].num_valid[:, column] = means.mean, means.num_valid

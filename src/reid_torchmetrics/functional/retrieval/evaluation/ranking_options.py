@@ -94,6 +94,8 @@ class RankingOptions:
     """length of the CMC over drawn galleries"""
     exchanged: bool = False
     """whether gallery items are the queries, and queries the gallery"""
+    counts_ties: bool = False
+    """whether ties are counted for advice, as neither the caller nor the protocol chose `ties`; ranks do not change"""
 
     @classmethod
     def of(cls, protocol: Protocol, *, of_cmc: bool, longest: int, **chosen: Any) -> RankingOptions:

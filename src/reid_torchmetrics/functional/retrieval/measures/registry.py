@@ -101,7 +101,7 @@ class Measure:
         return self.may_take_k or self.takes_k == bool(k)
 
     def has_expectation(self, k: int) -> bool:
-        """Whether its expectation over drawn galleries is known, which is not so for an optional k."""
+        """Whether its expectation over drawn galleries is known: an optional k has none."""
         return self.expectation is not None and not (self.may_take_k and k)
 
     @property
@@ -257,7 +257,7 @@ def all_patterns() -> list[str]:
 
 
 def with_expectation() -> str:
-    """The names of the measures that are known over drawn galleries, as messages list them."""
+    """Names of the measures with an expectation over drawn galleries, as messages list them."""
     known = [row for row in MEASURES.values() if row.expectation is not None]
     return ", ".join(row.patterns[0] for row in known)
 

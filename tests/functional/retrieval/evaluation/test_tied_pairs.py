@@ -1,0 +1,101 @@
+"""One line says that equal scores decide the numbers, where nobody chose their order."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import ReIDMeanAP, evaluate
+from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval.evaluation.tied_pairs import count_tied_pairs
+
+NUM_QUERIES, NUM_GALLERY = 20, 400
+
+
+def problem(num_levels: int, seed: int = 0):
+    """Scores of a few levels, with identities of both sides."""
+    rng = np.random.default_rng(seed)
+    scores = torch.from_numpy(rng.integers(0, num_levels, (NUM_QUERIES, NUM_GALLERY))).float()
+    return scores, torch.from_numpy(rng.integers(0, 5, NUM_QUERIES)), torch.from_numpy(rng.integers(0, 5, NUM_GALLERY))
+
+
+def lines(call) -> list[str]:
+    """What is said during a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("num_levels", [1, 3, 50])
+def test_tied_pairs_of_the_first_query_are_counted(num_levels):
+    scores, query_identities, gallery_identities = problem(num_levels)
+    gallery_identities[::7] = -1  # junk
+    expected = [0, 0]
+    for positive in range(NUM_GALLERY):
+        for negative in range(NUM_GALLERY):
+            is_pair = gallery_identities[positive] == query_identities[0] and gallery_identities[negative] >= 0
+            if is_pair and gallery_identities[negative] != query_identities[0]:
+                expected[0] += int(scores[0, positive] == scores[0, negative])
+                expected[1] += 1
+    relevance = find_relevance(query_identities, gallery_identities)
+    assert count_tied_pairs(given_scores(scores, relevance), relevance) == tuple(expected)
+
+
+def test_queries_are_spread_over_the_set():
+    scores = torch.arange(256 * 40.0).reshape(256, 40)
+    scores[64] = scores[192] = 1.0  # every pair ties in two of the four queries that are examined: 0, 64, 128, 192
+    identities = torch.arange(40) % 2
+    relevance = find_relevance(torch.zeros(256, dtype=torch.int64), identities)
+    assert count_tied_pairs(given_scores(scores, relevance), relevance) == (2 * 20 * 20, 4 * 20 * 20)
+
+
+def test_the_line_has_both_bounds():
+    scores, *identities = problem(num_levels=4)
+    (line,) = lines(lambda: evaluate_scores(scores, *identities))
+    worst, best = (evaluate_scores(scores, *identities, ties=ties)["map"] for ties in ("pessimistic", "optimistic"))
+    assert f"is {worst:.4f} where negatives go first (`ties='pessimistic'`, the default) and {best:.4f}" in line
+    assert line.startswith("25% of the pairs") or line.startswith("24% of the pairs")
+
+
+@pytest.mark.parametrize("kind", ["function", "metric"])
+def test_codes_of_few_bits_have_such_a_line(kind):
+    rng = np.random.default_rng(1)
+    codes = torch.from_numpy(rng.choice([-1.0, 1.0], (200, 12))).float()
+    identities, is_query = torch.arange(200) % 5, torch.arange(200) < 20
+
+    def call():
+        if kind == "function":
+            evaluate(codes[is_query], codes[~is_query], identities[is_query], identities[~is_query])
+        else:
+            metric = ReIDMeanAP()
+            metric.update(codes, identities, is_query=is_query)
+            metric.compute()
+
+    (line,) = lines(call)
+    assert "of the pairs of a positive and a negative have equal scores" in line
+
+
+def test_a_metric_says_it_once_for_its_samples():
+    metric = ReIDMeanAP()
+    told = []
+    for num_identities in (5, 4):
+        metric.update(torch.ones(100, 4), torch.arange(100) % num_identities)
+        told.append(len(lines(metric.compute)))
+    assert told == [1, 0]
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable", "grouped", "expected"])
+def test_nothing_is_said_where_the_user_chose(ties):
+    scores, *identities = problem(num_levels=4)
+    assert lines(lambda: evaluate_scores(scores, *identities, ties=ties)) == []
+    protocol = Protocol("own", "this test", ties=ties)
+    assert lines(lambda: evaluate_scores(scores, *identities, protocol=protocol)) == []
+
+
+def test_nothing_is_said_of_few_ties_or_few_pairs():
+    scores, *identities = problem(num_levels=10**6)
+    assert lines(lambda: evaluate_scores(scores, *identities)) == []
+    few = torch.zeros(2, 20)  # 2 x 10 x 10 pairs
+    assert lines(lambda: evaluate_scores(few, [0, 1], [0, 1] * 10)) == []
