@@ -24,12 +24,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
-from reid_torchmetrics.functional.retrieval.measures import (
-    DrawnResults,
-    average_precision,
-    mean_over_queries,
-    measure,
-)
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults, average_precision, mean_over_queries, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
@@ -53,7 +48,6 @@ from .rank_lists import RankLists, find_rank_lists
 from .ranking_options import SEVERAL_LABELS, RankingOptions
 from .tied_pairs import are_many, count_tied_pairs, words_for_ties
 from .unknown_identities import warn_of_unknown_identities
-
 
 _ABOUT_TIES = "ties"  # the subject of the warning, told once
 
