@@ -30,11 +30,12 @@ def lines(call) -> list[str]:
 
 @pytest.mark.parametrize("num_levels", [1, 3, 50])
 def test_tied_pairs_of_the_first_query_are_counted(num_levels):
-    scores, query_identities, gallery_identities = problem(num_levels)
+    scores, query_identities, gallery_identities = (part[:200] for part in problem(num_levels))
+    scores = scores[:, :200]  # so few that none is left out
     gallery_identities[::7] = -1  # junk
     expected = [0, 0]
-    for positive in range(NUM_GALLERY):
-        for negative in range(NUM_GALLERY):
+    for positive in range(200):
+        for negative in range(200):
             is_pair = gallery_identities[positive] == query_identities[0] and gallery_identities[negative] >= 0
             if is_pair and gallery_identities[negative] != query_identities[0]:
                 expected[0] += int(scores[0, positive] == scores[0, negative])
@@ -52,7 +53,7 @@ def test_queries_are_spread_over_the_set():
 
 
 def test_the_line_has_both_bounds():
-    scores, *identities = problem(num_levels=4)
+    scores, *identities = problem(num_levels=4, seed=2)
     (line,) = lines(lambda: evaluate_scores(scores, *identities))
     worst, best = (evaluate_scores(scores, *identities, ties=ties)["map"] for ties in ("pessimistic", "optimistic"))
     assert f"is {worst:.4f} where negatives go first (`ties='pessimistic'`, the default) and {best:.4f}" in line

@@ -7,6 +7,8 @@ whole problem is ranked a second time only where there are many.
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
@@ -14,34 +16,62 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 MOST_TIED = 0.05
 """the share of pairs of a positive and a negative that may tie without a word"""
 _LEAST_PAIRS = 1000  # fewer pairs of the examined queries tell nothing
-_MOST_QUERIES = 8
+_MOST_QUERIES = 4
 _QUERIES_PER_EXAMINED = 64  # so that what is examined costs little beside the ranking
+_MOST_POSITIVES, _MOST_OTHERS = 64, 256  # items of one query
 
 
 def count_tied_pairs(scores: Scores, relevance: Relevance) -> tuple[int, int]:
-    """Count pairs of a positive and a negative with equal scores, and all such pairs, of a few queries spread evenly.
+    """Count pairs of a positive and a negative with equal scores, and all such pairs, in a sample.
 
-    Of a part of the gallery these are the pairs within the part.
+    The sample has a few queries, spread evenly, and for each query positives and other items that are spread evenly.
+    Of a part of the gallery these are pairs within the part.
     """
     if scores.sent is not None or not relevance.num_kept:
         return 0, 0
     num_queries = relevance.num_queries
     num_examined = min(_MOST_QUERIES, -(-num_queries // _QUERIES_PER_EXAMINED))
+    if scores.at is None:  # a whole row has to be computed
+        num_examined = min(num_examined, 1)
     num_tied, num_pairs = 0, 0
-    columns = slice(0, relevance.num_kept)
     for number in range(num_examined):
         query = number * num_queries // num_examined
         row = slice(query, query + 1)
-        values = torch.empty((1, relevance.num_kept), dtype=scores.dtype, device=scores.device)
-        scores.fill(values, row, columns)
-        positive, negative = relevance.pairs(row, columns, relevance.tile(row))
-        of_positives = values[positive]
-        of_negatives = values[negative].sort().values
+        tile = relevance.tile(row)
+        positives = _spread(tile.columns[tile.positive], _MOST_POSITIVES)
+        negatives = _find_negatives(relevance, row, tile.columns[tile.listed])
+        values = _scores_at(scores, row, torch.cat([positives, negatives]))
+        of_positives = values[: len(positives)]
+        of_negatives = values[len(positives) :].sort().values
         first = torch.searchsorted(of_negatives, of_positives)
         behind_last = torch.searchsorted(of_negatives, of_positives, right=True)
         num_tied += int((behind_last - first).sum())
-        num_pairs += len(of_positives) * len(of_negatives)
+        num_pairs += len(positives) * len(negatives)
     return num_tied, num_pairs
+
+
+def _find_negatives(relevance: Relevance, row: slice, listed: Int[Tensor, " listed"]) -> Int[Tensor, " negatives"]:
+    """Return some kept items that are negatives of one query; `listed` are the items listed for it."""
+    columns = _spread(torch.arange(relevance.num_kept, device=listed.device), _MOST_OTHERS)
+    columns = columns[~torch.isin(columns, listed)]
+    dropped = relevance.dropped_at(row, columns[None])
+    return columns if dropped is None else columns[~dropped[0]]
+
+
+def _spread(columns: Int[Tensor, " columns"], most: int) -> Int[Tensor, " spread"]:
+    """Return at most so many columns, spread evenly."""
+    if len(columns) <= most:
+        return columns
+    return columns[torch.arange(most, device=columns.device) * len(columns) // most]
+
+
+def _scores_at(scores: Scores, row: slice, columns: Int[Tensor, " columns"]) -> Float[Tensor, " columns"]:
+    """Return the scores of one query at some columns."""
+    if scores.at is not None:
+        return scores.at(row, columns[None])[0]
+    values = torch.empty((1, scores.num_gallery), dtype=scores.dtype, device=scores.device)
+    scores.fill(values, row, slice(0, scores.num_gallery))
+    return values[0, columns]
 
 
 def are_many(num_tied: int, num_pairs: int) -> bool:
