@@ -40,7 +40,7 @@ def test_numbers_of_samples_with_an_index_leave_out_the_same_queries():
 
 def test_between_two_sets_the_queries_with_a_copy_are_left_out():
     query, gallery = EMBEDDINGS[8:12], EMBEDDINGS[:9]
-    options = {"protocol": "market1501", "reports": ["rank_1"]}
+    options = {"reports": ["rank_1"]}
     results = evaluate(query, gallery, IDENTITIES[8:12], IDENTITIES[:9], **options, empty_target_action="neg")
     duplicates = find_duplicates(query, gallery)
     assert duplicates.affected_queries.tolist() == [0, 1]

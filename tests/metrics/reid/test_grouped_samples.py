@@ -120,6 +120,7 @@ def test_a_bad_batch_is_refused_and_nothing_is_stored(change, message):
     assert len(metric.embeddings) == len(metric.groups) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*no cameras")
 def test_a_protocol_of_groups_needs_them_with_gallery_items_only():
     metric = ReIDMeanAP(protocol="veri776_image_to_track")
     metric.update(X, ID, is_query=True)

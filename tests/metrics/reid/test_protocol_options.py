@@ -139,6 +139,7 @@ def test_a_metric_shows_its_protocol():
     assert text == "ReIDMeanAP(protocol='vehicleid', similarity='cosine', ties='stable')"
 
 
+@pytest.mark.filterwarnings("ignore:.*no cameras")
 def test_a_drawn_gallery_without_a_valid_query_gives_nan():
     metric, curve = ReIDMeanAP(protocol="vehicleid"), ReIDCMCCurve(4, protocol="cuhk03_torchreid")
     metric.update(torch.ones(2, 3), torch.tensor([1, 2]))

@@ -32,6 +32,7 @@ def test_distances_are_ranked_as_minus_distances(ties, dtype):
     assert torch.equal(*pairs)
 
 
+@pytest.mark.filterwarnings("ignore:.*no cameras")
 def test_distances_of_groups_drawn_galleries_and_open_sets_are_minus_distances():
     identities = {"query_identities": LABELS[0], "gallery_identities": LABELS[1]}
     for options in ({"gallery_groups": torch.arange(30) % 15}, {"protocol": "cuhk03_openreid"}, {"max_bytes": 1}):

@@ -73,6 +73,7 @@ def test_other_conventions_are_refused(other, difference):
     assert said(A, other) == f"`b` must be evaluated as `a` was; got {difference}."
 
 
+@pytest.mark.filterwarnings("ignore:.*no cameras")
 def test_other_protocols_are_named():
     other = ranked(1, 1, 2, None, protocol="market1501_official", reports=("rank_5",))
     assert said(A, other) == (

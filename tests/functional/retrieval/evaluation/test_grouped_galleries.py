@@ -231,6 +231,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "message"), REFUSED)
+@pytest.mark.filterwarnings("ignore:.*no cameras")
 def test_what_has_no_meaning_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         evaluate_scores(**(CALLED | change))

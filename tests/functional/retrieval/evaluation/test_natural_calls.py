@@ -21,6 +21,7 @@ FORMS = {
 
 @pytest.mark.parametrize("protocol", ["market1501", "sop", "cub200"])
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.filterwarnings("ignore:.*no cameras")
 def test_embeddings_and_labels_are_leave_one_out(form, protocol):
     expected = evaluate(EMBEDDINGS, query_identities=LABELS, protocol=protocol)
     found = evaluate(EMBEDDINGS, FORMS[form], protocol=protocol)

@@ -122,7 +122,7 @@ def test_numbers_are_those_of_the_loop_under_every_order_and_camera_rule(problem
 def test_expected_numbers_are_means_over_all_orders_of_equal_scores(problem, gain, max_bytes):
     results = evaluate_scores(
         problem.scores, problem.query_labels, problem.gallery_labels,
-        protocol="market1501", reports=REPORTS, gain=gain, ties="expected", max_bytes=max_bytes,
+        reports=REPORTS, gain=gain, ties="expected", max_bytes=max_bytes,
     )  # fmt: skip
     for query, scores in enumerate(problem.scores.tolist()):
         grades = [reference.num_shared(problem.query_labels[query], labels) for labels in problem.gallery_labels]
@@ -199,11 +199,7 @@ def test_one_label_of_each_sample_is_an_identity():
     embeddings = [torch.randn(size, 4, generator=generator) for size in (6, 30)]
     one_hot = [torch.nn.functional.one_hot(each, 5) for each in identities]
     for ties in TIE_POLICIES:
-        options = {
-            "protocol": "market1501",
-            "ties": ties,
-            "reports": ("map", "minp", "rank_1", "precision_10", "ndcg_10"),
-        }
+        options = {"ties": ties, "reports": ("map", "minp", "rank_1", "precision_10", "ndcg_10")}
         several = evaluate(*embeddings, *one_hot, **options)
         single = evaluate(*embeddings, *identities, **options)
         assert several.means == pytest.approx(single.means, abs=1e-12)

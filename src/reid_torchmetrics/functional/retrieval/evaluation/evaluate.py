@@ -35,7 +35,7 @@ from .ground_truth import GroundTruth
 from .opened_files import Files, are_files, are_labels, read_files
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
-from .protocols import find_protocol, take_protocol
+from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol, words_without_cameras
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem, warn_if_backwards, warn_if_tied
 from .ranking_options import SEVERAL_LABELS, Setup
@@ -58,7 +58,7 @@ def evaluate(
     query_cameras: Real[Tensor, " queries"] | _checks.IntegersOrNames | None = None,
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
-    protocol: _names.ProtocolName | Protocol = "market1501",
+    protocol: _names.ProtocolName | Protocol = DEFAULT_PROTOCOL,
     ground_truth: GroundTruth | None = None,
     junk_pairs: GivenJunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
@@ -174,7 +174,7 @@ def evaluate_scores(
     gallery_cameras: Real[Tensor, " gallery"] | _checks.IntegersOrNames | None = None,
     *,
     distances: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
-    protocol: _names.ProtocolName | Protocol = "market1501",
+    protocol: _names.ProtocolName | Protocol = DEFAULT_PROTOCOL,
     ground_truth: GroundTruth | None = None,
     junk_pairs: GivenJunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
@@ -211,7 +211,7 @@ def evaluate_stream(
     counter: RankCounter,
     counts: Counts | Literal[0],
     *,
-    protocol: _names.ProtocolName | Protocol = "market1501",
+    protocol: _names.ProtocolName | Protocol = DEFAULT_PROTOCOL,
     max_rank: int = 50,
 ) -> RetrievalResults:
     """Evaluate what a `RankCounter` has counted: the numbers of `evaluate` for the whole gallery.
@@ -232,7 +232,7 @@ def evaluate_stream(
     """
     _checks.instance("counter", counter, (RankCounter,))
     _checks.positive_int("max_rank", max_rank)
-    protocol = find_protocol(protocol)
+    named, protocol = protocol, find_protocol(protocol)
     protocol.check_relevance((), lists=False)
     unlike = {
         "draws galleries": protocol.draw is not None,
@@ -251,6 +251,8 @@ def evaluate_stream(
             f"`protocol` must have the counter's rules; got {protocol.name!r} with {others[0]}={rules[others[0]]!r} for"
             f" a counter with {counted[others[0]]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."
         )
+    if "cameras" not in counter.query_labels:
+        _warn_of_missing_cameras(named, protocol)
     ranks, given = counter.ranks(counts), one_number_each(counter.query_labels)
     index = torch.arange(ranks.num_queries, device=ranks.rank.device)
     sides = given.get("identities"), given.get("cameras")
@@ -308,7 +310,15 @@ def _chosen(
     given = dict(zip(names, sides, strict=True)) | labels
     if not lists:
         _check_effect(find_protocol(protocol).needed_by(options), given)
+        if given["query_cameras"] is None:
+            _warn_of_missing_cameras(protocol, chosen)
     return given, chosen
+
+
+def _warn_of_missing_cameras(named: object, protocol: Protocol) -> None:
+    words = words_without_cameras(named, protocol)
+    if words:
+        warn_once(ALONE, "cameras", words)
 
 
 def _check_effect(reasons: Mapping[str, str], labels: Mapping[str, Any]) -> None:

@@ -337,6 +337,35 @@ PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
 """the protocols by name"""
 
 
+class _DefaultName(str):
+    """The name of a protocol that nobody typed: equal to the name, and told apart from it by its type."""
+
+    __slots__ = ()
+
+
+DEFAULT_PROTOCOL: Any = _DefaultName("market1501")
+"""the protocol where the caller passes none; it says nothing of cameras that are missing"""
+
+
+def words_without_cameras(named: object, protocol: Protocol) -> str:
+    """Advice for a benchmark with rules about cameras, and no cameras; "" where it has none, or nobody named it.
+
+    Args:
+        named: the argument of the user. A `Protocol` of their own has rules about cameras by default, so that nothing
+            is said of it.
+        protocol: the protocol with all options.
+    """
+    rules = {"same_camera": protocol.same_camera, "cmc_same_camera": protocol.cmc_same_camera}
+    acting = [f"{name}={rule!r}" for name, rule in rules.items() if rule not in (None, "keep")]
+    is_typed_name = isinstance(named, str) and not isinstance(named, _DefaultName)
+    if not is_typed_name or not acting:
+        return ""
+    return (
+        f"`protocol` {str(named)!r} leaves out gallery items by their cameras ({', '.join(acting)}), but no cameras"
+        " were given, so that it leaves out none. Pass the cameras, or `same_camera='keep'` where there are none."
+    )
+
+
 def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:
     """A protocol by its name; a value is returned as it is.
 
