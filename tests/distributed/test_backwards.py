@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.functional.retrieval import PROTOCOLS
 
 EMBEDDINGS = torch.eye(24).repeat(3, 1)
 IDENTITIES, IS_QUERY = torch.arange(72) % 24, torch.arange(72) < 24
@@ -32,7 +33,7 @@ def told(process: int, size: int, similarity: str, options: dict) -> tuple[float
     return float(value), said
 
 
-@pytest.mark.parametrize("options", [{}, {"ties": "stable"}, {"protocol": "cuhk03_openreid"}])
+@pytest.mark.parametrize("options", [{}, {"ties": "stable"}, {"protocol": PROTOCOLS["cuhk03_openreid"]}])
 def test_a_similarity_that_returns_distances_is_told_once_by_process_0(processes, options):
     expected, (text, again) = told(0, 1, "far", options)
     assert len(text) == 1

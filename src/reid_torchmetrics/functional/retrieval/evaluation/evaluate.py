@@ -340,7 +340,7 @@ def _evaluate(
     if protocol.for_cmc is not protocol:
         ranking = rank_problem(problem, problem.ranking_options(protocol, of_cmc=False, **ranked))
     warn_if_backwards(of_cmc, problem, options, to=ALONE)
-    warn_if_tied(of_cmc, problem, options, to=ALONE)
+    warn_if_tied(of_cmc, problem, options)
     ranking.warn_of_unknown_identities(ALONE)
     cameras, searched = problem.labels.gallery.get("cameras"), protocol.search_cameras
     numbers = rules_by_number(protocol.relevance_options, problem.labels.names)["search_cameras"]

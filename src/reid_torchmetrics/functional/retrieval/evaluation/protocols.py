@@ -337,18 +337,12 @@ PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
 """the protocols by name"""
 
 
-class _DefaultName(str):
-    """The name of a protocol that nobody typed: equal to the name, and told apart from it by its type."""
-
-    __slots__ = ()
-
-
-DEFAULT_PROTOCOL: Any = _DefaultName("market1501")
-"""the protocol where the caller passes none; it says nothing of cameras that are missing"""
+DEFAULT_PROTOCOL: _names.ProtocolName = str.join("", ("market", "1501"))  # type: ignore[assignment]
+"""the protocol without an argument: an object of its own, so that `is` tells it from a typed name"""
 
 
 def words_without_cameras(named: object, protocol: Protocol) -> str:
-    """Advice for a benchmark with rules about cameras, and no cameras; "" where it has none, or nobody named it.
+    """Advice for a benchmark with rules about cameras, named by the caller, without cameras; "" for all others.
 
     Args:
         named: the argument of the user. A `Protocol` of their own has rules about cameras by default, so that nothing
@@ -357,7 +351,7 @@ def words_without_cameras(named: object, protocol: Protocol) -> str:
     """
     rules = {"same_camera": protocol.same_camera, "cmc_same_camera": protocol.cmc_same_camera}
     acting = [f"{name}={rule!r}" for name, rule in rules.items() if rule not in (None, "keep")]
-    is_typed_name = isinstance(named, str) and not isinstance(named, _DefaultName)
+    is_typed_name = isinstance(named, str) and named is not DEFAULT_PROTOCOL
     if not is_typed_name or not acting:
         return ""
     return (

@@ -29,13 +29,14 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
     QueryCounts,
+    Relevance,
     at,
     deciding,
     num_labels_of,
     one_number_each,
     rules_by_number,
 )
-from reid_torchmetrics.functional.retrieval.scores import Rows
+from reid_torchmetrics.functional.retrieval.scores import Rows, Scores
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.retrieval.verification import AllPairs
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows, warn_once
@@ -73,8 +74,7 @@ class Ranking:
     may_be_unknown: bool = False
     """as in `Relevance`"""
     tied_pairs: tuple[int, int] = (0, 0)
-    """pairs of a positive and a negative with equal scores, and all such pairs, of a few queries, if they are counted:
-    within this process's part of the gallery"""
+    """pairs of a positive and a negative with equal scores, and all such pairs, in a sample; of all processes"""
 
     def warn_of_unknown_identities(self, world: World) -> None:
         """Warn once of queries that are right by an identity that stands for none; all processes must call."""
@@ -100,8 +100,8 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         chosen |= {"with_precision": protocol.draws_precision, "queries_in_draw": protocol.queries_in_draw}
         drawn = expect_draws(scores, relevance, protocol.draw, **chosen)
     tied_pairs = (0, 0)
-    if options.counts_ties and drawn is None:
-        tied_pairs = world.guarded(lambda: count_tied_pairs(scores, relevance))
+    if options.counts_ties and not options.needs_all_samples:
+        tied_pairs = _count_ties(scores, relevance, world)
     labels = relevance.query_identities, relevance.query_cameras
     return Ranking(
         ranks,
@@ -116,23 +116,30 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     )
 
 
-def warn_if_tied(
-    ranking: Ranking, problem: RetrievalProblem, options: RankingOptions, world: World = ALONE, *, to: World
-) -> None:
-    """Warn once if equal scores decide the numbers, by a second ranking; `to` is as in `warn_if_backwards`."""
-    if not options.counts_ties:
+def _count_ties(scores: Scores, relevance: Relevance, world: World) -> tuple[int, int]:
+    """Count tied pairs of a sample in all processes; none where process 0 has told of them before."""
+
+    def count() -> tuple[None, list[int]]:
+        subjects = world.said.subjects
+        is_told = subjects is not None and _ABOUT_TIES in subjects
+        return None, [*count_tied_pairs(scores, relevance), int(is_told)]
+
+    _, table = world.guarded_all_gather(count)
+    if table[0][2]:
+        return 0, 0
+    return sum(row[0] for row in table), sum(row[1] for row in table)
+
+
+def warn_if_tied(ranking: Ranking, problem: RetrievalProblem, options: RankingOptions, world: World = ALONE) -> None:
+    """Warn once if equal scores decide the numbers, by a second ranking."""
+    num_tied, num_pairs = ranking.tied_pairs
+    if not are_many(num_tied, num_pairs):
         return
-    subjects = to.said.subjects
-    is_told = subjects is not None and _ABOUT_TIES in subjects
-    _, table = to.guarded_all_gather(lambda: (None, [*ranking.tied_pairs, int(is_told)]))
-    num_tied = sum(row[0] for row in table)
-    num_pairs = sum(row[1] for row in table)
-    if table[0][2] or not are_many(num_tied, num_pairs):
-        return
-    # All processes come here: they have the same table.
-    best = rank_problem(problem, replace(options, ties="optimistic", counts_ties=False), world).ranks
-    worst, best_mean = (float(mean_over_queries(average_precision(ranks))) for ranks in (ranking.ranks, best))
-    warn_once(to, _ABOUT_TIES, words_for_ties(num_tied / num_pairs, worst, best_mean))
+    # All processes come here: they have the same numbers.
+    optimistic = replace(options, ties="optimistic", counts_ties=False)
+    worst = float(mean_over_queries(average_precision(ranking.ranks)))
+    best = float(mean_over_queries(average_precision(rank_problem(problem, optimistic, world).ranks)))
+    warn_once(world, _ABOUT_TIES, words_for_ties(num_tied / num_pairs, worst, best))
 
 
 def warn_if_backwards(
@@ -169,7 +176,7 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
     ranking = rank_problem(problem, options, together)
     if ranking.counts.valid:
         warn_if_backwards(ranking, problem, options, together, to=world)
-        warn_if_tied(ranking, problem, options, together, to=world)
+        warn_if_tied(ranking, problem, options, together)
         ranking.warn_of_unknown_identities(world)
         return ranking
     return replace(ranking, undefined=no_query_reason(ranking.counts, num_gallery, options))

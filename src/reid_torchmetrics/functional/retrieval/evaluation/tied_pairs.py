@@ -24,7 +24,7 @@ _MOST_POSITIVES, _MOST_OTHERS = 64, 256  # items of one query
 def count_tied_pairs(scores: Scores, relevance: Relevance) -> tuple[int, int]:
     """Count pairs of a positive and a negative with equal scores, and all such pairs, in a sample.
 
-    The sample has a few queries, spread evenly, and for each query positives and other items that are spread evenly.
+    The sample is a few queries, and some positives and other items for each, all spread evenly.
     Of a part of the gallery these are pairs within the part.
     """
     if scores.sent is not None or not relevance.num_kept:
@@ -59,7 +59,7 @@ def _find_negatives(relevance: Relevance, row: slice, listed: Int[Tensor, " list
 
 
 def _spread(columns: Int[Tensor, " columns"], most: int) -> Int[Tensor, " spread"]:
-    """Return at most so many columns, spread evenly."""
+    """Return columns of an even spread, `most` of them or all."""
     if len(columns) <= most:
         return columns
     return columns[torch.arange(most, device=columns.device) * len(columns) // most]
