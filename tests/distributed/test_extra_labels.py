@@ -85,13 +85,7 @@ def expected_values(problem: Problem):
     results = evaluate_scores(
         problem.scores, **problem.of_both(), **problem.options, reports=("map", "minp", "precision_2", "rank_2")
     )
-    return [
-        results["rank_2"],
-        results.cmc[:4].tolist(),
-        results["map"],
-        results["minp"],
-        results["precision_2"],
-    ]
+    return [results["rank_2"], results.cmc[:4].tolist(), results["map"], results["minp"], results["precision_2"]]
 
 
 @pytest.mark.filterwarnings("ignore")

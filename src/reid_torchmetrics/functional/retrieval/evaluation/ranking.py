@@ -302,8 +302,8 @@ def no_query_reason(counts: QueryCounts, num_gallery: int, options: RankingOptio
         (True, False): "none has a positive; pass `is_query=False` for the gallery",
         (False, True): "none has a positive; pass `is_query=True` for the queries",
         (True, True): f"{counts.not_in_gallery} have no other item {kin} in the gallery that is searched,"
-        f" {counts.same_camera_only} lost every positive to rules of cameras, sequences, clothes or other labels, {counts.junk} are"
-        " junk",
+        f" {counts.same_camera_only} lost every positive to rules of cameras, sequences, clothes or other labels,"
+        f" {counts.junk} are junk",
     }[counts.total > 0, num_gallery > 0]
     asked = f"{counts.total} queries against {num_gallery} gallery items"
     value = "NaN, or what `empty_target_action` counts" if counts.total else "NaN"

@@ -359,11 +359,12 @@ class RankCounter:
         for name, values in labels.items():
             if not len(values) or not len(self.query_labels[name]):
                 continue
-            extra = names_in_rules(self.rules) if LABELS[name].is_extra else ()
             arguments = [(name, f"{prefix}{name}", f"query_{name}")]
-            if extra:
-                sides = f"{prefix}{name}", f"query_{name}"
-                arguments = [(one, *(argument_of(side, one) for side in sides)) for one in extra]
+            if LABELS[name].is_extra:
+                arguments = [
+                    (label, argument_of(f"{prefix}{name}", label), argument_of(f"query_{name}", label))
+                    for label in names_in_rules(self.rules)
+                ]
             for label, argument, query_argument in arguments:
                 are_names = label in names, label in self._all_names
                 if are_names[0] != are_names[1]:

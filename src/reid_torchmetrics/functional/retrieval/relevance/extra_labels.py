@@ -3,8 +3,8 @@
     must_agree=("side",)      a gallery item of another side is junk for a query
     must_differ=("batch",)    a gallery item of the query's batch is junk for a query
 
-The labels come as a mapping of names to values. They are kept as one matrix [samples, labels] of integers, whose columns
-are in the order of the names that the rules name. The rules are the same on all processes, and so is the order.
+The labels come as a mapping of names to values. They are kept as one matrix [samples, labels] of integers. Its columns
+are in the order of the sorted names of the rules. The rules are the same on all processes, and so is the order.
 """
 
 from __future__ import annotations

@@ -317,10 +317,12 @@ def _agreement_rules(
     must_agree = sorted(set(options["must_agree"]))
     if must_agree:
         # An item that differs in some label differs in their combination.
-        numbers = number_rows([query_labels[name] for name in must_agree], [gallery_labels[name] for name in must_agree])
+        numbers = number_rows(
+            [query_labels[name] for name in must_agree], [gallery_labels[name] for name in must_agree]
+        )
         made.append(_rule_of_different(*numbers))
-    for name in sorted(set(options["must_differ"])):
-        made.append(_rule_of_equal(query_labels[name], gallery_labels[name]))
+    must_differ = sorted(set(options["must_differ"]))
+    made += [_rule_of_equal(query_labels[name], gallery_labels[name]) for name in must_differ]
     return tuple(made)
 
 

@@ -100,7 +100,9 @@ def hash_names(given: Mapping[str, Any], rules: Mapping[str, Any], prefix: str =
     return _numbered(given, rules, [prefix], _number_by_hash)
 
 
-def _numbered(given: Mapping[str, Any], rules: Mapping[str, Any], prefixes: Sequence[str], number: _Number) -> NumberedLabels:
+def _numbered(
+    given: Mapping[str, Any], rules: Mapping[str, Any], prefixes: Sequence[str], number: _Number
+) -> NumberedLabels:
     """Labels of the sides with some `prefixes`, with numbers in the place of names."""
     numbered = NumberedLabels(dict(given), {})
     for label in NAMED_LABELS:

@@ -276,7 +276,9 @@ class Relevance:
 
     def _dropped_at(self, rows: slice, columns: Tensor) -> tuple[list[Tensor], Tensor | int]:
         """The marks of `dropped` at each query's own `columns`, if a rule drops any, and how many items it marks."""
-        counted = [(rule.at(rows, columns), rule.num_dropped[rows]) for rule in self.rules if rule.num_dropped is not None]
+        counted = [
+            (rule.at(rows, columns), rule.num_dropped[rows]) for rule in self.rules if rule.num_dropped is not None
+        ]
         if self.junk_pairs is not None or len(counted) > 1:
             counted = []
             for part in segments.ranges(rows.stop - rows.start, max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))):

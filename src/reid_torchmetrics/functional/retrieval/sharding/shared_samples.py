@@ -125,12 +125,7 @@ class Shard:
 
 
 def examine_samples(
-    world: World,
-    samples: Samples,
-    *,
-    leave_one_out: bool,
-    max_bytes: int | None = None,
-    extra: Sequence[str] = (),
+    world: World, samples: Samples, *, leave_one_out: bool, max_bytes: int | None = None, extra: Sequence[str] = ()
 ) -> Shard:
     """Compare the samples of all processes, and choose the samples that count.
 
@@ -183,9 +178,7 @@ def _check_extra_names(samples: Samples, extra: Sequence[str]) -> None:
             check_named(argument_of(EXTRA, name), values, samples.names[name])
 
 
-def _agree(
-    samples: Samples, states: Sequence[_ShardStatus], extra: Sequence[str]
-) -> tuple[Samples, torch.dtype]:
+def _agree(samples: Samples, states: Sequence[_ShardStatus], extra: Sequence[str]) -> tuple[Samples, torch.dtype]:
     """Compare the processes; return the samples, completed by what others have, and the dtype of all embeddings.
 
     A process without samples lacks everything, one with samples only groups.
