@@ -89,7 +89,7 @@ def _named_by_rows(table: Columns, path: str, side: str, *, needs_names: bool) -
 
 
 def _as_arguments(labels: Mapping[str, Any], side: str) -> dict[str, Any]:
-    """The labels of a side as arguments of `evaluate_lists`; those that users name are one mapping."""
+    """Labels of a side as arguments of `evaluate_lists`; all extra labels are one mapping."""
     arguments = {f"{side}_{name}": values for name, values in labels.items() if name in LABELS}
     extra = {name: values for name, values in labels.items() if name not in LABELS}
     if extra:

@@ -35,7 +35,7 @@ class Side:
         return sum(len(file.embeddings) for file in self.files)
 
     def labels(self, rows: Any, prefix: str = "") -> dict[str, Any]:
-        """The labels of some rows as arguments, without roles; those that users name are one mapping."""
+        """Labels of some rows as arguments, without roles; all extra labels are one mapping."""
         arguments: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for name, values in self.columns.items():

@@ -104,7 +104,7 @@ def _with_extra_labels_apart(labels: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_extra_labels_together(apart: dict[str, Any], labels: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `_with_extra_labels_apart`; `labels` are those that it was given."""
+    """The inverse of `_with_extra_labels_apart`, given its argument `labels`."""
     together = dict(apart)
     for argument in (f"{side}_{EXTRA}" for side in SIDES):
         names = labels.get(argument)

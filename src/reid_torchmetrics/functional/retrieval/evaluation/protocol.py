@@ -94,9 +94,9 @@ class Protocol:
     radius: float | None = None
     """the largest distance of a positive from the query's position; None where relevance is by identity"""
     must_agree: tuple[str, ...] = ()
-    """labels that a gallery item must share with the query: an item that differs in one of them is dropped"""
+    """labels with equal values for a query and its candidates: other gallery items are dropped"""
     must_differ: tuple[str, ...] = ()
-    """labels in which a gallery item must differ from the query: an item that agrees in one of them is dropped"""
+    """labels with different values for a query and its candidates: other gallery items are dropped"""
     needs_groups: bool = False
     """whether gallery items come in groups, such as tracks, and each group is ranked by its best member"""
     needs_lists: bool = False

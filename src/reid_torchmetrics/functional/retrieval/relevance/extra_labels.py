@@ -20,7 +20,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks
 
 AGREEMENT_RULES = ("must_agree", "must_differ")
-"""the options that name labels which a query and its candidates share, or do not share"""
+"""the options for labels with equal, or with different, values for a query and its candidates"""
 EXTRA = "labels"
 """the row of `LABELS` that holds the matrix of all labels that users name"""
 _MAX_LABELS = 15  # processes compare the numbers of columns in four bits
@@ -41,11 +41,11 @@ _CONTRADICTIONS = {
     ("must_agree", "clothes"): ("clothes", ("keep", "drop_other")),
     ("must_differ", "clothes"): ("clothes", ("keep", "drop_same")),
 }
-"""for a label in a rule an option, and its values under which positives may remain"""
+"""for a label in a rule an option, and its values without a contradiction"""
 
 
 def names_in_rules(rules: Mapping[str, Any]) -> tuple[str, ...]:
-    """The labels that users name in `must_agree` and `must_differ`, in the order of the columns."""
+    """The extra labels in `must_agree` and `must_differ`, in the order of the columns."""
     names: set[str] = set()
     for rule in AGREEMENT_RULES:
         names.update(rules.get(rule) or ())
@@ -109,7 +109,7 @@ def reasons_of_rules(options: Any) -> dict[str, str]:
 
 
 def check_mapping(argument: str, value: object, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """The labels of a mapping by name, in the order of the columns; raise unless they are those that the rules name.
+    """The labels of a mapping by name, in the order of the columns; raise unless the rules name exactly these.
 
     Raises:
         TypeError: no mapping.

@@ -329,7 +329,7 @@ def _agreement_rules(
 def _by_name(
     labels: LabelValues, options: Mapping[str, Any], camera_map: Mapping[int, int] | None
 ) -> dict[str, Tensor]:
-    """The labels of one side by name, also those that users name; cameras as `camera_map` takes them."""
+    """The labels of one side by name, with the extra ones, and with cameras as `camera_map` takes them."""
     by_name = dict(labels)
     if "cameras" in by_name:
         by_name["cameras"] = _mapped(by_name["cameras"], camera_map or {})

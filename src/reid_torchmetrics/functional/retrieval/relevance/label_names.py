@@ -33,7 +33,7 @@ LabelTables: TypeAlias = Mapping[str, Mapping[int, str]]
 MISSING = torch.iinfo(torch.int64).min + 1
 """the identity of samples that have none"""
 NAMED_LABELS = tuple(name for name, label in LABELS.items() if label.decides and not label.has_columns)
-"""the labels that may be names; those that users name may be names as well, and no result shows them"""
+"""the labels with a table of names; extra labels may be names as well, but no result shows them"""
 RULES_BY_LABEL = {"junk_identities": "identities", "camera_map": "cameras", "search_cameras": "cameras"}
 """the options that list labels"""
 
@@ -147,7 +147,7 @@ def _number_extra_labels(
 
 
 def without_extra(tables: LabelTables) -> dict[str, Any]:
-    """The names of the labels that results show, without those of labels that users name."""
+    """The names of labels for results: those of extra labels are left out."""
     return {label: table for label, table in tables.items() if label in LABELS}
 
 
