@@ -128,6 +128,16 @@ def integers_or_names(argument: str, values: object) -> None:
     integers(argument, [value for value in values if isinstance(value, int)])
 
 
+def collection_of_names(argument: str, values: object) -> None:
+    """Raise unless `values` is a tuple, list or set of names."""
+    if isinstance(values, (str, bytes, Mapping, Tensor)) or not isinstance(values, Collection):
+        came = f"{values!r}, so write ({values!r},)" if isinstance(values, str) else _kind(values)
+        raise TypeError(f"`{argument}` must be a tuple or list of names; got {came}.")
+    for name in values:
+        if not isinstance(name, str):
+            raise TypeError(f"`{argument}` must hold names only; got {name!r}.")
+
+
 def number(argument: str, value: float) -> None:
     """Raise unless `value` is an int or a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

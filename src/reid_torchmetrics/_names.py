@@ -10,7 +10,7 @@ from typing import Literal
 # Of embeddings.
 SimilarityName = Literal["cosine", "euclidean", "dot", "hamming"]
 TieName = Literal["pessimistic", "optimistic", "stable", "grouped", "expected"]
-CameraRule = Literal["same_identity", "all", "keep"]
+CameraRule = Literal["same_identity", "all", "only", "keep"]
 ClothesRule = Literal["keep", "drop_same", "drop_other"]
 ApRule = Literal["rectangle", "trapezoid", "interpolated_11", "interpolated_101"]
 Normalizer = Literal["positives", "attainable", "hits", "k"]

@@ -131,7 +131,8 @@ def test_embeddings_count_beside_scores_unless_these_are_asked_for(tmp_path):
 
 
 def test_every_label_has_names_and_no_name_has_two_meanings():
-    assert FIELD_NAMES.keys() == {*MATRICES, *LABELS, "roles", "names"}
+    labels = [name for name, label in LABELS.items() if not label.is_extra]
+    assert FIELD_NAMES.keys() == {*MATRICES, *labels, "roles", "names"}
     assert all(key in names.split() for key, names in FIELD_NAMES.items())
     every = [prefix + name for names in FIELD_NAMES.values() for name in names.split() for prefix in ("", "q", "g")]
     assert len({*every}) == len(every)
@@ -159,7 +160,7 @@ def test_all_labels_are_read(tmp_path):
     labels = {"tracks": IDS, "clothid": CAMERAS, "utm": places, "place": IDS, "idx": np.arange(7)}
     np.savez(tmp_path / "all.npz", feats=X, pid=np.array([*"abcabc-"]), **labels)
     read = read_samples(tmp_path / "all.npz")[0].labels
-    assert read.keys() == LABELS.keys() - {"cameras"}
+    assert read.keys() == LABELS.keys() - {"cameras", "labels"}
     assert read["identities"].tolist() == [*"abcabc-"]
     assert (read["positions"].dtype, read["positions"].tolist()) == (np.float64, places.tolist())
 

@@ -13,7 +13,7 @@ import numpy as np
 from reid_torchmetrics import _arrays, _names, data
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, number_names
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules, number_names
 from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
@@ -44,12 +44,13 @@ def run(words: Sequence[str]) -> int:
     protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
     if arguments.stream:
         check_streamed(vars(arguments) | options)
-    sides = read_sides(arguments, protocol.missing)
+    extra = names_in_rules(protocol.relevance_options)
+    sides = read_sides(arguments, protocol.missing, extra)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
     check_names(sides, protocol.relevance_options)
     files = [*chain(*(side.files for side in sides.values()))]
-    read = [*chain(*label_files(arguments.labels).values()), arguments.ground_truth, arguments.captions]
+    read = [*chain(*label_files(arguments.labels, extra).values()), arguments.ground_truth, arguments.captions]
     outputs = Outputs(arguments, [*(file.path for file in files), *read])
     with joined() as share:
         with naming_bad_rows(files), telling_errors(share):
@@ -59,9 +60,17 @@ def run(words: Sequence[str]) -> int:
         return outputs.write({"": results}) if share.process == 0 else 0
 
 
-def read_sides(arguments: SimpleNamespace, missing: _names.MissingLabels = "error") -> _Sides:
-    """The files of each side, with their labels; `missing` as in `read_labels`."""
-    names, labels = named_values("--names", arguments.names), label_files(arguments.labels)
+def read_sides(
+    arguments: SimpleNamespace, missing: _names.MissingLabels = "error", extra: Sequence[str] = ()
+) -> _Sides:
+    """The files of each side, with their labels.
+
+    Args:
+        arguments: the words of the command line.
+        missing: as in `read_labels`.
+        extra: the labels that users name in rules.
+    """
+    names, labels = named_values("--names", arguments.names), label_files(arguments.labels, extra)
     tables, pattern, guesses = labels.get(TABLE_FILES, []), arguments.file_names, list[str]()
     # What each side and each table uses; without tables each side must have all names.
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
@@ -69,7 +78,13 @@ def read_sides(arguments: SimpleNamespace, missing: _names.MissingLabels = "erro
     sides: _Sides = {
         role: Side(
             data.read_samples(
-                source, role=role, names=names, used=of_side if tables else None, reopened=stream, missing=missing
+                source,
+                role=role,
+                names=names,
+                used=of_side if tables else None,
+                reopened=stream,
+                missing=missing,
+                labels=extra,
             )
         )
         for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
@@ -84,14 +99,15 @@ def read_sides(arguments: SimpleNamespace, missing: _names.MissingLabels = "erro
     has_names = all(side.names is not None for side in sides.values())
     order = getattr(arguments, "order", None) or "natural"
     if tables:
-        read, asked = [], {"names": names, "missing": missing}
+        read, asked = [], {"names": names, "missing": missing, "labels": extra}
         for word, of_table in zip(tables, used[1], strict=True):
             paths = files_of(word)
             read.append([read_table(path, asked, pattern, of_table, guesses, keeps_names=has_names) for path in paths])
         _add_labels(sides, read, tables, guesses, order)
     for field in (field for field in labels if field != TABLE_FILES):
         read = [
-            [data.read_labels(path, field=field, missing=missing) for path in files_of(word)] for word in labels[field]
+            [data.read_labels(path, field=field, missing=missing, labels=extra) for path in files_of(word)]
+            for word in labels[field]
         ]
         _add_labels(sides, read, labels[field], guesses, order)
     if arguments.captions is not None:
@@ -112,7 +128,9 @@ def check_names(sides: _Sides, rules: Mapping[str, Any]) -> None:
         TypeError: one side has names, and the other integers.
         ValueError: one of the `rules` lists numbers of labels that are names, or the reverse.
     """
-    given = {f"{role}_{name}": values for role, side in sides.items() for name, values in side.columns.items()}
+    given: dict[str, Any] = {}
+    for role, side in sides.items():
+        given |= side.labels(slice(None), f"{role}_")
     number_names(given, rules, tuple(sides))
 
 
@@ -216,10 +234,19 @@ def _check_roles(sides: _Sides) -> None:
 def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -> None:
     """Raise unless there are the labels of a protocol, and cameras if a rule about them was asked for."""
     names = {name for side in sides.values() for name in side.columns}
-    for name, why in protocol.needed_labels.items():
+    needed = dict(protocol.needed_labels)
+    reason = needed.pop(EXTRA, "")
+    needed |= dict.fromkeys(names_in_rules(protocol.relevance_options), reason)
+    for name, why in needed.items():
         if name not in names:
             how = f"as an array or a column of that name, by `--labels {name}=FILE` or `--names {name}=NAME`"
             raise ValueError(f"`{name}` must be given {why}, {how}; got none in the files.")
+    for name in names_in_rules(protocol.relevance_options):
+        lacking = [role for role, side in sides.items() if name not in side.columns]
+        if lacking:
+            raise ValueError(
+                f"`{name}` must be given for queries and gallery; got none in the files of the {lacking[0]}."
+            )
     rules = {name: getattr(protocol, name) for name in _RULES_ABOUT_CAMERAS if "cameras" not in names}
     for name, rule in ((name, rule) for name, rule in rules.items() if rule not in (None, "keep", ())):
         if {name, "protocol"} & typed.keys():
@@ -262,8 +289,8 @@ def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Shar
     arrays: dict[str, Any] = {}
     for role, (side, of_role) in rows.items():
         arrays[role] = side.files[0].embeddings[of_role]
-        names = [name for name in side.columns if name in LABELS and role in LABELS[name].sides]
-        arrays |= {f"{role}_{name}": side.columns[name][of_role] for name in names}
+        labels = side.labels(of_role)
+        arrays |= {f"{role}_{name}": values for name, values in labels.items() if role in LABELS[name].sides}
     if kind == "embeddings":
         return evaluate(**arrays, ground_truth=truth, **options)
     del arrays["gallery"]  # the same, turned around

@@ -19,17 +19,21 @@ from .sides import Columns, Side
 FILE_NAMES = "--file-names"
 TABLE_FILES = ""
 """what files of `--labels` are that hold several labels"""
-_FIELDS = (*LABELS, "roles")
+_FIELDS = (*(name for name, label in LABELS.items() if not label.is_extra), "roles")
 
 
-def label_files(words: Sequence[str]) -> dict[Any, list[str]]:
-    """The files of labels by what each is, such as `cameras=q.npy`; tables are of no label alone."""
+def label_files(words: Sequence[str], extra: Sequence[str] = ()) -> dict[Any, list[str]]:
+    """The files of labels by what each is, such as `cameras=q.npy`; tables are of no label alone.
+
+    `extra` are the labels that users name in rules.
+    """
+    fields = (*_FIELDS, *extra)
     files: dict[str, list[str]] = {}
     for word in words:
         field, sign, path = word.partition("=")
         is_table = not sign or Path(word).exists()
-        if not is_table and field not in _FIELDS:
-            raise ValueError(f"`--labels` must be files, or one of {', '.join(_FIELDS)} = a file; got {word!r}.")
+        if not is_table and field not in fields:
+            raise ValueError(f"`--labels` must be files, or one of {', '.join(fields)} = a file; got {word!r}.")
         files.setdefault(TABLE_FILES if is_table else field, []).append(word if is_table else path)
     return files
 

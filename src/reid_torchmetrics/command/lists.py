@@ -9,7 +9,8 @@ from typing import Any
 
 from reid_torchmetrics.data import read_ground_truth, read_labels, read_retrieved
 from reid_torchmetrics.functional.retrieval import evaluate_lists
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
+from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
 
 from . import UsageError, say
 from .label_tables import TABLE_FILES, label_files, read_table
@@ -21,7 +22,9 @@ from .sides import Columns
 def run(words: Sequence[str]) -> int:
     """Evaluate what the words of the command line say; return the exit status."""
     arguments, options = parsed("lists", words)
-    files = label_files(arguments.labels)
+    protocol, _ = take_protocol(options.get("protocol") or "trec", options, lists=bool(arguments.positives))
+    extra = names_in_rules(protocol.relevance_options)
+    files = label_files(arguments.labels, extra)
     if bool(files) == bool(arguments.positives):
         came = "both" if files else "neither"
         raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {came}")
@@ -29,7 +32,7 @@ def run(words: Sequence[str]) -> int:
     retrieved = read_retrieved(arguments.retrieved)
     if files:
         names = named_values("--names", arguments.names)
-        asked = {"names": names, "missing": options.get("missing") or "error"}
+        asked = {"names": names, "missing": options.get("missing") or "error", "labels": extra}
         labels = _read_labels(files, asked, arguments.file_names, retrieved)
         return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
     positives = read_ground_truth(arguments.positives)
@@ -57,7 +60,7 @@ def _read_labels(
             if field == TABLE_FILES:
                 of_side.update(read_table(path, asked, pattern, set(), guesses, keeps_names=True))
             else:
-                of_side.update(read_labels(path, field=field, missing=asked["missing"]))
+                of_side.update(read_labels(path, field=field, missing=asked["missing"], labels=asked["labels"]))
             paths.append(path)
     if guesses:
         say(f"guessed: {', '.join(dict.fromkeys(guesses))}")
@@ -72,13 +75,23 @@ def _read_labels(
 def _named_by_rows(table: Columns, path: str, side: str, *, needs_names: bool) -> dict[str, Any]:
     """The labels of a side; where lists have names, by the names of the rows."""
     names = table.pop("names", None)
-    labels = {f"{side}_{name}": values for name, values in table.items() if name in LABELS and name != "index"}
+    labels = {name: values for name, values in table.items() if name not in ("index", "roles")}
     if not needs_names:
-        return labels
+        return _as_arguments(labels, side)
     if names is None:
         raise ValueError(f"{path}: the table must name its rows, as the lists name them; got no such column.")
     rows = names.tolist()
     if len({*rows}) < len(rows):
         twice = [name for place, name in enumerate(rows) if name in rows[:place]]
         raise ValueError(f"{path}: the table must name each row once; got {twice[0]!r} twice.")
-    return {label: dict(zip(rows, values.tolist(), strict=True)) for label, values in labels.items()}
+    by_name = {label: dict(zip(rows, values.tolist(), strict=True)) for label, values in labels.items()}
+    return _as_arguments(by_name, side)
+
+
+def _as_arguments(labels: Mapping[str, Any], side: str) -> dict[str, Any]:
+    """Labels of a side as arguments of `evaluate_lists`; all extra labels are one mapping."""
+    arguments = {f"{side}_{name}": values for name, values in labels.items() if name in LABELS}
+    extra = {name: values for name, values in labels.items() if name not in LABELS}
+    if extra:
+        arguments[f"{side}_{EXTRA}"] = extra
+    return arguments

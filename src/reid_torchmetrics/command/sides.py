@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _progress, data
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS
 
 from .processes import Share
 
@@ -34,8 +35,17 @@ class Side:
         return sum(len(file.embeddings) for file in self.files)
 
     def labels(self, rows: Any, prefix: str = "") -> dict[str, Any]:
-        """The labels of some rows, without roles."""
-        return {f"{prefix}{name}": values[rows] for name, values in self.columns.items() if name != "roles"}
+        """Labels of some rows as arguments, without roles; all extra labels are one mapping."""
+        arguments: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        for name, values in self.columns.items():
+            if name in LABELS:
+                arguments[f"{prefix}{name}"] = values[rows]
+            elif name != "roles":
+                extra[name] = values[rows]
+        if extra:
+            arguments[f"{prefix}{EXTRA}"] = extra
+        return arguments
 
     def rows_within(self, part: slice) -> Iterator[tuple[data.SampleFile, slice, slice]]:
         """Rows of each file in a part of all, in the file and in all; of no rows the first file, for its labels."""

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays
 from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_relevance
-from reid_torchmetrics.functional.retrieval.relevance import hash_names, merge_names
+from reid_torchmetrics.functional.retrieval.relevance import hash_names, merge_names, without_extra
 from reid_torchmetrics.functional.retrieval.scores import read_embeddings
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
@@ -88,7 +88,7 @@ def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share
         of_gallery = hash_names(gallery.labels(slice(None)), protocol.relevance_options).names
         for label, table in of_gallery.items():
             names[label] = merge_names([*names.get(label, {}).items(), *table.items()], label)
-        return replace(results, label_names=names or None)
+        return replace(results, label_names=without_extra(names) or None)
 
 
 def _gathered(world: World, gallery: Side, chosen: _arrays.Array, like: Tensor) -> Tensor:

@@ -58,12 +58,18 @@ class Asked:
 
     missing: _names.MissingLabels = "error"
     """whether identities that are missing are refused"""
+    labels: Collection[str] = ()
+    """what else a user calls a label: an array of that name holds it"""
 
     def __post_init__(self) -> None:
         """Raise unless role, keys and options are known."""
         _checks.one_of("missing", self.missing, _names.MissingLabels)
+        _checks.collection_of_names("labels", self.labels)
+        for label in self.labels:
+            if label in FIELD_NAMES or not label:
+                raise ValueError(f"`labels` must hold names other than {', '.join(FIELD_NAMES)}; got {label!r}.")
         for key in self.names:
-            _checks.one_of("names", key, FIELD_NAMES)
+            _checks.one_of("names", key, [*FIELD_NAMES, *self.labels])
         if self.role is not None:
             _checks.one_of("role", self.role, _PREFIXES)
 
@@ -73,7 +79,8 @@ class Asked:
 
     def are_in(self, folder: Path) -> bool:
         """Whether the .npy files of a folder are arrays by name, and no shards: one is called like a label, or so."""
-        known = {*self.names.values()}.union(*(_spellings(key, None) for key in FIELD_NAMES if key != "embeddings"))
+        keys = [*(key for key in FIELD_NAMES if key != "embeddings"), *self.labels]
+        known = {*self.names.values()}.union(*(_spellings(key, None) for key in keys))
         stems = {path.stem for path in folder.glob("*.npy")}
         return not known.isdisjoint(stems | {stem.lower().replace("-", "_") for stem in stems})
 
@@ -82,7 +89,8 @@ def _spellings(key: str, role: str | None) -> set[str]:
     """What an array may be called that is `key`, of a side or of any."""
     sides = [role] if role else _PREFIXES
     prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
-    return {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
+    names = FIELD_NAMES[key].split() if key in FIELD_NAMES else [key.lower().replace("-", "_")]
+    return {prefix + name for prefix in prefixes for name in names}
 
 
 def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked: Asked, alone: str) -> dict[str, str]:
@@ -111,7 +119,9 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
         # What the user says counts first, and then our own name.
         first, spellings = (asked.names.get(key, key), key), _spellings(key, asked.role)
         fitting = [name for name in first if name in named][:1]
-        fitting = fitting or [name for name in named if name.lower().replace("-", "_") in spellings]
+        # An array that a user calls a label of its own is nothing else.
+        free = [name for name in named if key in asked.labels or name not in asked.labels]
+        fitting = fitting or [name for name in free if name.lower().replace("-", "_") in spellings]
         if len(fitting) > 1:
             rule = f"one array must be the {key}, or be said to be by `names`"
             raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))

@@ -9,7 +9,7 @@ import csv
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
@@ -65,8 +65,8 @@ class SampleFile:
     """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be, or
     read anew for each slice"""
     labels: Labels
-    """what the file has of its N samples, by the names that `evaluate` and the metrics know: int64, or strings
-    for `number_identities`; `positions` float64 [N, 1 to 3]"""
+    """what the file has of its N samples, by the names that `evaluate` and the metrics know, or that were asked for:
+    int64, or strings for `number_identities`; `positions` float64 [N, 1 to 3]"""
     guesses: tuple[str, ...]
     """a line for each array that was found by a name of the field: "query.npz: `feat` as embeddings" """
     roles: Array | None = None
@@ -86,6 +86,7 @@ def read_samples(
     used: set[str] | None = None,
     reopened: bool = False,
     missing: _names.MissingLabels = "error",
+    labels: Collection[str] = (),
 ) -> list[SampleFile]:
     """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
 
@@ -104,9 +105,10 @@ def read_samples(
         used: gets the keys of `names` whose array is there, so that other files may have the others; None: each file
             must have all.
         reopened: hold no embeddings, and open a file again whenever rows are taken: `embeddings[:100]`.
-
         missing: "junk" keeps identities that are missing, as NaN or "", for evaluations with `missing="junk"`; "error"
             refuses them.
+        labels: names of further labels, such as ("side",), for evaluations with `must_agree` or `must_differ`: an array
+            of that name holds each, integers or strings, where there is one.
 
     Returns:
         The files, with labels of N samples for embeddings [N, D].
@@ -118,7 +120,7 @@ def read_samples(
             several arrays that may be the same; arrays of another shape, dtype or length; a file given twice, shards
             that differ in width, dtype or labels. The message is one line that names the file and the array.
     """
-    asked = Asked(names or {}, role, used, missing)
+    asked = Asked(names or {}, role, used, missing, labels)
     paths = _paths(source, asked)
     if not paths or len({os.path.realpath(path) for path in paths}) < len(paths):  # `resolve` fails for loops
         raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
@@ -145,7 +147,7 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: A
 
 def _open(path: Path, asked: Asked) -> SampleFile:
     arrays = read_arrays(path)
-    chosen = find_names(path, _ARRAYS, arrays, asked, alone="embeddings")
+    chosen = find_names(path, [*_ARRAYS, *asked.labels], arrays, asked, alone="embeddings")
     kind, *others = [key for key in MATRICES if key in chosen] or [""]
     if not kind or others:
         came = ", ".join(f"`{name}`" for name in arrays) or "none"
@@ -202,8 +204,9 @@ def read_labels(
     names: Mapping[str, str] | None = None,
     guesses: list[str] | None = None,
     used: set[str] | None = None,
-    field: _names.LabelField | None = None,
+    field: _names.LabelField | str | None = None,
     missing: _names.MissingLabels = "error",
+    labels: Collection[str] = (),
 ) -> Labels:
     """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
 
@@ -215,9 +218,10 @@ def read_labels(
         names: what a column is called, by what it is: `{"identities": "y"}`; else exactly one column may be it.
         guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
         used: as in `read_samples`.
-        field: what an array without a name is, as in a .npy; None: identities, or positions if it holds two or three
-            floats for each sample.
+        field: what an array without a name is, as in a .npy, one of `labels` included; None: identities, or positions
+            if it holds two or three floats for each sample.
         missing: as in `read_samples`; an empty cell of a .csv, and a null of a .parquet, is missing.
+        labels: as in `read_samples`.
 
     Returns:
         What the table has of N samples, in its order: the labels of a `SampleFile`, with identities as bool [N, labels]
@@ -232,8 +236,9 @@ def read_labels(
             be the same; rows of unequal length; values that are neither whole numbers nor names, or other roles. The
             message is one line that names the file and the column.
     """
-    path, asked = Path(path), Asked(names or {}, used=used, missing=missing)
-    _checks.one_of("field", field or "identities", _COLUMNS)
+    path, asked = Path(path), Asked(names or {}, used=used, missing=missing, labels=labels)
+    keys = [*_COLUMNS, *asked.labels]
+    _checks.one_of("field", field or "identities", keys)
     columns = read_arrays(path, TABLES | FORMATS)
     if field is not None and UNNAMED not in columns:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
@@ -242,7 +247,7 @@ def read_labels(
     alone, given = field or "identities", columns.get(UNNAMED, np.empty(0))
     if field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
         alone = "positions"  # and nothing else
-    chosen = find_names(path, _COLUMNS, columns, asked, alone)
+    chosen = find_names(path, keys, columns, asked, alone)
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
     if guesses is not None:

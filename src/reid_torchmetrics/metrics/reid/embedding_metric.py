@@ -80,7 +80,8 @@ class EmbeddingMetric(SampleStates):
             names another. Codes are of 0 and 1, or of 1 and -1, of any dtype.
         packed: whether codes are bits packed into uint8, as by `numpy.packbits`; with "hamming".
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
-            "all" drops every item of the query's camera, "keep" drops nothing. Without cameras nothing is dropped.
+            "all" drops every item of the query's camera, "only" every item of another camera, "keep" drops nothing.
+            Without cameras nothing is dropped.
         camera_map: cameras that the camera rule takes for another one: {3: 2} says that 2 and 3 see the same place.
         search_cameras: gallery items of other cameras are dropped for every query.
         junk_identities: gallery items of these identities are dropped for every query.
@@ -88,6 +89,11 @@ class EmbeddingMetric(SampleStates):
         clothes: "drop_same" drops the gallery items with the query's identity and clothes, "drop_other" those with
             its identity and other clothes, "keep" drops nothing.
         radius: positives are the items within this distance of the query's position, and identities are not needed.
+        must_agree: labels that a gallery item must share with the query, such as ("side",), which `update` takes as
+            `labels={"side": ...}`: an item that differs in one of them is dropped. Cameras and clothes may be named,
+            too.
+        must_differ: labels in which a gallery item must differ from the query, such as ("batch",): an item that agrees
+            in one of them is dropped.
         draw: a `GalleryDraw`: the value is the exact expectation over galleries that are drawn so.
         ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
             item that comes first by `index`, or that came first, process by process, where there is no `index`;

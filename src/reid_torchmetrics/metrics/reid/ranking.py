@@ -35,14 +35,17 @@ from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_n
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
 from reid_torchmetrics.functional.retrieval.relevance import (
     DECIDING,
+    EXTRA,
     LABELS,
     SIDES,
     BatchLabels,
     LabelValues,
     NumberedLabels,
+    argument_of,
     check_alike,
     hash_names,
     may_hold_names,
+    names_in_rules,
 )
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import (
@@ -133,7 +136,8 @@ class SampleStates(GrowingStates):
                 `positions`, coordinates [N] or [N, 1 to 3], kept as float64, for the protocol's `clothes` and `radius`;
                 `groups`, int [N], the group of each gallery item, which are ranked in the place of the items: the score
                 of a group is that of its best member. Batches with `is_query=True` need no groups, and groups of
-                queries decide nothing.
+                queries decide nothing; `labels`, a mapping of the names in the protocol's `must_agree` and
+                `must_differ` to integers or names [N]: {"side": [...]}, of queries and of gallery items.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
@@ -176,7 +180,7 @@ class SampleStates(GrowingStates):
             return labels, None
         earlier = names_from_tensor(held_names[-1]) if held_names else {}
         numbered = hash_names(labels, self._label_rules)
-        check_kinds(held, earlier, numbered)
+        check_kinds(held, earlier, numbered, names_in_rules(self._label_rules))
         if not numbered.names:
             return numbered.values, None
         # Labels that were named before stay named, also where this batch has none of them.
@@ -265,19 +269,31 @@ def check_batch(
     return embeddings, is_query, checked
 
 
-def check_kinds(held: Mapping[str, list[Tensor]], earlier: Collection[str], numbered: NumberedLabels) -> None:
+def check_kinds(
+    held: Mapping[str, list[Tensor]], earlier: Collection[str], numbered: NumberedLabels, extra: Sequence[str] = ()
+) -> None:
     """Raise if a batch has names for a label that was integers in earlier batches, or the reverse.
+
+    Args:
+        held: the states of the earlier batches.
+        earlier: the labels that were names in them.
+        numbered: the labels of the batch.
+        extra: the labels that users name, which come together.
 
     Raises:
         ValueError: it has.
     """
-    for name, values in numbered.values.items():
-        is_new = not (hasattr(values, "__len__") and len(values)) or not any(map(len, held.get(name, ())))
-        if is_new or (name in numbered.names) == (name in earlier):
+    for label, values in numbered.values.items():
+        is_new = not (hasattr(values, "__len__") and len(values)) or not any(map(len, held.get(label, ())))
+        if is_new:
             continue
-        kinds = ("names", "integers") if name in numbered.names else ("integers", "names")
-        came = f"a batch of {kinds[0]} after batches of {kinds[1]}"
-        raise ValueError(f"`{name}` must be names in every batch, or integers in every batch; got {came}.")
+        arguments = {name: argument_of(label, name) for name in extra} if label == EXTRA else {label: label}
+        for name, argument in arguments.items():
+            if (name in numbered.names) == (name in earlier):
+                continue
+            kinds = ("names", "integers") if name in numbered.names else ("integers", "names")
+            came = f"a batch of {kinds[0]} after batches of {kinds[1]}"
+            raise ValueError(f"`{argument}` must be names in every batch, or integers in every batch; got {came}.")
 
 
 def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tensor, labels: LabelValues) -> None:

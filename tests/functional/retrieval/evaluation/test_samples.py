@@ -98,7 +98,8 @@ def test_why_no_query_has_a_positive_is_said():
     )
     lost = counts(junk=1, not_in_gallery=2, same_camera_only=1)
     rest = (
-        "in the gallery that is searched, 1 lost every positive to rules of cameras, sequences or clothes, 1 are junk."
+        "in the gallery that is searched, 1 lost every positive to rules of cameras, sequences, clothes or other"
+        " labels, 1 are junk."
     )
     assert no_query_reason(lost, 1) == f"{NOT_RANKED}1 gallery items, 2 have no other item of their identity {rest}"
     options = RankingOptions(find_protocol("pitts30k"), "cosine", "pessimistic")

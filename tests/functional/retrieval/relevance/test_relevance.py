@@ -23,6 +23,9 @@ KEYS = {
     "clothes": "clothes",
     "positions": "coordinates",
 }
+AGREEMENT_RULES = ("must_agree", "must_differ")
+EXTRA = ("batch", "plate", "side")
+"""labels that only users name"""
 
 
 @dataclass
@@ -46,6 +49,9 @@ class Problem:
             for name, key in KEYS.items()
             if key in self.rules["labels"]
         }
+        for side, samples in (("query", self.queries), ("gallery", self.gallery)):
+            extra = {name for rule in AGREEMENT_RULES for name in self.rules[rule] if name in EXTRA}
+            labels[f"{side}_labels"] = {name: [sample[name] for sample in samples] for name in extra}
         mask = self.junk_pairs
         return find_relevance(
             **labels,
@@ -56,9 +62,10 @@ class Problem:
 
     def expected(self) -> list[Candidates]:
         rules = {name: value for name, value in self.rules.items() if name != "labels"}
+        rules |= {rule: [KEYS.get(name, name) for name in self.rules[rule]] for rule in AGREEMENT_RULES}
         return [
             sort_gallery(
-                {key: query[key] for key in (*self.rules["labels"], "position")},
+                {key: query[key] for key in (*self.rules["labels"], *EXTRA, "position")},
                 self.gallery,
                 **rules,
                 is_junk_pair=lambda position, row=row: (
@@ -67,6 +74,24 @@ class Problem:
             )
             for row, query in enumerate(self.queries)
         ]
+
+
+def draw_agreement(draw, rules) -> dict[str, list[str]]:
+    """The labels that must agree and those that must differ, such that some positives may remain."""
+    must_agree, must_differ = set(), set()
+    for name in EXTRA:
+        chosen = draw(st.sampled_from([None, None, must_agree, must_differ]))
+        if chosen is not None:
+            chosen.add(name)
+    if "camera" in rules["labels"] and draw(st.booleans()):
+        fitting = {"keep": [must_agree, must_differ], "only": [must_agree]}.get(rules["same_camera"], [must_differ])
+        draw(st.sampled_from(fitting)).add("cameras")
+    if "clothes" in rules["labels"] and draw(st.booleans()):
+        fitting = {"drop_other": [must_agree], "drop_same": [must_differ]}
+        draw(st.sampled_from(fitting.get(rules["clothes"], [must_agree, must_differ]))).add("clothes")
+    if "sequence" in rules["labels"] and draw(st.booleans()):
+        must_differ.add("sequences")
+    return {"must_agree": sorted(must_agree), "must_differ": sorted(must_differ)}
 
 
 @st.composite
@@ -78,6 +103,9 @@ def ruled_problems(draw) -> Problem:
             "camera": st.integers(1, 4),
             "sequence": st.integers(0, 4),
             "clothes": st.integers(0, 1),
+            "batch": st.integers(-1, 1),
+            "plate": st.sampled_from(["p1", "p2", "-1"]),
+            "side": st.sampled_from(["left", "right"]),
             "coordinates": st.tuples(*[st.integers(10**6, 10**6 + 9)] * num_axes),
         }
     )
@@ -90,13 +118,14 @@ def ruled_problems(draw) -> Problem:
     labels = tuple(key for key in KEYS.values() if key in needed | further)
     rules = {
         "labels": labels,
-        "same_camera": draw(st.sampled_from(["same_identity", "all", "keep"])),
+        "same_camera": draw(st.sampled_from(["same_identity", "all", "only", "keep"])),
         "camera_map": draw(st.sampled_from([None, {}, {3: 2}, {1: 4, 2: 4}])),
         "search_cameras": draw(st.sampled_from([None, (1, 2), ()])) if "camera" in labels else None,
         "junk_identities": draw(st.sampled_from([(-1,), ()])),
         "clothes": draw(st.sampled_from(["keep", "drop_same", "drop_other"])) if "clothes" in labels else "keep",
         "radius": radius,
     }
+    rules |= draw_agreement(draw, rules)
     shape = (len(queries), len(gallery))
     seeded = torch.Generator().manual_seed(draw(st.integers(0, 99)))
     mask = torch.rand(shape, generator=seeded) < 0.3 if draw(st.booleans()) else None

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, SIDES, Relevance, argument_of
 
 from .list_forms import ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved
 
@@ -73,7 +73,7 @@ def read_labeled_lists(
         TypeError: names beside arrays, or mappings beside arrays.
         ValueError: mappings with other keys, items or queries that have no label, or another number of lists.
     """
-    given = {name: value for name, value in labels.items() if value is not None}
+    given = _with_extra_labels_apart({name: value for name, value in labels.items() if value is not None})
     of_queries = _mappings({name: value for name, value in given.items() if name.startswith("query_")})
     of_gallery = _mappings({name: value for name, value in given.items() if name.startswith("gallery_")})
     queries = ListQueries()
@@ -89,7 +89,28 @@ def read_labeled_lists(
     num_queries = len(given[_first({name: name for name in given if name.startswith("query_")})])
     num_gallery = len(given[_first({name: name for name in given if name.startswith("gallery_")})])
     items = _read_items(retrieved, names, reader, queries, num_queries, num_gallery)
-    return LabeledLists(items, queries, given)
+    return LabeledLists(items, queries, _with_extra_labels_together(given, labels))
+
+
+def _with_extra_labels_apart(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """The labels by argument, with each label that users name by itself, as they may be mappings of names."""
+    apart: dict[str, Any] = {}
+    for argument, values in labels.items():
+        if argument.endswith(f"_{EXTRA}") and isinstance(values, Mapping):
+            apart.update({argument_of(argument, name): value for name, value in values.items() if value is not None})
+        else:
+            apart[argument] = values
+    return apart
+
+
+def _with_extra_labels_together(apart: dict[str, Any], labels: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `_with_extra_labels_apart`, given its argument `labels`."""
+    together = dict(apart)
+    for argument in (f"{side}_{EXTRA}" for side in SIDES):
+        names = labels.get(argument)
+        if isinstance(names, Mapping):
+            together[argument] = {name: together.pop(argument_of(argument, name), None) for name in names}
+    return together
 
 
 def _first(values: Mapping[str, Any]) -> Any:

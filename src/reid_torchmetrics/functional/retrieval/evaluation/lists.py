@@ -25,9 +25,9 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import (
-    SIDES,
     QueryCounts,
     SideLabels,
+    as_arguments,
     check_needed,
     find_relevance,
     num_labels_of,
@@ -98,7 +98,8 @@ def evaluate_lists(
             trec_eval. Mappings of names to lists ("easy", "junk") need a protocol that says which are positives and
             which junk. A bool matrix [queries, gallery] marks positions in the gallery.
         query_identities: identities of the queries, in the place of `positives`; as in `evaluate`. Where `retrieved` is
-            a mapping, a mapping of the queries to their identities, and likewise all other labels.
+            a mapping, a mapping of the queries to their identities, and likewise all other labels, such as
+            `query_labels={"side": {"q": "left"}}`.
         gallery_identities: identities of the gallery; items are positions in it. Where items have names, a mapping of
             the names to identities, and likewise all other labels.
         query_cameras: cameras of the queries.
@@ -183,9 +184,8 @@ def _evaluate_by_labels(
     given = (*labels.query, *([SEVERAL_LABELS] if num_labels_of(labels.query) else []))
 
     def rank(ruled: Protocol) -> tuple[Ranking, Entries, Tensor, Tensor]:
-        sides = zip(SIDES, (labels.query, labels.gallery), strict=True)
-        named: dict[str, Any] = {f"{side}_{name}": values[name] for side, values in sides for name in values}
         rules = rules_by_number(ruled.relevance_options, labels.names)
+        named = as_arguments(labels.query, "query_", rules) | as_arguments(labels.gallery, "gallery_", rules)
         relevance = find_relevance(**named, self_index=labels.self_index, **rules)
         left, truth, num_candidates = judge(items, relevance)
         left, place = _places_in(left, truth, queries, reader)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _arrays
-from reid_torchmetrics.functional.retrieval.relevance import DECIDING
+from reid_torchmetrics.functional.retrieval.relevance import DECIDING, EXTRA, LABELS
 
 Files: TypeAlias = Sequence[Any]
-"""The shards of a side, in order: each has `embeddings` [N, D], and `labels` by their names in `LABELS`"""
+"""The shards of a side, in order: each has `embeddings` [N, D], and `labels` by their names in `LABELS` or others"""
 
 
 def are_files(value: object) -> bool:
@@ -40,17 +40,23 @@ def read_files(argument: str, files: Any, given: Mapping[str, Any]) -> tuple[Any
     Raises:
         ValueError: a label that is also given, or that some files lack.
     """
-    labels = {}
-    for name in DECIDING:
-        columns = [file.labels[name] for file in files if name in file.labels]
-        if not columns:
+    labels: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    names_in_files = dict.fromkeys(name for file in files for name in file.labels)
+    for name in names_in_files:
+        if name in LABELS and name not in DECIDING:
             continue
-        label = f"{argument}_{name}"
+        columns = [file.labels[name] for file in files if name in file.labels]
+        label = f"{argument}_{name if name in LABELS else EXTRA}"
         if len(columns) < len(files):
             raise ValueError(f"`{argument}` must have `{name}` in all files; got it in {len(columns)} of {len(files)}.")
         if given.get(label) is not None:
             raise ValueError(f"`{label}` must come once; got it, and `{name}` in the files of `{argument}`.")
-        labels[label] = _end_to_end(columns)
+        if name in LABELS:
+            labels[label] = _end_to_end(columns)
+        else:
+            extra[name] = _end_to_end(columns)
+            labels[label] = extra
     first, *others = (file.embeddings[:] for file in files)
     if not others:
         return first, labels

@@ -24,6 +24,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
     LabelValues,
     Relevance,
+    as_arguments,
     at,
     find_listed_relevance,
     find_relevance,
@@ -186,10 +187,9 @@ class Labels:
             shown: Any = {f"query_{name}": labels[name] for name in ("identities", "cameras") if name in labels}
             junk_pairs = junk_pairs_of(self.junk_pairs, num_queries, num_gallery, source.device)
             return replace(listed.to(source.device), junk_pairs=junk_pairs, **shown)
-        sides = zip(SIDES, (self.query, self.gallery), strict=True)
-        given: dict[str, Any] = {f"{side}_{name}": labels[name] for side, labels in sides for name in labels}
         options: dict[str, Any] = {"junk_pairs": self.junk_pairs, "self_index": self.self_index}
         rules = rules_by_number(protocol.relevance_options, self.names)
+        given = as_arguments(self.query, "query_", rules) | as_arguments(self.gallery, "gallery_", rules)
         relevance = find_relevance(**given, **options, **rules)
         _checks.same_device(source.argument, source, "query_identities", relevance)
         return relevance

@@ -29,6 +29,8 @@ class RelevanceOptions(TypedDict, total=False):
     missing: _names.MissingLabels | None
     clothes: _names.ClothesRule | None
     radius: float | None
+    must_agree: Collection[str] | None
+    must_differ: Collection[str] | None
     draw: GalleryDraw | None
     empty_target_action: _names.EmptyTargetAction | None
 
@@ -91,6 +93,10 @@ class Protocol:
     """whether gallery items with the query's identity are dropped for the same clothes, or for other ones"""
     radius: float | None = None
     """the largest distance of a positive from the query's position; None where relevance is by identity"""
+    must_agree: tuple[str, ...] = ()
+    """labels with equal values for a query and its candidates: other gallery items are dropped"""
+    must_differ: tuple[str, ...] = ()
+    """labels with different values for a query and its candidates: other gallery items are dropped"""
     needs_groups: bool = False
     """whether gallery items come in groups, such as tracks, and each group is ranked by its best member"""
     needs_lists: bool = False
@@ -163,6 +169,9 @@ class Protocol:
             _checks.nonnegative("radius", self.radius)
         _check_camera_pairs(self.camera_map)
         _checks.integers_or_names("junk_identities", self.junk_identities)
+        rules = {name: getattr(self, name) for name in ("must_agree", "must_differ", "clothes")}
+        for same_camera in (self.same_camera, self.cmc_same_camera):
+            relevance.check_agreement(rules | {"same_camera": same_camera})
 
     def _check_expectations(self) -> None:
         # An expectation over drawn galleries is known for some measures, and for AP by one rule only.

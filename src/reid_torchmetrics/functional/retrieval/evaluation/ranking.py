@@ -32,6 +32,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     Relevance,
     at,
     deciding,
+    names_in_rules,
     num_labels_of,
     one_number_each,
     rules_by_number,
@@ -246,7 +247,14 @@ def _share(
     """
     samples = samples.exchanged() if options.exchanged else samples
     # What all hold together: one dimension and dtype, the same labels.
-    shard = sharding.examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out, max_bytes=max_bytes)
+    protocol = options.protocol
+    shard = sharding.examine_samples(
+        world,
+        samples,
+        leave_one_out=protocol.leave_one_out,
+        max_bytes=max_bytes,
+        extra=names_in_rules({"must_agree": protocol.must_agree, "must_differ": protocol.must_differ}),
+    )
     if world.size > 1 and options.needs_all_samples and shard.undefined is None:
         # Every process gets all samples, and goes on by itself.
         together = sharding.gather_samples(world, shard)
@@ -331,8 +339,8 @@ def no_query_reason(counts: QueryCounts, num_gallery: int, options: RankingOptio
         (True, False): "none has a positive; pass `is_query=False` for the gallery",
         (False, True): "none has a positive; pass `is_query=True` for the queries",
         (True, True): f"{counts.not_in_gallery} have no other item {kin} in the gallery that is searched,"
-        f" {counts.same_camera_only} lost every positive to rules of cameras, sequences or clothes, {counts.junk} are"
-        " junk",
+        f" {counts.same_camera_only} lost every positive to rules of cameras, sequences, clothes or other labels,"
+        f" {counts.junk} are junk",
     }[counts.total > 0, num_gallery > 0]
     asked = f"{counts.total} queries against {num_gallery} gallery items"
     value = "NaN, or what `empty_target_action` counts" if counts.total else "NaN"

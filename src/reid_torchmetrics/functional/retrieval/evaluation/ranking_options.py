@@ -16,7 +16,7 @@ from typing import Any
 
 from reid_torchmetrics.functional.named_numbers import ByName
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS, LABEL_RULES, in_one_order
+from reid_torchmetrics.functional.retrieval.relevance import AGREEMENT_RULES, LABEL_OPTIONS, LABEL_RULES, in_one_order
 
 from .ground_truth import ListedTruth
 from .protocol import Protocol
@@ -132,7 +132,8 @@ def _decisive(protocol: Protocol, *, of_cmc: bool) -> Protocol:
     protocol = protocol.for_cmc if of_cmc else protocol
     draws = protocol.draw is not None and (of_cmc or protocol.draws_precision)
     decisive = {name: getattr(protocol, name) for name in (*_OF_RELEVANCE, *(_OF_DRAWS if draws else ()))}
-    decisive["junk_identities"] = in_one_order(protocol.junk_identities)
+    for name in ("junk_identities", *AGREEMENT_RULES):
+        decisive[name] = in_one_order(decisive[name])
     return Protocol(name="", source="", **decisive)
 
 
@@ -165,6 +166,10 @@ def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:
         words.append("cameras searched: " + ", ".join(map(str, protocol.search_cameras)))
     rules = ((name, getattr(protocol, name)) for name in LABEL_RULES)
     words += [f"{name}: {LABEL_RULES[name][rule]}" for name, rule in rules if rule != "keep"]
+    if protocol.must_agree:
+        words.append(f"items that differ in {' or '.join(protocol.must_agree)} dropped")
+    if protocol.must_differ:
+        words.append(f"items of the same {' or '.join(protocol.must_differ)} dropped")
     if setup.several_labels:
         return [*words, "positives share a label"]
     words += ["samples without an identity are junk"] if protocol.missing == "junk" else []

@@ -25,17 +25,23 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABELS,
     SIDES,
+    ExtraLabels,
     Integers,
     IntegersOrNames,
     LabelTables,
     Relevance,
     StreamLabels,
+    argument_of,
+    as_arguments,
+    check_agreement,
     check_needed,
     find_relevance,
     hash_names,
     in_one_spelling,
+    names_in_rules,
     rules_by_number,
     why_needed,
+    without_extra,
 )
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
@@ -72,6 +78,8 @@ class StreamOptions(TypedDict, total=False):
     positive_clothes: IntegersOrNames | None
     query_positions: Tensor | _checks.Numbers | None
     positive_positions: Tensor | _checks.Numbers | None
+    query_labels: ExtraLabels | None
+    positive_labels: ExtraLabels | None
     same_camera: _names.CameraRule
     camera_map: Mapping[int | str, int | str] | None
     search_cameras: Collection[int | str] | None
@@ -79,6 +87,8 @@ class StreamOptions(TypedDict, total=False):
     missing: _names.MissingLabels
     clothes: _names.ClothesRule
     radius: float | None
+    must_agree: Collection[str]
+    must_differ: Collection[str]
     self_index: Integers | None
 
 
@@ -134,7 +144,7 @@ class RankCounter:
             positives may be none.
         max_bytes: bound on the scores, and on the prepared rows of a block, that are held at a time; as in
             `rank_positives`.
-        options: `query_sequences` and `positive_sequences`, clothes and positions likewise, and the options of
+        options: `query_sequences` and `positive_sequences`, clothes, positions and labels likewise, and the options of
             `find_relevance` without `junk_pairs`; a protocol has them as its `relevance_options`. `self_index` holds
             positions in `positives`.
 
@@ -180,11 +190,13 @@ class RankCounter:
         rules |= {"query_cameras": query_cameras, "positive_cameras": positive_cameras, **options}
         names = [f"{side}_{name}" for side in ("query", "positive") for name in _LABELS]
         labels = {name: rules.pop(name, None) for name in names}
+        check_agreement({"same_camera": "same_identity"} | rules)
         reasons = why_needed(SimpleNamespace(**{"radius": None, "clothes": "keep"} | rules))
         check_needed(reasons, labels, "query_", "positive_")
         self_index = rules.pop("self_index", None)
         self.similarity, self.ties, self.rules = similarity, ties, rules
-        query, labels_of_queries, self.label_names = self._checked("query", query, "query_", labels)
+        query, labels_of_queries, self._all_names = self._checked("query", query, "query_", labels)
+        self.label_names = without_extra(self._all_names)
         # Copies: a part of a larger tensor would be pickled with all of it, and what others hold may change.
         self._query, self.query_labels = query.clone(), {name: each.clone() for name, each in labels_of_queries.items()}
         self._max_bytes = bytes_within(max_bytes, query.device)
@@ -246,7 +258,8 @@ class RankCounter:
         Args:
             embeddings: of the block [items, D].
             identities: identities, none of them a query's; items of junk identities are dropped.
-            cameras: given if those of the queries are; likewise `labels`: `sequences`, `clothes`, `positions`.
+            cameras: given if those of the queries are; likewise `labels`: `sequences`, `clothes`, `positions`, and
+                `labels`, a mapping such as {"side": [...]} of what `must_agree` and `must_differ` name.
             key: what tells the block from all others.
 
         Raises:
@@ -337,19 +350,27 @@ class RankCounter:
         for name in sorted(labels.keys() ^ self.query_labels.keys()):
             has, lacks = (f"{prefix}{name}", f"query_{name}")[:: 1 if name in labels else -1]
             raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
-        both: dict[str, Any] = {f"query_{name}": label for name, label in self.query_labels.items()}
-        both |= {f"gallery_{name}": label for name, label in labels.items()}
+        both = as_arguments(self.query_labels, "query_", self.rules) | as_arguments(labels, "gallery_", self.rules)
         rules = rules_by_number(self.rules, self.label_names)
         return _Block(embeddings, labels, find_relevance(**both, **rules, self_index=self_index))
 
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
         """Raise if a label is names in a block and integers among the queries, or the reverse."""
         for name, values in labels.items():
-            are_names = name in names, name in self.label_names
-            if len(values) and len(self.query_labels[name]) and are_names[0] != are_names[1]:
-                kinds = ["names" if each else "integers" for each in are_names]
-                rule = f"`{prefix}{name}` must be names if `query_{name}` are, else integers"
-                raise TypeError(f"{rule}; got {kinds[0]} and {kinds[1]}.")
+            if not len(values) or not len(self.query_labels[name]):
+                continue
+            arguments = [(name, f"{prefix}{name}", f"query_{name}")]
+            if LABELS[name].is_extra:
+                arguments = [
+                    (label, argument_of(f"{prefix}{name}", label), argument_of(f"query_{name}", label))
+                    for label in names_in_rules(self.rules)
+                ]
+            for label, argument, query_argument in arguments:
+                are_names = label in names, label in self._all_names
+                if are_names[0] != are_names[1]:
+                    kinds = ["names" if is_name else "integers" for is_name in are_names]
+                    rule = f"`{argument}` must be names if `{query_argument}` are, else integers"
+                    raise TypeError(f"{rule}; got {kinds[0]} and {kinds[1]}.")
 
     def _checked(
         self, argument: str, value: object, prefix: str, given: Mapping[str, Any]

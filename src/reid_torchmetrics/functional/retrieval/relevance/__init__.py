@@ -1,6 +1,7 @@
 """Relevance: the positives, negatives and junk of each query."""
 # mypy: implicit-reexport
 
+from .extra_labels import AGREEMENT_RULES, EXTRA, argument_of, as_arguments, check_agreement, names_in_rules
 from .from_labels import LABEL_OPTIONS, SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance, in_one_spelling
 from .label_names import (
     MISSING,
@@ -17,6 +18,7 @@ from .label_names import (
     merge_names,
     number_names,
     rules_by_number,
+    without_extra,
     words_for_unknown,
 )
 from .labels import (
@@ -26,6 +28,7 @@ from .labels import (
     NO_GROUP,
     SIDES,
     BatchLabels,
+    ExtraLabels,
     Integers,
     IntegersOrNames,
     LabelValues,

@@ -19,6 +19,7 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 
+from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement, number_rows
 from .label_names import MISSING, in_one_order, number_names, rules_by_number
 from .labels import (
     CLOTHES_RULES,
@@ -40,8 +41,17 @@ from .several_labels import SharedLabels, check_alike
 
 SAME_CAMERA_RULES = get_args(_names.CameraRule)
 """Drop the gallery items with the query's identity and camera (Market-1501), every gallery item of the query's camera
-(open-reid's CUHK03), or nothing."""
-LABEL_OPTIONS = ("same_camera", "camera_map", "search_cameras", "junk_identities", "missing", *LABEL_RULES, "radius")
+(open-reid's CUHK03), every gallery item of another camera, or nothing."""
+LABEL_OPTIONS = (
+    "same_camera",
+    "camera_map",
+    "search_cameras",
+    "junk_identities",
+    "missing",
+    *LABEL_RULES,
+    "radius",
+    *AGREEMENT_RULES,
+)
 """the options of `find_relevance` that only labels can follow, and lists cannot"""
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
@@ -65,6 +75,8 @@ def find_relevance(
     missing: _names.MissingLabels = "error",
     clothes: _names.ClothesRule = "keep",
     radius: float | None = None,
+    must_agree: Collection[str] = (),
+    must_differ: Collection[str] = (),
     junk_pairs: GivenJunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     **labels: Unpack[SideLabels],
@@ -85,7 +97,8 @@ def find_relevance(
         query_cameras: cameras of the queries; None together with `gallery_cameras` means that no camera rule applies.
         gallery_cameras: cameras of the gallery.
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
-            "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
+            "all" drops every item of the query's camera (open-reid's CUHK03), "only" every item of another camera,
+            "keep" drops nothing.
         camera_map: cameras that the camera rule treats as another one, on both sides: {3: 2} says that cameras 2 and 3
             show the same place (SYSU-MM01).
         search_cameras: cameras to search; gallery items of other cameras are dropped for every query. None keeps all.
@@ -95,13 +108,20 @@ def find_relevance(
         clothes: "drop_same" drops the gallery items with the query's identity and clothes (changed clothes),
             "drop_other" those with its identity and other clothes (same clothes), "keep" drops nothing.
         radius: the largest distance of a positive, in the unit of the positions.
+        must_agree: labels that a gallery item must share with the query, such as ("side",); an item that differs in one
+            of them is dropped, whatever its identity. They are labels of one's own, cameras or clothes; cameras are
+            compared under `camera_map`, and ("cameras",) is `same_camera="only"`.
+        must_differ: labels in which a gallery item must differ from the query, such as ("batch",); an item that agrees
+            in one of them is dropped, whatever its identity. ("cameras",) is `same_camera="all"`.
         junk_pairs: a bool mask of all pairs [queries, gallery], True for those that are dropped; or a function of
             positions of queries [q] and of gallery items [g] that returns a bool mask [q, g] of
             the pairs to drop. It is called for blocks of pairs, more than once for a pair.
         self_index: for every query its own position in the gallery, or -1: leave-one-out drops it by position.
         labels: for both sides `query_sequences` and `gallery_sequences`, int, the sequence or track, whose gallery
             items of any identity are dropped for its queries (open-metric-learning); `..._clothes`, int;
-            `..._positions`, coordinates [N] or [N, 1 to 3].
+            `..._positions`, coordinates [N] or [N, 1 to 3]; `..._labels`, a mapping of the names in `must_agree` and
+            `must_differ` to labels, integers or names: {"side": [...]}. A missing value among them (None, NaN or "") is
+            refused as for cameras, and -1 is a label like all others.
 
     Raises:
         TypeError: a label of another dtype, `junk_identities` does not hold ints or names.
@@ -112,13 +132,16 @@ def find_relevance(
     named |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **labels}
     lists: dict[str, Any] = {"junk_identities": junk_identities, "camera_map": camera_map}
     lists |= {"search_cameras": search_cameras, "missing": missing}
+    lists |= {"must_agree": must_agree, "must_differ": must_differ}
     _check_lists(lists)
+    check_agreement(lists | {"same_camera": same_camera, "clothes": clothes})
     named, tables = number_names(named, lists)
     by_number = rules_by_number(lists, tables)
     junk, searched = by_number["junk_identities"], by_number["search_cameras"]
     self_index, *tensors = _arrays.as_tensors(self_index, *named.values())
     named = dict(zip(named, tensors, strict=True))
-    check_needed(why_needed(SimpleNamespace(radius=radius, clothes=clothes)), named, "query_", "gallery_")
+    options = SimpleNamespace(radius=radius, clothes=clothes, must_agree=must_agree, must_differ=must_differ)
+    check_needed(why_needed(options), named, "query_", "gallery_")
     query, gallery = _check_labels(named, self_index)
     self_index = None if self_index is None else self_index.long()
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
@@ -141,6 +164,8 @@ def find_relevance(
         run_start, run_length, order = _runs(query["identities"], gallery["identities"])
     # Sequences are dropped like the cameras of "all": for any identity.
     rules = {"cameras": same_camera, "sequences": "all", "clothes": clothes}
+    made = _rules(query, gallery, rules, by_number["camera_map"])
+    made += _agreement_rules(query, gallery, lists, by_number["camera_map"])
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
@@ -151,7 +176,7 @@ def find_relevance(
         is_junk=is_junk if radius is None else torch.zeros_like(is_junk),  # another identity may be near
         self_index=self_index,
         own_column=own_column,
-        rules=_rules(query, gallery, rules, by_number["camera_map"]),
+        rules=made,
         junk_pairs=junk_pairs_of(junk_pairs, length_of(query), num_gallery, is_junk.device),
         query_identities=None if num_labels_of(query) else query.get("identities"),
         gallery_identities=None if num_labels_of(query) else gallery.get("identities"),
@@ -196,6 +221,7 @@ def in_one_spelling(rules: Mapping[str, Any]) -> dict[str, Any]:
         "search_cameras": None if searched is None else in_one_order(searched),
         "junk_identities": in_one_order(rules["junk_identities"]),
         "radius": None if radius is None else float(radius),
+        **{rule: in_one_order(rules[rule]) for rule in AGREEMENT_RULES},
     }
 
 
@@ -271,9 +297,56 @@ def _rules(
     for name in (name for name, rule in rules.items() if name in query and rule != "keep"):
         mapping = camera_map if name == "cameras" else None
         of_query, of_gallery = (_mapped(side[name], mapping or {}) for side in (query, gallery))
-        num_same = _runs(of_query, of_gallery)[1] if rules[name] == "all" else None
-        made.append(LabelRule(of_query, of_gallery, num_same, drops_different=rules[name] == "drop_other"))
+        if rules[name] == "all":
+            rule = _rule_of_equal(of_query, of_gallery)
+        elif rules[name] == "only":
+            rule = _rule_of_different(of_query, of_gallery)
+        else:
+            rule = LabelRule(of_query, of_gallery, None, drops_different=rules[name] == "drop_other")
+        made.append(rule)
     return tuple(made)
+
+
+def _agreement_rules(
+    query: LabelValues, gallery: LabelValues, options: Mapping[str, Any], camera_map: Mapping[int, int] | None
+) -> tuple[LabelRule, ...]:
+    """The rules of `must_agree` and `must_differ`."""
+    query_labels = _by_name(query, options, camera_map)
+    gallery_labels = _by_name(gallery, options, camera_map)
+    made = []
+    must_agree = sorted(set(options["must_agree"]))
+    if must_agree:
+        # An item that differs in some label differs in their combination.
+        numbers = number_rows(
+            [query_labels[name] for name in must_agree], [gallery_labels[name] for name in must_agree]
+        )
+        made.append(_rule_of_different(*numbers))
+    must_differ = sorted(set(options["must_differ"]))
+    made += [_rule_of_equal(query_labels[name], gallery_labels[name]) for name in must_differ]
+    return tuple(made)
+
+
+def _by_name(
+    labels: LabelValues, options: Mapping[str, Any], camera_map: Mapping[int, int] | None
+) -> dict[str, Tensor]:
+    """The labels of one side by name, with the extra ones, and with cameras as `camera_map` takes them."""
+    by_name = dict(labels)
+    if "cameras" in by_name:
+        by_name["cameras"] = _mapped(by_name["cameras"], camera_map or {})
+    if EXTRA in by_name:
+        by_name.update(as_mapping(by_name[EXTRA], options))
+    return by_name
+
+
+def _rule_of_equal(query: Tensor, gallery: Tensor) -> LabelRule:
+    """The rule that drops every item with the query's label."""
+    return LabelRule(query, gallery, _runs(query, gallery)[1])
+
+
+def _rule_of_different(query: Tensor, gallery: Tensor) -> LabelRule:
+    """The rule that drops every item with another label than the query's."""
+    num_dropped = len(gallery) - _runs(query, gallery)[1]
+    return LabelRule(query, gallery, num_dropped, drops_different=True)
 
 
 def _mapped(labels: Tensor, mapping: Mapping[int, int]) -> Tensor:

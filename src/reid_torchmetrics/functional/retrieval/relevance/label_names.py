@@ -15,7 +15,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 
+from .extra_labels import EXTRA, argument_of, check_mapping, join_columns, names_in_rules
 from .labels import LABELS, SIDES
 
 LabelTables: TypeAlias = Mapping[str, Mapping[int, str]]
@@ -31,10 +32,13 @@ LabelTables: TypeAlias = Mapping[str, Mapping[int, str]]
 
 MISSING = torch.iinfo(torch.int64).min + 1
 """the identity of samples that have none"""
-NAMED_LABELS = tuple(name for name, label in LABELS.items() if label.decides and not label.dtype.is_floating_point)
-"""the labels that may be names"""
+NAMED_LABELS = tuple(name for name, label in LABELS.items() if label.decides and not label.has_columns)
+"""the labels with a table of names; extra labels may be names as well, but no result shows them"""
 RULES_BY_LABEL = {"junk_identities": "identities", "camera_map": "cameras", "search_cameras": "cameras"}
 """the options that list labels"""
+
+_Number: TypeAlias = Callable[[Sequence[_arrays.Array], str], tuple[dict[int, str], list[_arrays.Array]]]
+"""numbers the names of a label, of some sides"""
 
 _JUNK, _JUNK_NAME = -1, "-1"
 _NUM_HASHED_BYTES = 8
@@ -84,27 +88,67 @@ def number_names(given: Mapping[str, Any], rules: Mapping[str, Any], sides: Sequ
         TypeError: names beside something else.
         ValueError: a missing value, or a rule that lists names of labels that are integers, or the reverse.
     """
-    numbered = NumberedLabels(dict(given), {})
-    for label in NAMED_LABELS:
-        names = _read_label(label, numbered.values, rules, [f"{side}_{label}" for side in sides])
-        if names:
-            table, numbers = _number_in_order(list(names.values()))
-            numbered.values.update(zip(names, numbers, strict=True))
-            numbered.names[label] = table
-    return numbered
+    numbered = _numbered(given, rules, [f"{side}_" for side in sides], _number_in_order)
+    return numbered._replace(names=without_extra(numbered.names))
 
 
 def hash_names(given: Mapping[str, Any], rules: Mapping[str, Any], prefix: str = "") -> NumberedLabels:
-    """Labels of one side with hashes in the place of names; arguments and errors as of `number_names`."""
+    """Labels of one side with hashes in the place of names; arguments and errors as of `number_names`.
+
+    The names of labels that users name are there, too.
+    """
+    return _numbered(given, rules, [prefix], _number_by_hash)
+
+
+def _numbered(
+    given: Mapping[str, Any], rules: Mapping[str, Any], prefixes: Sequence[str], number: _Number
+) -> NumberedLabels:
+    """Labels of the sides with some `prefixes`, with numbers in the place of names."""
     numbered = NumberedLabels(dict(given), {})
     for label in NAMED_LABELS:
-        names = _read_label(label, numbered.values, rules, [f"{prefix}{label}"])
-        for argument, values in names.items():
-            distinct, place = np.unique(values, return_inverse=True)
-            numbers = [number_of_name(name) if name else MISSING for name in distinct.tolist()]
-            numbered.values[argument] = np.array(numbers, dtype=np.int64)[place]
-            numbered.names[label] = merge_names(zip(numbers, distinct.tolist(), strict=True), label)
+        arguments = [f"{prefix}{label}" for prefix in prefixes]
+        _number_label(label, numbered.values, rules, arguments, number, numbered.names)
+    _number_extra_labels(numbered, rules, [f"{prefix}{EXTRA}" for prefix in prefixes], number)
     return numbered
+
+
+def _number_label(
+    label: str,
+    values: dict[str, Any],
+    rules: Mapping[str, Any],
+    arguments: Sequence[str],
+    number: _Number,
+    tables: dict[str, dict[int, str]],
+) -> None:
+    """Put numbers in the place of the names of a label, and the names into the `tables`."""
+    names = _read_label(label, values, rules, arguments)
+    if names:
+        table, numbers = number(list(names.values()), label)
+        values.update(zip(names, numbers, strict=True))
+        tables[label] = table
+
+
+def _number_extra_labels(
+    numbered: NumberedLabels, rules: Mapping[str, Any], arguments: Sequence[str], number: _Number
+) -> None:
+    """Put a matrix of numbers in the place of each mapping of labels that users name."""
+    mappings: dict[str, dict[str, Any]] = {}
+    for argument in arguments:
+        value = numbered.values.get(argument)
+        if value is not None:
+            mappings[argument] = check_mapping(argument, value, rules)
+    for name in names_in_rules(rules):
+        values = {argument_of(argument, name): mapping[name] for argument, mapping in mappings.items()}
+        _number_label(name, values, {}, list(values), number, numbered.names)
+        for argument, mapping in mappings.items():
+            mapping[name] = values[argument_of(argument, name)]
+    for argument, mapping in mappings.items():
+        numbered.values[argument] = join_columns(argument, mapping) if mapping else None
+
+
+def without_extra(tables: LabelTables) -> dict[str, Any]:
+    """The names of labels for results: those of extra labels are left out."""
+    return {label: table for label, table in tables.items() if label in LABELS}
 
 
 def may_hold_names(value: object) -> bool:
@@ -141,8 +185,20 @@ def _read_label(
     return names
 
 
-def _number_in_order(sides: Sequence[_arrays.Array]) -> tuple[dict[int, str], list[_arrays.Array]]:
-    """The names by their numbers, and the numbers of each side."""
+def _number_by_hash(sides: Sequence[_arrays.Array], label: str) -> tuple[dict[int, str], list[_arrays.Array]]:
+    """The names by their hashes, and the hashes of each side."""
+    pairs: list[tuple[int, str]] = []
+    hashes = []
+    for side in sides:
+        distinct, place = np.unique(side, return_inverse=True)
+        numbers = [number_of_name(name) if name else MISSING for name in distinct.tolist()]
+        hashes.append(np.array(numbers, dtype=np.int64)[place])
+        pairs += zip(numbers, distinct.tolist(), strict=True)
+    return merge_names(pairs, label), hashes
+
+
+def _number_in_order(sides: Sequence[_arrays.Array], _: str) -> tuple[dict[int, str], list[_arrays.Array]]:
+    """The names by their numbers in the order of the names, and the numbers of each side."""
     distinct = np.unique(np.concatenate(sides))
     distinct = distinct[(distinct != _JUNK_NAME) & (distinct != "")]
     numbers = []

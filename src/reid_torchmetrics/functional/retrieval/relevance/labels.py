@@ -16,12 +16,14 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 
-from . import several_labels
+from . import extra_labels, several_labels
 
 Integers: TypeAlias = Tensor | _arrays.Integers
 IntegersOrNames: TypeAlias = Tensor | _arrays.IntegersOrNames
 Numbers: TypeAlias = Tensor | _arrays.Numbers
 SIDES: tuple[_names.Role, ...] = get_args(_names.Role)
+ExtraLabels: TypeAlias = Mapping[str, IntegersOrNames]
+"""labels by the names that `must_agree` and `must_differ` name"""
 LabelValues: TypeAlias = Mapping[str, Tensor]
 """the labels of some samples that are given, by their names in `LABELS`"""
 
@@ -32,6 +34,7 @@ class StreamLabels(TypedDict, total=False):
     sequences: IntegersOrNames | None
     clothes: IntegersOrNames | None
     positions: Numbers | None
+    labels: ExtraLabels | None
 
 
 class BatchLabels(StreamLabels, total=False):
@@ -49,6 +52,8 @@ class SideLabels(TypedDict, total=False):
     gallery_clothes: IntegersOrNames | None
     query_positions: Numbers | None
     gallery_positions: Numbers | None
+    query_labels: ExtraLabels | None
+    gallery_labels: ExtraLabels | None
 
 
 CLOTHES_RULES = {
@@ -66,7 +71,7 @@ class Label:
     singular: str
     """the name of one sample's label, in messages"""
     dtype: torch.dtype = torch.int64
-    """of what is kept; positions are columns of float64, other labels one number"""
+    """of what is kept; positions are columns of float64, `labels` columns of int64, other labels one number"""
     needed: Callable[[Any], str | None] = lambda _: None
     """why options, with the field `radius`, cannot do without it; None where they can"""
     rules: Mapping[str, str] = field(default_factory=dict)
@@ -77,11 +82,20 @@ class Label:
     """the sides that have it: batches of others may lack it"""
     may_be_several: bool = False
     """whether a sample may have several: the label is a matrix [samples, labels] of bools then"""
+    is_extra: bool = False
+    """whether it holds all labels that users name, a column for each"""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether it is always a matrix, with a row for each sample."""
+        return self.is_extra or self.dtype.is_floating_point
 
     def check(self, argument: str, value: object, length: int | None = None, device: Any = None) -> Tensor:
         """Raise unless `value` is such a label, of `length` samples and on `device` where they are given."""
         if self.dtype.is_floating_point:
             checked = _checks.positions(argument, value, length, device)
+        elif self.is_extra:
+            return extra_labels.check_matrix(argument, value, length, device)
         elif self.may_be_several and several_labels.is_matrix(value):
             return several_labels.check_matrix(argument, value, length, device)
         else:
@@ -97,7 +111,7 @@ class Label:
         """Of samples that lack it: none, or some without a group; a matrix of `num_labels` if there are any."""
         if num_labels:
             return torch.zeros((length, num_labels), dtype=torch.bool, device=device)
-        shape = (length, width) if self.dtype.is_floating_point else (length,)
+        shape = (length, width) if self.has_columns else (length,)
         return torch.full(shape, NO_GROUP, dtype=self.dtype, device=device)
 
 
@@ -114,6 +128,7 @@ _ROWS = (
     Label(
         "positions", "position", torch.float64, lambda by: None if by.radius is None else f"for `radius` {by.radius}"
     ),
+    Label(extra_labels.EXTRA, "label", is_extra=True),
     Label("groups", "group", needed=_for_groups, sides=("gallery",)),
     Label("index", "index", decides=False),
 )
@@ -139,7 +154,8 @@ NO_GROUP = torch.iinfo(torch.int64).min
 def why_needed(options: Any) -> dict[str, str]:
     """The labels that some options need, by name, with the reason."""
     reasons = {label.name: label.why_needed(options) for label in LABELS.values()}
-    return {name: reason for name, reason in reasons.items() if reason}
+    needed = {name: reason for name, reason in reasons.items() if reason}
+    return extra_labels.reasons_of_rules(options) | needed
 
 
 def needed_by_options(options: Mapping[str, Any]) -> dict[str, str]:

@@ -60,14 +60,14 @@ class QueryCounts:
 
 @dataclass(frozen=True)
 class LabelRule:
-    """Drops the gallery items with a label of the query: its camera, clothes or sequence; or items with another."""
+    """Drops the gallery items with a label of the query, such as its camera; or the items with another label."""
 
     query: Int[Tensor, " queries"]
     gallery: Int[Tensor, " kept"]
-    num_same: Int[Tensor, " queries"] | None
-    """kept items with the query's label, if the rule drops all of them; None if it drops listed items only"""
+    num_dropped: Int[Tensor, " queries"] | None
+    """kept items that the rule drops for each query, listed or not; None if it drops listed items only"""
     drops_different: bool = False
-    """whether the rule drops listed items with another label"""
+    """whether the rule drops the items with another label"""
 
     def at(self, rows: slice, columns: Tensor | slice) -> Bool[Tensor, "queries columns"]:
         """Whether the rule drops columns of its own for each query, or a range of columns for all."""
@@ -147,7 +147,7 @@ class Relevance:
     @property
     def drops_others(self) -> bool:
         """Whether some rule drops items that are not listed for the query."""
-        return self.junk_pairs is not None or any(rule.num_same is not None for rule in self.rules)
+        return self.junk_pairs is not None or any(rule.num_dropped is not None for rule in self.rules)
 
     def to(self, device: torch.device | str) -> Relevance:
         """The same on a device, or on the CPU for one without float64; a function `junk_pairs` is left as it is."""
@@ -170,7 +170,7 @@ class Relevance:
         grades = None if self.shared is None else num_shared[entries].masked_fill_(~listed, 0)
         # What rules drop of the whole gallery, and other junk, which is always listed.
         dropped, num_dropped = self._dropped_at(rows, columns)
-        marks = [*dropped, *(rule.at(rows, columns) for rule in self.rules if rule.num_same is None)]
+        marks = [*dropped, *(rule.at(rows, columns) for rule in self.rules if rule.num_dropped is None)]
         if self.listed_junk is not None:
             marks.append(self.listed_junk[entries])
         if self.own_column is not None:
@@ -188,7 +188,7 @@ class Relevance:
         columns = slice(0, self.num_kept)
         grades, junk = self.shared.numbers(rows), self.dropped(rows, columns)
         for rule in self.rules:
-            if rule.num_same is None:
+            if rule.num_dropped is None:
                 of_rule = rule.at(rows, columns) & (grades > 0)
                 junk = of_rule if junk is None else junk | of_rule
         if self.own_column is not None:
@@ -200,7 +200,7 @@ class Relevance:
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
         """Mark the pairs that are dropped, listed or not; None if no rule does that."""
-        masks = [rule.at(rows, columns) for rule in self.rules if rule.num_same is not None]
+        masks = [rule.at(rows, columns) for rule in self.rules if rule.num_dropped is not None]
         if self.junk_pairs is not None:
             queries, gallery = (torch.arange(part.start, part.stop, device=self.device) for part in (rows, columns))
             mask = self.junk_pairs(queries, gallery if self.kept is None else self.kept[gallery])
@@ -276,7 +276,9 @@ class Relevance:
 
     def _dropped_at(self, rows: slice, columns: Tensor) -> tuple[list[Tensor], Tensor | int]:
         """The marks of `dropped` at each query's own `columns`, if a rule drops any, and how many items it marks."""
-        counted = [(rule.at(rows, columns), rule.num_same[rows]) for rule in self.rules if rule.num_same is not None]
+        counted = [
+            (rule.at(rows, columns), rule.num_dropped[rows]) for rule in self.rules if rule.num_dropped is not None
+        ]
         if self.junk_pairs is not None or len(counted) > 1:
             counted = []
             for part in segments.ranges(rows.stop - rows.start, max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))):

@@ -68,7 +68,7 @@ class Samples:
             labels["groups"] = of_all.masked_scatter_(is_grouped, labels["groups"])
         names = names_from_tensor(torch.cat(states["label_names"])) if states.get("label_names") else {}
         for name, table in names.items():
-            _check_named(name, labels.get(name), table)
+            check_named(name, labels.get(name), table)
         return cls(embeddings, roles & (QUERY | GALLERY), labels, names)
 
     def exchanged(self) -> Samples:
@@ -168,7 +168,7 @@ def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.
     return joined
 
 
-def _check_named(argument: str, values: Tensor | None, table: Mapping[int, str]) -> None:
+def check_named(argument: str, values: Tensor | None, table: Mapping[int, str]) -> None:
     """Raise if some samples have integers and others names."""
     if values is None:
         return

@@ -20,9 +20,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.relevance import (
+    EXTRA,
     LABELS,
     SIDES,
     LabelValues,
+    argument_of,
     at,
     num_labels_of,
     packed,
@@ -33,10 +35,11 @@ from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, by
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
 from .repetitions import NUM_SIGNS, Numbered, SameSamples, changed, lowest_of_each
-from .samples import GALLERY, NUM_NUMBERS, QUERY, Samples, why_undefined
+from .samples import GALLERY, NUM_NUMBERS, QUERY, Samples, check_named, why_undefined
 
 _NUM_STATUS = 6  # numbers of a `_ShardStatus`
 _BITS = 4  # of the number of columns of a label: those of all labels are one number, as messages are short
+_NO_SAMPLES, _NAMES = "no samples", "names"  # words for a process, and for a label
 _NUM_SIZES = 4  # numbers of `count_samples` in front of `Samples.non_finite`
 _CHANGED = (
     "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
@@ -57,35 +60,37 @@ class _ShardStatus(NamedTuple):
     num_labels: int
     """that a sample may have; 0 where each has one identity"""
     are_names: tuple[bool, ...]
-    """whether each of `LABELS` came as names"""
+    """whether each of `LABELS` came as names, and then each label that users name"""
 
     @staticmethod
-    def numbers(samples: Samples) -> list[int]:
-        """The numbers of a shard, as `read` takes them."""
+    def numbers(samples: Samples, extra: Sequence[str]) -> list[int]:
+        """The numbers of a shard, as `read` takes them; `extra` are the labels that users name."""
         dimension = samples.embeddings[0].shape[1] if samples.embeddings else 0
         dtype = DTYPES.index(promoted([block.dtype for block in samples.embeddings]))
         given = samples.labels
         widths = (_columns_of(given[name]) << _BITS * place for place, name in enumerate(LABELS) if name in given)
-        named = sum(1 << place for place, name in enumerate(LABELS) if name in samples.names)
+        named = sum(1 << place for place, name in enumerate((*LABELS, *extra)) if name in samples.names)
         return [len(samples), dimension, dtype, sum(widths), num_labels_of(given), named]
 
     @classmethod
-    def read(cls, row: Sequence[int]) -> _ShardStatus:
+    def read(cls, row: Sequence[int], num_extra: int) -> _ShardStatus:
         widths = (row[3] >> _BITS * place & (1 << _BITS) - 1 for place in range(len(LABELS)))
-        are_names = (bool(row[5] >> place & 1) for place in range(len(LABELS)))
+        are_names = (bool(row[5] >> place & 1) for place in range(len(LABELS) + num_extra))
         return cls(row[0], row[1], row[2], tuple(widths), row[4], tuple(are_names))
 
     def use(self, label: int) -> str:
         """Whether a label is given, in words."""
         width = self.widths[label]
         given = f"{width} columns" if width > 1 else "given"
-        return "no samples" if not self.num_samples else given if width else "not given"
+        return _NO_SAMPLES if not self.num_samples else given if width else "not given"
 
     def kind(self, label: int) -> str:
         """Whether a label came as names, in words."""
-        if not self.num_samples or not self.widths[label]:
-            return "no samples"
-        return "names" if self.are_names[label] else "integers"
+        # A label that users name is given with all others of them.
+        place = label if label < len(LABELS) else list(LABELS).index(EXTRA)
+        if not self.num_samples or not self.widths[place]:
+            return _NO_SAMPLES
+        return _NAMES if self.are_names[label] else "integers"
 
 
 def _columns_of(values: Tensor) -> int:
@@ -119,10 +124,13 @@ class Shard:
         return query_bytes > self.max_bytes and "groups" not in self.samples.labels
 
 
-def examine_samples(world: World, samples: Samples, *, leave_one_out: bool, max_bytes: int | None = None) -> Shard:
+def examine_samples(
+    world: World, samples: Samples, *, leave_one_out: bool, max_bytes: int | None = None, extra: Sequence[str] = ()
+) -> Shard:
     """Compare the samples of all processes, and choose the samples that count.
 
-    Of samples with one `index` and role the first counts, on the lowest process that has it.
+    Of samples with one `index` and role the first counts, on the lowest process that has it. `extra` are the labels
+    that users name, in the order of their columns; all processes pass the same.
 
     Raises:
         DistributedMetricError: an error on some process, or dimension or what is given differ between processes.
@@ -132,14 +140,15 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool, max_
     def look() -> tuple[tuple[tuple[Numbered, Numbered], SameSamples | None], list[int]]:
         if leave_one_out:
             samples.check_leave_one_out()
+        _check_extra_names(samples, extra)
         same = SameSamples.of(samples) if world.size > 1 and samples.index is None else None
         numbered = Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)
         signs = [0] * NUM_SIGNS if same is None else same.signs()
-        return (numbered, same), [*_ShardStatus.numbers(samples), *signs]
+        return (numbered, same), [*_ShardStatus.numbers(samples, extra), *signs]
 
     # First message: what is given, and signs of samples that several processes hold.
     (numbered, same), table = world.guarded_all_gather(look)
-    samples, dtype = _agree(samples, [*map(_ShardStatus.read, table)])
+    samples, dtype = _agree(samples, [_ShardStatus.read(row, len(extra)) for row in table], extra)
     signs = [row[_NUM_STATUS:] for row in table]
     same = same if samples.index is None else None  # an empty shard has learned now that others have an index
     query, gallery = lowest_of_each(world, samples, [each.counted for each in numbered])
@@ -160,7 +169,16 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool, max_
     return Shard(samples, dtype, query, gallery, num_queries, num_gallery, undefined, min(bounds))
 
 
-def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, torch.dtype]:
+def _check_extra_names(samples: Samples, extra: Sequence[str]) -> None:
+    """Raise if a label that users name is names for some samples and integers for others, as after a merge."""
+    if EXTRA not in samples.labels or not len(samples):
+        return
+    for name, values in zip(extra, samples.labels[EXTRA].unbind(1), strict=True):
+        if name in samples.names:
+            check_named(argument_of(EXTRA, name), values, samples.names[name])
+
+
+def _agree(samples: Samples, states: Sequence[_ShardStatus], extra: Sequence[str]) -> tuple[Samples, torch.dtype]:
     """Compare the processes; return the samples, completed by what others have, and the dtype of all embeddings.
 
     A process without samples lacks everything, one with samples only groups.
@@ -176,7 +194,7 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
             raise differing(f"use of `{name}`", [status.use(place) for status in states])
     if len({status.num_labels for status in filled}) > 1:
         raise differing("number of labels in `identities`", [status.num_labels or "one identity" for status in states])
-    samples = _agree_on_names(samples, filled, states)
+    samples = _agree_on_names(samples, filled, states, extra)
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
     widths = map(max, zip(*(status.widths for status in filled), strict=True))
     given = {label: width for label, width in zip(LABELS.values(), widths, strict=True) if width}
@@ -192,14 +210,20 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
     return replace(samples, embeddings=samples.embeddings or [empty], labels=labels), dtype
 
 
-def _agree_on_names(samples: Samples, filled: Sequence[_ShardStatus], states: Sequence[_ShardStatus]) -> Samples:
-    """Compare the labels that are names; return the samples with a table of each, maybe an empty one."""
+def _agree_on_names(
+    samples: Samples, filled: Sequence[_ShardStatus], states: Sequence[_ShardStatus], extra: Sequence[str]
+) -> Samples:
+    """Compare the labels that are names; return the samples with a table of each, maybe an empty one.
+
+    Labels that users name have no table then, as no result shows them.
+    """
     names: dict[str, Mapping[int, str]] = {}
-    for place, name in enumerate(LABELS):
-        kinds = {status.are_names[place] for status in filled if status.widths[place]}
+    arguments = [*LABELS, *(argument_of(EXTRA, name) for name in extra)]
+    for place, name in enumerate(arguments):
+        kinds = {status.kind(place) for status in filled} - {_NO_SAMPLES}
         if len(kinds) > 1:
             raise differing(f"kind of `{name}`", [status.kind(place) for status in states])
-        if True in kinds:
+        if name in LABELS and kinds == {_NAMES}:
             names[name] = samples.names.get(name, {})
     return samples if names.keys() == samples.names.keys() else replace(samples, names=names)
 
