@@ -135,3 +135,43 @@ def test_names_are_numbered_over_both_sides():
 def test_strings_of_samples_stay_strings(tmp_path):
     np.savez(tmp_path / "a.npz", f=np.eye(2), pid=np.array([b"bo", b"al"]))
     assert read_samples(tmp_path / "a.npz")[0].labels["identities"].tolist() == ["bo", "al"]
+
+
+def text_of(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("3\n-1\n3\n", [3, -1, 3]),
+        ("\ufeff3\r\n-1\r\n3", [3, -1, 3]),
+        ("3.0\n7.0\n", [3, 7]),
+        ("bo\nal\n7\n", ["bo", "al", "7"]),
+        ("1_2\n12\n", ["1_2", "12"]),
+    ],
+)
+def test_lines_of_text_are_labels_of_a_field(text, labels, tmp_path):
+    path = text_of(tmp_path / "a.txt", text)
+    assert in_lists(read_labels(path, field="identities")) == {"identities": labels}
+    assert in_lists(read_labels(path, field="cameras")) == {"cameras": labels}
+
+
+def test_an_empty_line_is_a_missing_label(tmp_path):
+    path = text_of(tmp_path / "a.txt", "bo\n\nal\n")
+    assert in_lists(read_labels(path, field="identities", missing="junk")) == {"identities": ["bo", "", "al"]}
+    with pytest.raises(ValueError, match=r"a.txt: `identities` must hold .*; got '' for sample 1\."):
+        read_labels(path, field="identities")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "a.jpg 3\n", "3,4\n", "3\t4\n"])
+def test_lines_without_one_label_are_refused(text, tmp_path):
+    path = text_of(tmp_path / "a.txt", text)
+    with pytest.raises(ValueError, match=r"a.txt: the file must be text in UTF-8 with one label a line; got "):
+        read_labels(path, field="identities")
+
+
+def test_lines_of_text_without_a_field_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"a.txt: the suffix must be one of .csv, "):
+        read_labels(text_of(tmp_path / "a.txt", "3\n"))

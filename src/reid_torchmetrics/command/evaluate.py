@@ -18,7 +18,7 @@ from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
-from . import say
+from . import matrices, say
 from .label_tables import FILE_NAMES, TABLE_FILES, check_shards, files_of, label_files, read_table, rows_by_name
 from .label_tables import joined as joined_tables
 from .options import named_values, parsed
@@ -42,6 +42,9 @@ def run(words: Sequence[str]) -> int:
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     named: Any = options.get("protocol") or "market1501"
     protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
+    source = matrices.find_source(arguments)
+    if source.kind is not None:
+        matrices.check_options(f"`--{source.kind}`", vars(arguments) | options)
     if arguments.stream:
         check_streamed(vars(arguments) | options)
     sides = read_sides(arguments, protocol.missing)
@@ -65,35 +68,31 @@ def read_sides(arguments: SimpleNamespace, missing: _names.MissingLabels = "erro
     tables, pattern, guesses = labels.get(TABLE_FILES, []), arguments.file_names, list[str]()
     # What each side and each table uses; without tables each side must have all names.
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
-    sources, stream = (arguments.query, arguments.gallery or arguments.query), bool(arguments.stream)
-    sides: _Sides = {
-        role: Side(
-            data.read_samples(
-                source, role=role, names=names, used=of_side if tables else None, reopened=stream, missing=missing
-            )
-        )
-        for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
-    }
-    _check_kinds(sides)
+    sides = _open_sides(arguments, used[0] if tables else [None, None], {"names": names, "missing": missing})
     for file in (file for side in sides.values() for file in side.files):
         guesses += [line.removeprefix(f"{file.path}: ") for line in file.guesses]
     # Without arrays for each side, both have found the same ones in one file.
     query, gallery = ([file.guesses for file in side.files] for side in sides.values())
-    if not arguments.gallery and query == gallery and sides["query"].files[0].kind == "embeddings":
+    is_one_file = not arguments.gallery and query == gallery
+    is_matrix = sides["query"].files[0].kind != "embeddings"
+    if is_one_file and not is_matrix:
         del sides["gallery"]
-    has_names = all(side.names is not None for side in sides.values())
+    keeps_names = all(side.names is not None for side in sides.values())
     order = getattr(arguments, "order", None) or "natural"
-    if tables:
-        read, asked = [], {"names": names, "missing": missing}
-        for word, of_table in zip(tables, used[1], strict=True):
-            paths = files_of(word)
-            read.append([read_table(path, asked, pattern, of_table, guesses, keeps_names=has_names) for path in paths])
-        _add_labels(sides, read, tables, guesses, order)
+    read: dict[Any, list[list[Columns]]] = {}
+    asked = {"names": names, "missing": missing}
+    for word, of_table in zip(tables, used[1], strict=True):
+        paths = files_of(word)
+        columns = [read_table(path, asked, pattern, of_table, guesses, keeps_names=keeps_names) for path in paths]
+        read.setdefault(TABLE_FILES, []).append(columns)
     for field in (field for field in labels if field != TABLE_FILES):
-        read = [
+        read[field] = [
             [data.read_labels(path, field=field, missing=missing) for path in files_of(word)] for word in labels[field]
         ]
-        _add_labels(sides, read, labels[field], guesses, order)
+    if is_one_file and is_matrix and matrices.is_one_set(sides, read.values()):
+        del sides["gallery"]
+    for field, columns_of_words in read.items():
+        _add_labels(sides, columns_of_words, labels[field], guesses, order)
     if arguments.captions is not None:
         _add_captions(sides, arguments.captions)
     if guesses:
@@ -101,7 +100,21 @@ def read_sides(arguments: SimpleNamespace, missing: _names.MissingLabels = "erro
     _check_used(names if tables else {}, pattern, used)
     _check_roles(sides)
     if len(sides) == 1 and "roles" not in sides["query"].columns:
-        say("no gallery: each item is searched among all others")
+        what = "one set of labels for a square matrix" if is_matrix else "no gallery"
+        say(f"{what}: each item is searched among all others")
+    return sides
+
+
+def _open_sides(arguments: SimpleNamespace, used: Sequence[set[str] | None], asked: Mapping[str, Any]) -> _Sides:
+    """Open the files of both sides; `used` gets the names that each side has, and `asked` are options of the reader."""
+    source = matrices.find_source(arguments)
+    sides: _Sides = {}
+    for role, paths, names_of_side in zip(SIDES, (source.query, source.gallery), used, strict=True):
+        files = data.read_samples(
+            paths, role=role, used=names_of_side, reopened=bool(arguments.stream), kind=source.kind, **asked
+        )
+        sides[role] = Side(files)
+    _check_kinds(sides)
     return sides
 
 
@@ -177,11 +190,16 @@ def _add_labels(
         # Rows of queries come first, unless a column says it.
         is_query, num_queries = tables[0].get("roles"), len(sides["query"])
         if is_query is None:
+            if sides["query"].files[0].kind != "embeddings":
+                matrices.check_num_rows(sides, tables[0], said)
             is_query = np.arange(min(map(len, tables[0].values()))) < num_queries
             guesses.append(f"the first {num_queries} rows of {said} as those of the queries")
         tables = [{name: each[side] for name, each in tables[0].items()} for side in (is_query, ~is_query)]
     if len(tables) != len(sides):
-        raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
+        remedy = matrices.hint_of_matrix(sides["query"], [matrices.num_rows_of([table]) for table in tables])
+        raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.{remedy}")
+    if len(sides) == 2 and sides["query"].files[0].kind != "embeddings":
+        matrices.check_shape(sides, tables, said)
     for place, (role, table) in enumerate(zip(sides, tables, strict=True)):
         if not is_by_name and words[0] != _CAPTIONS:
             is_own = len(words) == len(sides)
@@ -261,13 +279,30 @@ def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Shar
         rows = {"query": (first, is_query.nonzero()[0]), "gallery": (first, (~is_query).nonzero()[0])}
     arrays: dict[str, Any] = {}
     for role, (side, of_role) in rows.items():
-        arrays[role] = side.files[0].embeddings[of_role]
+        if kind == "embeddings":
+            arrays[role] = side.files[0].embeddings[of_role]
         names = [name for name in side.columns if name in LABELS and role in LABELS[name].sides]
         arrays |= {f"{role}_{name}": side.columns[name][of_role] for name in names}
     if kind == "embeddings":
         return evaluate(**arrays, ground_truth=truth, **options)
-    del arrays["gallery"]  # the same, turned around
-    return evaluate_scores(**{kind: arrays.pop("query")}, **arrays, ground_truth=truth, **options)
+    return _by_matrix(first.files[0], rows, arrays, options | {"ground_truth": truth})
+
+
+def _by_matrix(
+    file: data.SampleFile, rows: Mapping[str, tuple[Side, Any]], labels: Mapping[str, Any], options: Mapping[str, Any]
+) -> RetrievalResults:
+    """The results of distances or scores, with the labels of the rows of each side."""
+    options = matrices.without_embeddings(file.kind, options)
+    matrix: Any = file.embeddings
+    self_index: Any = None
+    if len(rows) == 1:  # each item among the others
+        self_index = np.arange(len(matrix))
+        labels = {**labels, **{name.replace("query_", "gallery_"): values for name, values in labels.items()}}
+    else:
+        (_, query_rows), (_, gallery_rows) = rows.values()
+        matrix = matrices.rows_and_columns(matrix, query_rows, gallery_rows)
+        self_index = matrices.own_places(file, matrix.shape, options["protocol"])
+    return evaluate_scores(**{file.kind: matrix}, **labels, self_index=self_index, **options)
 
 
 @contextmanager
@@ -281,7 +316,10 @@ def naming_bad_rows(files: Sequence[data.SampleFile]) -> Iterator[None]:
 
 
 def _name_bad_rows(files: Sequence[data.SampleFile]) -> None:
-    """Raise if some embeddings are not finite: their file and rows."""
+    """Raise if some embeddings are not finite, or some distances or scores NaN: their file and rows."""
+    for file in files[:1]:
+        if file.kind != "embeddings" and (bad := matrices.bad_rows(file.embeddings)):
+            raise ValueError(f"{file.path}: {file.kind} must not be NaN; got {len(bad)} rows with NaN, first {bad[0]}.")
     for file in (file for file in files if file.kind == "embeddings"):
         (embeddings,) = _arrays.as_tensors(file.embeddings[:])
         if bad := Rows([embeddings]).non_finite().tolist():

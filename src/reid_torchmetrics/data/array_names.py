@@ -20,8 +20,8 @@ Labels: TypeAlias = dict[str, Array]
 
 FIELD_NAMES = {
     "embeddings": "embeddings embedding embs emb features feature feats feat f x arr_0",
-    "distances": "distances distance distmat dist dists",
-    "scores": "scores similarities similarity sims sim",
+    "distances": "distances distance distmat dist dists dist_mat distance_matrix",
+    "scores": "scores similarities similarity sims sim score_matrix similarity_matrix",
     "identities": "identities identity ids id pids pid person_ids person_id labels label targets target y",
     "cameras": "cameras camera cams cam camids camid cam_ids cam_id camera_ids camera_id",
     "sequences": "sequences sequence seqs seq tracks track track_ids track_id tracklets tracklet",
@@ -58,6 +58,8 @@ class Asked:
 
     missing: _names.MissingLabels = "error"
     """whether identities that are missing are refused"""
+    kind: _names.MatrixKind | None = None
+    """the kind of the matrix that is read; None: what its name says"""
 
     def __post_init__(self) -> None:
         """Raise unless role, keys and options are known."""
@@ -66,6 +68,8 @@ class Asked:
             _checks.one_of("names", key, FIELD_NAMES)
         if self.role is not None:
             _checks.one_of("role", self.role, _PREFIXES)
+        if self.kind is not None:
+            _checks.one_of("kind", self.kind, MATRICES)
 
     def may_be(self, key: str, name: str) -> bool:
         """Whether an array of a name may be `key`, of the side that is read."""
@@ -106,7 +110,7 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
         return {alone: UNNAMED}
     chosen = dict[str, str]()
     for key in keys:
-        if key in MATRICES and chosen and key not in asked.names:
+        if key in MATRICES and not _is_looked_for(key, chosen, asked):
             continue
         # What the user says counts first, and then our own name.
         first, spellings = (asked.names.get(key, key), key), _spellings(key, asked.role)
@@ -117,6 +121,38 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
             raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))
         chosen.update((key, name) for name in fitting)
     return chosen
+
+
+def _is_looked_for(key: str, chosen: Collection[str], asked: Asked) -> bool:
+    """Whether a file may have a matrix of this kind beside the arrays that were chosen before."""
+    if asked.kind is not None:
+        return key == asked.kind
+    return not chosen or key in asked.names
+
+
+def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], chosen: Collection[str], asked: Asked) -> str:
+    """Return the name of the one matrix that may be `asked.kind`, though its name does not say so.
+
+    Args:
+        path: File, for the message.
+        arrays: Arrays of the file by name.
+        chosen: Names of arrays that are labels.
+        asked: What the user says; `kind` is given.
+
+    Raises:
+        ValueError: No matrix may be it, or several may.
+    """
+    opposite = {"distances": "scores", "scores": "distances"}.get(str(asked.kind))
+    matrices = [name for name in arrays if name not in chosen and len(np.shape(arrays[name])) == 2]
+    fitting = [name for name in matrices if opposite is None or not asked.may_be(opposite, name)]
+    if len(fitting) > 1:
+        fitting = [name for name in fitting if 1 not in np.shape(arrays[name])]
+    if len(fitting) > 1:
+        fitting = [name for name in fitting if not asked.may_be("embeddings", name)]
+    if len(fitting) != 1:
+        rule = f"one array must be the {asked.kind} by its name, or be named by `names`, as {asked.kind}=NAME"
+        raise refused(path, rule, _listed(arrays))
+    return fitting[0]
 
 
 def _listed(names: Collection[str]) -> str:

@@ -25,7 +25,17 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, natural_order
 
 from .array_files import FORMATS, UNNAMED, Format, num_bytes_of, of_file, optional, read_arrays, refused
-from .array_names import FIELD_NAMES, MATRICES, Asked, Labels, as_label, as_labels, find_names, guessed
+from .array_names import (
+    FIELD_NAMES,
+    MATRICES,
+    Asked,
+    Labels,
+    as_label,
+    as_labels,
+    find_names,
+    find_unnamed_matrix,
+    guessed,
+)
 
 NAME_PATTERNS = {
     **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
@@ -86,6 +96,7 @@ def read_samples(
     used: set[str] | None = None,
     reopened: bool = False,
     missing: _names.MissingLabels = "error",
+    kind: _names.MatrixKind | None = None,
 ) -> list[SampleFile]:
     """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
 
@@ -104,9 +115,10 @@ def read_samples(
         used: gets the keys of `names` whose array is there, so that other files may have the others; None: each file
             must have all.
         reopened: hold no embeddings, and open a file again whenever rows are taken: `embeddings[:100]`.
-
         missing: "junk" keeps identities that are missing, as NaN or "", for evaluations with `missing="junk"`; "error"
             refuses them.
+        kind: "distances" or "scores" for a matrix of queries and gallery items, which may then have any name or none;
+            None: what the name says, and embeddings where there is no name.
 
     Returns:
         The files, with labels of N samples for embeddings [N, D].
@@ -118,7 +130,7 @@ def read_samples(
             several arrays that may be the same; arrays of another shape, dtype or length; a file given twice, shards
             that differ in width, dtype or labels. The message is one line that names the file and the array.
     """
-    asked = Asked(names or {}, role, used, missing)
+    asked = Asked(names or {}, role, used, missing, kind)
     paths = _paths(source, asked)
     if not paths or len({os.path.realpath(path) for path in paths}) < len(paths):  # `resolve` fails for loops
         raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
@@ -145,7 +157,9 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: A
 
 def _open(path: Path, asked: Asked) -> SampleFile:
     arrays = read_arrays(path)
-    chosen = find_names(path, _ARRAYS, arrays, asked, alone="embeddings")
+    chosen = find_names(path, _ARRAYS, arrays, asked, alone=asked.kind or "embeddings")
+    if asked.kind is not None and asked.kind not in chosen:
+        chosen[asked.kind] = find_unnamed_matrix(path, arrays, chosen.values(), asked)
     kind, *others = [key for key in MATRICES if key in chosen] or [""]
     if not kind or others:
         came = ", ".join(f"`{name}`" for name in arrays) or "none"
@@ -161,10 +175,36 @@ def _open(path: Path, asked: Asked) -> SampleFile:
         checked = _checks.embeddings(name or kind, embeddings)
         if not isinstance(embeddings, np.ndarray):  # NumPy has no bfloat16
             embeddings = checked if checked.dtype == torch.bfloat16 else checked.detach().numpy()
+    if kind != "embeddings":
+        _check_not_transposed(
+            path, name or kind, arrays[name], checked, {each: arrays[each] for each in chosen.values()}
+        )
     labels = as_labels(path, chosen, arrays, len(checked), asked.missing)
     roles = labels.pop("roles", None)
     names = _names_of_rows(arrays, asked, len(checked))
     return SampleFile(str(path), embeddings, labels, guesses, roles, names, kind)
+
+
+def _check_not_transposed(path: Path, name: str, matrix: Any, of_side: Tensor, labels: Mapping[str, Any]) -> None:
+    """Raise if a label of a side has the length of the other side of a matrix.
+
+    Args:
+        path: File, for the message.
+        name: Name of the matrix.
+        matrix: Distances or scores as they are in the file.
+        of_side: The same with a row for each item of the side that is read.
+        labels: Labels of that side by name.
+
+    Raises:
+        ValueError: A label has it.
+    """
+    num_rows, num_columns = of_side.shape
+    for label, values in labels.items():
+        num_labels = max(np.shape(values), default=0)
+        if num_labels == num_columns != num_rows:
+            rule = f"`{name}` must have a row for each query and a column for each gallery item"
+            came = f"shape {list(np.shape(matrix))}, which is transposed, as `{label}` has {num_labels} values"
+            raise refused(path, rule, came)
 
 
 def _names_of_rows(arrays: Mapping[str, Any], asked: Asked, length: int) -> Array | None:
@@ -207,6 +247,8 @@ def read_labels(
 ) -> Labels:
     """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
 
+    With `field` they may also be lines of text, a label each (.txt).
+
     Columns are found by the names that the field uses, such as `pid` and `camid`. Positions may be a pair of columns:
     easting and northing, utm_east and utm_north, x and y.
 
@@ -234,7 +276,9 @@ def read_labels(
     """
     path, asked = Path(path), Asked(names or {}, used=used, missing=missing)
     _checks.one_of("field", field or "identities", _COLUMNS)
-    columns = read_arrays(path, TABLES | FORMATS)
+    # Lines of text have no name, so that a field must say what they are.
+    lines = {} if field is None else {".txt": _LABEL_LINES}
+    columns = read_arrays(path, TABLES | FORMATS | lines)
     if field is not None and UNNAMED not in columns:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
@@ -319,6 +363,22 @@ def _parsed(texts: Sequence[str], allowance: Allowance | None = None) -> Array:
     if allowance is not None:
         allowance.spend("texts", num_bytes_of(texts))
     return np.array(texts, dtype=str)
+
+
+def _read_label_lines(path: Path) -> dict[str, Any]:
+    """Read one label from each line; an empty line is a missing label."""
+    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
+    if lines[-1] == "":  # behind the end of the last line
+        lines.pop()
+    if not any(lines):
+        raise ValueError("no line with a label")
+    for number, line in enumerate(lines, start=1):
+        if len(line.split()) > 1 or "," in line:
+            raise ValueError(f"several words in line {number}, {line[:80]!r}")
+    return {UNNAMED: _parsed(lines, Allowance(path.stat().st_size))}
+
+
+_LABEL_LINES: Format = (_read_label_lines, "text in UTF-8 with one label a line")
 
 
 def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
