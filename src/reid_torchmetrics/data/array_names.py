@@ -34,7 +34,7 @@ FIELD_NAMES = {
 }
 """what an array may be called, by what it is here; positions may also be two columns"""
 
-MATRICES = ("embeddings", "distances", "scores")
+MATRICES: tuple[_names.MatrixKind, ...] = ("embeddings", "distances", "scores")
 """what a file of samples may hold; without a name of the user's the first that is there"""
 
 _ROLES = {

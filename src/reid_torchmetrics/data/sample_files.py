@@ -83,7 +83,7 @@ class SampleFile:
     """bool [N], True for queries, where the file says it"""
     names: Array | None = None
     """the names of the samples, strings [N], where the file has them, such as `paths`"""
-    kind: str = "embeddings"
+    kind: _names.MatrixKind = "embeddings"
     """or "distances" or "scores" of queries and gallery items, in the place of embeddings: a row for each item of the
     side that was read"""
 
@@ -160,11 +160,12 @@ def _open(path: Path, asked: Asked) -> SampleFile:
     chosen = find_names(path, _ARRAYS, arrays, asked, alone=asked.kind or "embeddings")
     if asked.kind is not None and asked.kind not in chosen:
         chosen[asked.kind] = find_unnamed_matrix(path, arrays, chosen.values(), asked)
-    kind, *others = [key for key in MATRICES if key in chosen] or [""]
-    if not kind or others:
+    kinds = [key for key in MATRICES if key in chosen]
+    if len(kinds) != 1:
         came = ", ".join(f"`{name}`" for name in arrays) or "none"
         rule = "one array must be the embeddings, distances or scores by its name, or be said to be by `names`"
         raise refused(path, rule, came)
+    kind = kinds[0]
     if "roles" in chosen and np.ndim(arrays[chosen["roles"]]) == 0:  # one word about the whole file
         del chosen["roles"]
     guesses = tuple(guessed(path, chosen, asked.names))
