@@ -36,6 +36,7 @@ from .array_names import (
     find_unnamed_matrix,
     guessed,
 )
+from .role_flags import with_flags
 
 NAME_PATTERNS = {
     **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
@@ -80,7 +81,8 @@ class SampleFile:
     guesses: tuple[str, ...]
     """a line for each array that was found by a name of the field: "query.npz: `feat` as embeddings" """
     roles: Array | None = None
-    """bool [N], True for queries, where the file says it"""
+    """two flags of each sample, bool [N, 2], where the file says them: query, and gallery item; it may be both, where
+    `find_self_index` gives the place of each query in the gallery, or neither"""
     names: Array | None = None
     """the names of the samples, strings [N], where the file has them, such as `paths`"""
     kind: _names.MatrixKind = "embeddings"
@@ -157,6 +159,8 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: A
 
 def _open(path: Path, asked: Asked) -> SampleFile:
     arrays = read_arrays(path)
+    with of_file(path):
+        arrays, unread = with_flags(arrays, asked.names)
     chosen = find_names(path, _ARRAYS, arrays, asked, alone=asked.kind or "embeddings")
     if asked.kind is not None and asked.kind not in chosen:
         chosen[asked.kind] = find_unnamed_matrix(path, arrays, chosen.values(), asked)
@@ -168,7 +172,7 @@ def _open(path: Path, asked: Asked) -> SampleFile:
     kind = kinds[0]
     if "roles" in chosen and np.ndim(arrays[chosen["roles"]]) == 0:  # one word about the whole file
         del chosen["roles"]
-    guesses = tuple(guessed(path, chosen, asked.names))
+    guesses = (*guessed(path, chosen, asked.names, arrays), *_unread_roles(path, unread))
     name = chosen.pop(kind)
     # Rows of a matrix are of the queries, its columns of the gallery.
     embeddings = arrays[name].T if kind != "embeddings" and asked.role == "gallery" else arrays[name]
@@ -206,6 +210,11 @@ def _check_not_transposed(path: Path, name: str, matrix: Any, of_side: Tensor, l
             rule = f"`{name}` must have a row for each query and a column for each gallery item"
             came = f"shape {list(np.shape(matrix))}, which is transposed, as `{label}` has {num_labels} values"
             raise refused(path, rule, came)
+
+
+def _unread_roles(path: Path, names: Sequence[str]) -> list[str]:
+    """Lines about arrays of roles that are not read beside flags."""
+    return [f"{path}: no roles from `{name}`, as there are flags" for name in names]
 
 
 def _names_of_rows(arrays: Mapping[str, Any], asked: Asked, length: int) -> Array | None:
@@ -264,9 +273,10 @@ def read_labels(
 
     Returns:
         What the table has of N samples, in its order: the labels of a `SampleFile`, with identities as bool [N, labels]
-        where samples have several labels; "roles", bool, True for queries,
-        from a column such as `split` with "query" and "gallery" or "test", or `is_query`; and "names", the names of
-        files.
+        where samples have several labels; "roles", bool [N, 2], whether a sample is a query and whether it is a gallery
+        item, from `is_query` and `is_gallery`, where a sample may be both, or from a column such as `split` with
+        "query" and "gallery" or "test", or with "train" for the gallery and "test" for the queries; and "names", the
+        names of files.
 
     Raises:
         OSError: there is no such file, or it may not be read.
@@ -283,7 +293,7 @@ def read_labels(
     if field is not None and UNNAMED not in columns:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
-        columns = _with_positions(columns, asked.names)
+        columns, unread = with_flags(_with_positions(columns, asked.names), asked.names)
     alone, given = field or "identities", columns.get(UNNAMED, np.empty(0))
     if field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
         alone = "positions"  # and nothing else
@@ -291,7 +301,7 @@ def read_labels(
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
     if guesses is not None:
-        guesses += guessed(path, chosen, asked.names)
+        guesses += [*guessed(path, chosen, asked.names, columns), *_unread_roles(path, unread)]
     return as_labels(path, chosen, columns, missing=missing)
 
 
@@ -332,6 +342,8 @@ def _column(name: str, column: Any, allowance: Allowance) -> Array:
     kind = str(column.type)
     if kind.startswith(_NUMBERS):
         return cast("Array", column.to_numpy())  # NaN in the place of a null
+    if kind == "bool" and column.null_count:
+        return cast("Array", column.cast("uint8").to_numpy())  # NaN in the place of a null
     if not kind.startswith("dictionary"):
         # A null of another type is no label, but the column may be another one.
         return np.full(len(column), None) if column.null_count else cast("Array", column.to_numpy())
