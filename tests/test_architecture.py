@@ -264,6 +264,8 @@ ONE_IMPORTER = {
     "command.configs": "files of options, examined before they are parsed",
     "command.detection_files": "which reader takes which files; the subcommand evaluates what it gives",
     "command.evaluate": "a subcommand, with the reading of both sides of a search",
+    "command.matrices": "a matrix in the place of embeddings, with the checks of its shape",
+    "command.roles": "two flags of each sample, and what they mean for files of both sides",
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.array_names": "what arrays are called, and the labels that they hold; over 400 lines with their files",
     "data.mat_files": "a format of files, with its layout",

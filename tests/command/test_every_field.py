@@ -64,7 +64,14 @@ def _field_files(tmp_path):
     data_set = {"images": [{"id": 1, "height": 9, "width": 9}], "categories": [{"id": 5, "name": "cat"}]}
     data_set["annotations"] = [box | {"id": 1, "area": 16, "iscrowd": 0}]
     rows = zip([*IDS], [*CAMERAS], strict=True)
+    rows_of_sides = {
+        role: "pid,camid\n" + "".join(f"{IDS[row]},{CAMERAS[row]}\n" for row in range(NUM)[place])
+        for role, place in SIDES.items()
+    }
+    np.save(tmp_path / "distmat.npy", distances())
     texts = {
+        "q_labels.csv": rows_of_sides["query"],
+        "g_labels.csv": rows_of_sides["gallery"],
         "labels.csv": "pid,camid\n" + "".join(f"{identity},{camera}\n" for identity, camera in rows),
         "gt.json": json.dumps(LISTS),
         "truth.json": "[[2], [0]]",
@@ -115,6 +122,7 @@ EXPECTED = {
     "evaluate query.npz gallery.npz --protocol market1501": lambda: by_labels("market1501", cameras=CAMERAS),
     "evaluate query_folder": lambda: by_labels("msmt17", cameras=CAMERAS),
     "evaluate distances.npz": lambda: evaluate_scores(-distances(), *sides(IDS, CAMERAS), protocol="veri776").means,
+    "evaluate --distances distmat.npy": lambda: evaluate_scores(-distances(), *sides(IDS, CAMERAS)).means,
     "evaluate q.npy g.npy --labels": lambda: by_labels("market1501", cameras=CAMERAS),
     "evaluate q.npy g.npy --protocol": lambda: by_labels("market1501", cameras=CAMERAS),
     "evaluate query.npz gallery.npz --protocol ltcc_cc": lambda: by_labels("ltcc_cc", cameras=CAMERAS, clothes=CLOTHES),

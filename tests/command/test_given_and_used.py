@@ -212,9 +212,10 @@ def test_roles_that_are_not_those_of_the_sides_are_refused(command, tmp_path, ma
     assert said.status == 1
 
 
-def test_roles_of_one_side_alone_are_refused(command, tmp_path):
+def test_roles_of_one_side_beside_rows_of_none_are_refused(command, tmp_path):
     np.save(tmp_path / "all.npy", EMBEDDINGS)
-    (tmp_path / "labels.csv").write_text(table(with_columns() | {"role": np.full(NUM_ALL, "query")}), encoding="utf-8")
+    flags = {"is_query": IS_QUERY, "is_gallery": np.zeros(NUM_ALL, dtype=bool)}
+    (tmp_path / "labels.csv").write_text(table(with_columns() | flags), encoding="utf-8")
     said = command("evaluate", "all.npy", "--labels", "labels.csv")
     assert "`roles` must tell queries and gallery apart in all.npy; got queries." in said.err
     assert said.status == 1

@@ -7,6 +7,7 @@ import pytest
 
 from reid_torchmetrics.data import labels_from_names, number_identities, read_labels, read_samples
 
+QUERY, GALLERY = [True, False], [False, True]
 TABLE = {"image_path": ["b/1_x.jpg", "a/2.jpg"], "pid": ["0007", " 8"], "split": ["query", "test"], "note": ["", "1.5"]}
 
 
@@ -23,7 +24,7 @@ def in_lists(labels):
 def test_a_table_is_read_by_its_columns(tmp_path):
     path = csv_of(tmp_path / "labels.csv", TABLE, "\r\n\r\n")
     labels = read_labels(path)
-    assert in_lists(labels) == {"identities": [7, 8], "roles": [True, False], "names": ["b/1_x.jpg", "a/2.jpg"]}
+    assert in_lists(labels) == {"identities": [7, 8], "roles": [QUERY, GALLERY], "names": ["b/1_x.jpg", "a/2.jpg"]}
     assert (labels["identities"].dtype, labels["roles"].dtype) == (np.int64, bool)
     assert in_lists(read_labels(path, names={"identities": "image_path"}))["identities"] == TABLE["image_path"]
 
@@ -47,7 +48,7 @@ def test_y_is_an_identity_without_x(tmp_path):
 
 @pytest.mark.parametrize("values", [["1", "0"], ["True", "False"], ["true", "false"]])
 def test_flags_are_roles(values, tmp_path):
-    assert in_lists(read_labels(csv_of(tmp_path / "a.csv", {"is_query": values}))) == {"roles": [True, False]}
+    assert in_lists(read_labels(csv_of(tmp_path / "a.csv", {"is_query": values}))) == {"roles": [QUERY, GALLERY]}
 
 
 def test_underscores_do_not_make_one_number_of_two_names(tmp_path):
@@ -59,7 +60,7 @@ def test_arrays_are_tables_too(tmp_path):
     np.savez(tmp_path / "labels.npz", pid=[3.0, 4.0], is_query=np.array([True, False]), utm=np.eye(2))
     np.save(tmp_path / "ids.npy", np.array([5, 6], np.int16))
     of_both = in_lists(read_labels(tmp_path / "labels.npz"))
-    assert of_both == {"identities": [3, 4], "roles": [True, False], "positions": [[1, 0], [0, 1]]}
+    assert of_both == {"identities": [3, 4], "roles": [QUERY, GALLERY], "positions": [[1, 0], [0, 1]]}
     assert in_lists(read_labels(tmp_path / "ids.npy")) == {"identities": [5, 6]}
 
 
@@ -77,7 +78,7 @@ def test_parquet_is_a_table(tmp_path):
     columns = {"label": names, "feature": [[1.0, 2.0]] * 3, "cam": [1, 2, 3], "role": ["q", "gallery", "gallery"]}
     parquet.write_table(pyarrow.table(columns), tmp_path / "labels.parquet")
     labels = in_lists(read_labels(tmp_path / "labels.parquet"))
-    assert labels == {"identities": ["b", "a", "b"], "cameras": [1, 2, 3], "roles": [True, False, False]}
+    assert labels == {"identities": ["b", "a", "b"], "cameras": [1, 2, 3], "roles": [QUERY, GALLERY, GALLERY]}
 
 
 @pytest.mark.parametrize(
@@ -135,3 +136,43 @@ def test_names_are_numbered_over_both_sides():
 def test_strings_of_samples_stay_strings(tmp_path):
     np.savez(tmp_path / "a.npz", f=np.eye(2), pid=np.array([b"bo", b"al"]))
     assert read_samples(tmp_path / "a.npz")[0].labels["identities"].tolist() == ["bo", "al"]
+
+
+def text_of(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("3\n-1\n3\n", [3, -1, 3]),
+        ("\ufeff3\r\n-1\r\n3", [3, -1, 3]),
+        ("3.0\n7.0\n", [3, 7]),
+        ("bo\nal\n7\n", ["bo", "al", "7"]),
+        ("1_2\n12\n", ["1_2", "12"]),
+    ],
+)
+def test_lines_of_text_are_labels_of_a_field(text, labels, tmp_path):
+    path = text_of(tmp_path / "a.txt", text)
+    assert in_lists(read_labels(path, field="identities")) == {"identities": labels}
+    assert in_lists(read_labels(path, field="cameras")) == {"cameras": labels}
+
+
+def test_an_empty_line_is_a_missing_label(tmp_path):
+    path = text_of(tmp_path / "a.txt", "bo\n\nal\n")
+    assert in_lists(read_labels(path, field="identities", missing="junk")) == {"identities": ["bo", "", "al"]}
+    with pytest.raises(ValueError, match=r"a.txt: `identities` must hold .*; got '' for sample 1\."):
+        read_labels(path, field="identities")
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "a.jpg 3\n", "3,4\n", "3\t4\n"])
+def test_lines_without_one_label_are_refused(text, tmp_path):
+    path = text_of(tmp_path / "a.txt", text)
+    with pytest.raises(ValueError, match=r"a.txt: the file must be text in UTF-8 with one label a line; got "):
+        read_labels(path, field="identities")
+
+
+def test_lines_of_text_without_a_field_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"a.txt: the suffix must be one of .csv, "):
+        read_labels(text_of(tmp_path / "a.txt", "3\n"))

@@ -243,3 +243,30 @@ def test_a_file_is_opened_again_for_each_look_at_its_rows(tmp_path):
     np.savez(tmp_path / "g.npz", f=X + 1, pid=IDS + 1)
     assert np.array_equal(file.embeddings[2:5], X[2:5] + 1)
     assert np.array_equal(file.labels["identities"], IDS)
+
+
+@pytest.mark.parametrize("kind", ["distances", "scores"])
+def test_a_matrix_alone_is_what_it_is_said_to_be(tmp_path, kind):
+    np.save(tmp_path / "a.npy", X)
+    query, gallery = (read_samples(tmp_path / "a.npy", role=role, kind=kind)[0] for role in ("query", "gallery"))
+    assert (query.kind, query.embeddings.tolist()) == (kind, X.tolist())
+    assert (gallery.kind, gallery.embeddings.tolist()) == (kind, X.T.tolist())
+    assert isinstance(query.embeddings, np.memmap)
+
+
+def test_a_matrix_of_one_row_is_one_also_beside_rows_of_labels(tmp_path):
+    scipy.io.savemat(tmp_path / "a.mat", {"D": np.ones((2, 3)), "who": [1, 2], "when": [1, 2, 3]})
+    (file,) = read_samples(tmp_path / "a.mat", kind="distances")
+    assert (file.embeddings.shape, file.guesses) == ((2, 3), (f"{tmp_path / 'a.mat'}: `D` as distances",))
+    np.savez(tmp_path / "one.npz", D=np.ones((1, 3)))
+    assert read_samples(tmp_path / "one.npz", kind="distances")[0].embeddings.shape == (1, 3)
+
+
+def test_several_matrices_need_a_name(tmp_path):
+    np.savez(tmp_path / "a.npz", one=X, two=X)
+    with pytest.raises(ValueError, match=r"a.npz: one array must be the distances by its name, .*; got `one`, `two`\."):
+        read_samples(tmp_path / "a.npz", kind="distances")
+    named = read_samples(tmp_path / "a.npz", kind="distances", names={"distances": "two"})
+    assert named[0].kind == "distances"
+    with pytest.raises(ValueError, match=r"`kind` must be one of 'embeddings', 'distances', 'scores'; got 'distmat'"):
+        read_samples(tmp_path / "a.npz", kind="distmat")

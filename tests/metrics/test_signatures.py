@@ -17,7 +17,7 @@ from torchmetrics import Metric, MetricCollection
 
 import reid_torchmetrics
 from reid_torchmetrics import _names
-from reid_torchmetrics.data.array_names import _PREFIXES
+from reid_torchmetrics.data.array_names import _PREFIXES, MATRICES
 from reid_torchmetrics.data.sample_files import _COLUMNS
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection.curves import AP_RULES
@@ -69,6 +69,7 @@ TABLES = {
     "ClaimRule": CLAIMS,
     "ConfusionMatrixRule": CONFUSION_RULES,
     "Role": _PREFIXES,
+    "MatrixKind": MATRICES,
     "LabelField": _COLUMNS,
     "FramePer": {"number", *(each._ROWS for each in (detection.DetectionResults, retrieval.RetrievalResults))},
     "BoxFormat": BOX_FORMATS,

@@ -22,6 +22,11 @@ def run(words: Sequence[str]) -> int:
     files = [file for side in sides.values() for file in side.files]
     if files[0].kind != "embeddings":
         raise ValueError(f"{files[0].path}: `query` must be embeddings; got {files[0].kind}.")
+    flags = sides["query"].columns.get("roles", np.eye(2, dtype=bool))
+    if not (flags.sum(axis=1) == 1).all():
+        raise ValueError(
+            f"{files[0].path}: each row must be a query or a gallery item; got rows of both, or of neither."
+        )
     with joined() as share, naming_bad_rows(files), telling_errors(share):
         metric = ReIDMeanAP(**options)
         for embeddings, is_query, _ in batches(sides, share):

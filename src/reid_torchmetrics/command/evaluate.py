@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -18,7 +19,7 @@ from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
-from . import say
+from . import matrices, roles, say
 from .label_tables import FILE_NAMES, TABLE_FILES, check_shards, files_of, label_files, read_table, rows_by_name
 from .label_tables import joined as joined_tables
 from .options import named_values, parsed
@@ -42,6 +43,9 @@ def run(words: Sequence[str]) -> int:
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     named: Any = options.get("protocol") or "market1501"
     protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
+    source = matrices.find_source(arguments)
+    if source.kind is not None:
+        matrices.check_options(f"`--{source.kind}`", vars(arguments) | options)
     if arguments.stream:
         check_streamed(vars(arguments) | options)
     extra = names_in_rules(protocol.relevance_options)
@@ -74,50 +78,55 @@ def read_sides(
     tables, pattern, guesses = labels.get(TABLE_FILES, []), arguments.file_names, list[str]()
     # What each side and each table uses; without tables each side must have all names.
     used: list[list[set[str]]] = [[set() for _ in SIDES], [set() for _ in tables]]
-    sources, stream = (arguments.query, arguments.gallery or arguments.query), bool(arguments.stream)
-    sides: _Sides = {
-        role: Side(
-            data.read_samples(
-                source,
-                role=role,
-                names=names,
-                used=of_side if tables else None,
-                reopened=stream,
-                missing=missing,
-                labels=extra,
-            )
-        )
-        for role, source, of_side in zip(SIDES, sources, used[0], strict=True)
-    }
-    _check_kinds(sides)
+    asked: dict[str, Any] = {"names": names, "missing": missing, "labels": extra}
+    sides = _open_sides(arguments, used[0] if tables else [None, None], asked)
     for file in (file for side in sides.values() for file in side.files):
         guesses += [line.removeprefix(f"{file.path}: ") for line in file.guesses]
     # Without arrays for each side, both have found the same ones in one file.
     query, gallery = ([file.guesses for file in side.files] for side in sides.values())
-    if not arguments.gallery and query == gallery and sides["query"].files[0].kind == "embeddings":
+    is_one_file = not arguments.gallery and query == gallery
+    is_matrix = sides["query"].files[0].kind != "embeddings"
+    if is_one_file and not is_matrix:
         del sides["gallery"]
-    has_names = all(side.names is not None for side in sides.values())
+    keeps_names = all(side.names is not None for side in sides.values())
     order = getattr(arguments, "order", None) or "natural"
-    if tables:
-        read, asked = [], {"names": names, "missing": missing, "labels": extra}
-        for word, of_table in zip(tables, used[1], strict=True):
-            paths = files_of(word)
-            read.append([read_table(path, asked, pattern, of_table, guesses, keeps_names=has_names) for path in paths])
-        _add_labels(sides, read, tables, guesses, order)
+    read: dict[Any, list[list[Columns]]] = {}
+    for word, of_table in zip(tables, used[1], strict=True):
+        paths = files_of(word)
+        columns = [read_table(path, asked, pattern, of_table, guesses, keeps_names=keeps_names) for path in paths]
+        read.setdefault(TABLE_FILES, []).append(columns)
     for field in (field for field in labels if field != TABLE_FILES):
-        read = [
+        read[field] = [
             [data.read_labels(path, field=field, missing=missing, labels=extra) for path in files_of(word)]
             for word in labels[field]
         ]
-        _add_labels(sides, read, labels[field], guesses, order)
+    if is_one_file and is_matrix and matrices.is_one_set(sides, read.values()):
+        del sides["gallery"]
+    for field, columns_of_words in read.items():
+        _add_labels(sides, columns_of_words, labels[field], guesses, order)
     if arguments.captions is not None:
         _add_captions(sides, arguments.captions)
     if guesses:
         say(f"guessed: {', '.join(dict.fromkeys(guesses))}")
     _check_used(names if tables else {}, pattern, used)
-    _check_roles(sides)
-    if len(sides) == 1 and "roles" not in sides["query"].columns:
-        say("no gallery: each item is searched among all others")
+    has_roles = any("roles" in side.columns for side in sides.values())
+    roles.settle(sides)
+    if len(sides) == 1 and not has_roles:
+        what = "one set of labels for a square matrix" if is_matrix else "no gallery"
+        say(f"{what}: each item is searched among all others")
+    return sides
+
+
+def _open_sides(arguments: SimpleNamespace, used: Sequence[set[str] | None], asked: Mapping[str, Any]) -> _Sides:
+    """Open the files of both sides; `used` gets the names that each side has, and `asked` are options of the reader."""
+    source = matrices.find_source(arguments)
+    sides: _Sides = {}
+    for role, paths, names_of_side in zip(SIDES, (source.query, source.gallery), used, strict=True):
+        files = data.read_samples(
+            paths, role=role, used=names_of_side, reopened=bool(arguments.stream), kind=source.kind, **asked
+        )
+        sides[role] = Side(files)
+    _check_kinds(sides)
     return sides
 
 
@@ -184,6 +193,7 @@ def _add_labels(
     row_names = [side.names for side in sides.values() if side.names is not None]
     has_names = len(row_names) == len(sides) and all("names" in table for table in tables)
     is_by_name = has_names and len(tables) in (1, len(sides))
+    tables = roles.number_rows(sides, tables)
     if is_by_name:
         guesses.append("rows joined by `name`")
         times = len(sides) // len(tables)  # one table may hold the rows of both sides
@@ -193,13 +203,22 @@ def _add_labels(
         table.pop("names", None)
     if len(tables) == 1 and len(sides) == 2:
         # Rows of queries come first, unless a column says it.
-        is_query, num_queries = tables[0].get("roles"), len(sides["query"])
-        if is_query is None:
+        num_queries = len(sides["query"])
+        if "roles" in tables[0]:
+            is_query, is_gallery = tables[0]["roles"].T
+        else:
+            if sides["query"].files[0].kind != "embeddings":
+                matrices.check_num_rows(sides, tables[0], said)
             is_query = np.arange(min(map(len, tables[0].values()))) < num_queries
+            is_gallery = ~is_query
             guesses.append(f"the first {num_queries} rows of {said} as those of the queries")
-        tables = [{name: each[side] for name, each in tables[0].items()} for side in (is_query, ~is_query)]
+        tables = [{name: each[side] for name, each in tables[0].items()} for side in (is_query, is_gallery)]
     if len(tables) != len(sides):
-        raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
+        remedy = matrices.hint_of_matrix(sides["query"], [matrices.num_rows_of([table]) for table in tables])
+        raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.{remedy}")
+    roles.note_own_places(sides, tables)
+    if len(sides) == 2 and sides["query"].files[0].kind != "embeddings":
+        matrices.check_shape(sides, tables, said)
     for place, (role, table) in enumerate(zip(sides, tables, strict=True)):
         if not is_by_name and words[0] != _CAPTIONS:
             is_own = len(words) == len(sides)
@@ -217,18 +236,6 @@ def _check_table(side: Side, table: Columns, said: str, role: str) -> None:
             raise ValueError(f"{said}: {rule}; got {len(values)}.")
         if name in side.columns:
             raise ValueError(f"{said}: `{name}` must come once; got it from {side.files[0].path}, too.")
-
-
-def _check_roles(sides: _Sides) -> None:
-    """Raise unless roles agree with the sides, or tell queries and gallery apart in one side."""
-    for role, side in sides.items():
-        kinds = {*np.unique(side.columns.get("roles", [])).tolist()}
-        wanted, rule = {role == "query"}, f"be those of the {role}"
-        if len(sides) == 1:
-            wanted, rule = {True, False}, "tell queries and gallery apart"
-        if kinds not in (set(), wanted):
-            listed = " and ".join(("gallery", "queries")[kind] for kind in sorted(kinds))
-            raise ValueError(f"`roles` must {rule} in {side.files[0].path}; got {listed}.")
 
 
 def _check_labels(sides: _Sides, protocol: Protocol, typed: Mapping[str, Any]) -> None:
@@ -262,39 +269,72 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespac
     if arguments.stream:
         return streamed(sides, options, share)
     truth = None if arguments.ground_truth is None else data.read_ground_truth(arguments.ground_truth, by_name=False)
-    if set(_BY_ONE_CALL) & options.keys() or sides["query"].files[0].kind != "embeddings":
-        return _by_one_call(sides, options, truth, share)
+    mixed = [side for side in sides.values() if "roles" in side.columns and roles.are_mixed(side.columns["roles"])]
+    if reason := _reason_for_one_call(sides, options, has_lists_of_both=bool(mixed) and truth is not None):
+        return _by_one_call(sides, options, truth, share, reason)
     for side in sides.values() if truth is not None else ():  # its lists number the rows of each role in their order
-        is_query = side.columns.get("roles", np.zeros(len(side), dtype=bool))
-        side.columns["index"] = np.where(is_query, is_query.cumsum(), (~is_query).cumsum()) - 1
+        flags = side.columns.get("roles", np.ones((len(side), 2), dtype=bool))
+        side.columns["index"] = np.where(flags[:, 0], flags[:, 0].cumsum(), flags[:, 1].cumsum()) - 1
+    for side in mixed:  # samples come by their roles, but count in the order of the rows
+        side.columns.setdefault("index", np.arange(len(side)))
+        if "groups" in side.columns:
+            raise ValueError("`groups` must come without rows that are queries and gallery items; got both.")
     metric = ReIDMetrics(ground_truth=truth, **options)
-    for embeddings, is_query, labels in batches(sides, share):
-        metric.update(embeddings, is_query=is_query, **labels)
+    with warnings.catch_warnings():
+        # Samples without `is_query` are those of both roles here.
+        warnings.filterwarnings("ignore", "Some batches were given with `is_query` and some without")
+        for embeddings, is_query, labels in batches(sides, share):
+            metric.update(embeddings, is_query=is_query, **labels)
     if arguments.report is None:
         return metric.results()
     return metric.results(nearest=10, camera_pairs=all("cameras" in side.columns for side in sides.values()))
 
 
-def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Share) -> RetrievalResults:
-    """By `evaluate`, for what metrics do not have, or by `evaluate_scores`."""
+def _reason_for_one_call(sides: _Sides, options: Mapping[str, Any], *, has_lists_of_both: bool) -> str:
+    """What metrics do not have, by its name; empty if nothing."""
+    reasons = [f"--{name.replace('_', '-')}" for name in _BY_ONE_CALL if name in options]
+    kind = sides["query"].files[0].kind
+    reasons += [kind] * (kind != "embeddings")
+    # A query of a file of its own is no gallery item to a metric; and lists number queries and gallery apart.
+    reasons += ["roles"] * (sides["query"].self_index is not None or has_lists_of_both)
+    return reasons[0] if reasons else ""
+
+
+def _by_one_call(sides: _Sides, options: dict[str, Any], truth: Any, share: Share, reason: str) -> RetrievalResults:
+    """By `evaluate`, for what metrics do not have, or by `evaluate_scores`; `reason` is what that is."""
     kind = sides["query"].files[0].kind
     if share.size > 1 or any(len(side.files) > 1 or "index" in side.columns for side in sides.values()):
-        given, *_ = (*(f"--{name.replace('_', '-')}" for name in _BY_ONE_CALL if name in options), kind)
-        raise ValueError(f"`{given}` must come with one file of each side, without `index`, in one process.")
-    first, *_ = sides.values()
-    rows: dict[str, tuple[Side, Any]] = {role: (side, slice(None)) for role, side in sides.items()}
-    if len(sides) == 1 and "roles" in first.columns:
-        is_query = first.columns["roles"]
-        rows = {"query": (first, is_query.nonzero()[0]), "gallery": (first, (~is_query).nonzero()[0])}
+        raise ValueError(f"`{reason}` must come with one file of each side, without `index`, in one process.")
+    rows, self_index = roles.rows_by_role(sides)
     arrays: dict[str, Any] = {}
     for role, (side, of_role) in rows.items():
-        arrays[role] = side.files[0].embeddings[of_role]
+        if kind == "embeddings":
+            arrays[role] = side.files[0].embeddings[of_role]
         labels = side.labels(of_role)
         arrays |= {f"{role}_{name}": values for name, values in labels.items() if role in LABELS[name].sides}
     if kind == "embeddings":
-        return evaluate(**arrays, ground_truth=truth, **options)
-    del arrays["gallery"]  # the same, turned around
-    return evaluate_scores(**{kind: arrays.pop("query")}, **arrays, ground_truth=truth, **options)
+        return evaluate(**arrays, ground_truth=truth, self_index=self_index, **options)
+    options |= {"ground_truth": truth, "self_index": self_index}
+    return _by_matrix(sides["query"].files[0], rows, arrays, options)
+
+
+def _by_matrix(
+    file: data.SampleFile, rows: Mapping[str, tuple[Side, Any]], labels: Mapping[str, Any], options: Mapping[str, Any]
+) -> RetrievalResults:
+    """The results of distances or scores, with the labels of the rows of each side."""
+    options = matrices.without_embeddings(file.kind, options)
+    matrix: Any = file.embeddings
+    if len(rows) == 1:  # each item among the others
+        ((_, kept_rows),) = rows.values()
+        matrix = matrices.rows_and_columns(matrix, kept_rows, kept_rows)
+        options["self_index"] = np.arange(len(matrix))
+        labels = {**labels, **{name.replace("query_", "gallery_"): values for name, values in labels.items()}}
+    else:
+        (_, query_rows), (_, gallery_rows) = rows.values()
+        matrix = matrices.rows_and_columns(matrix, query_rows, gallery_rows)
+        if options["self_index"] is None:
+            options["self_index"] = matrices.own_places(file, matrix.shape, options["protocol"])
+    return evaluate_scores(**{file.kind: matrix}, **labels, **options)
 
 
 @contextmanager
@@ -308,7 +348,10 @@ def naming_bad_rows(files: Sequence[data.SampleFile]) -> Iterator[None]:
 
 
 def _name_bad_rows(files: Sequence[data.SampleFile]) -> None:
-    """Raise if some embeddings are not finite: their file and rows."""
+    """Raise if some embeddings are not finite, or some distances or scores NaN: their file and rows."""
+    for file in files[:1]:
+        if file.kind != "embeddings" and (bad := matrices.bad_rows(file.embeddings)):
+            raise ValueError(f"{file.path}: {file.kind} must not be NaN; got {len(bad)} rows with NaN, first {bad[0]}.")
     for file in (file for file in files if file.kind == "embeddings"):
         (embeddings,) = _arrays.as_tensors(file.embeddings[:])
         if bad := Rows([embeddings]).non_finite().tolist():

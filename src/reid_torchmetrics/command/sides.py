@@ -18,6 +18,8 @@ from .processes import Share
 Columns: TypeAlias = dict[str, _arrays.Array]
 
 _BLOCK_BYTES = 1 << 26
+_FLAGS = {None: (True, True), True: (True, False), False: (False, True)}
+"""the flags of samples by `is_query` of metrics"""
 
 
 class Side:
@@ -29,6 +31,9 @@ class Side:
         named = [file.names for file in files if file.names is not None]
         self.names: _arrays.Array | None = np.concatenate(named) if len(named) == len(files) else None
         """the names of all rows, where all files have them"""
+        self_index: _arrays.Array | None = None
+        self.self_index = self_index
+        """for queries in files of their own that are gallery items, too: the own place of each, or -1"""
         self.files = [replace(file, labels={}, roles=None, names=None) for file in files]
 
     def __len__(self) -> int:
@@ -66,8 +71,20 @@ class Side:
 
 
 def batches(sides: Mapping[str, Side], share: Share) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
-    """The embeddings of this process file by file, whether they are queries, and their labels."""
+    """The embeddings of this process file by file, whether they are queries, and their labels.
+
+    Samples of one file of both sides come by their roles, if some have both or none; None is for both.
+    """
     for role, side in sides.items():
+        roles = side.columns.get("roles")
         for file, inside, rows in side.rows_within(share.of(len(side))):
-            roles = side.columns["roles"][rows] if "roles" in side.columns else None
-            yield file.embeddings[inside], role == "query" if len(sides) == 2 else roles, side.labels(rows)
+            embeddings = file.embeddings[inside]
+            if len(sides) == 2 or roles is None:
+                yield embeddings, role == "query" if len(sides) == 2 else None, side.labels(rows)
+            elif (roles.sum(axis=1) == 1).all():
+                yield embeddings, roles[rows, 0], side.labels(rows)
+            else:
+                for is_query, flags in _FLAGS.items():
+                    if (roles == flags).all(axis=1).any():
+                        places = np.flatnonzero((roles[rows] == flags).all(axis=1))
+                        yield embeddings[places], is_query, side.labels(rows.start + places)

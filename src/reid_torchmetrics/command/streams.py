@@ -53,6 +53,8 @@ def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share
         is_listed = np.zeros(len(gallery), dtype=bool)
         kept = slice(None) if relevance.kept is None else relevance.kept.numpy()
         is_listed[kept] = relevance.listed_anywhere().numpy()
+        if query.self_index is not None:
+            rules["self_index"] = _places_among(is_listed, query.self_index)
 
         def others(count: Callable[..., Any], what: str) -> Any:
             def tell(block: Tensor, **labels: Any) -> Any:
@@ -76,9 +78,12 @@ def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share
         of_curve = {name: options[name] for name in ("max_rank",) if name in options}
         (unread,) = _arrays.as_tensors(gallery.files[0].embeddings[:0])
         none = read("gallery", unread)
-        surveyor = counter(none, **gallery.labels(slice(0), "positive_"))
+        # No item is there yet, so that no query has a place among them.
+        unplaced = {"self_index": np.full(len(query), -1)} if "self_index" in rules else {}
+        surveyor = counter(none, **gallery.labels(slice(0), "positive_"), **unplaced)
         # Options that do not fit are told before the gallery is read.
-        evaluate_stream(surveyor, 0, protocol=protocol.changed({"empty_target_action": "skip"}), **of_curve)
+        if not (unplaced and protocol.leave_one_out):
+            evaluate_stream(surveyor, 0, protocol=protocol.changed({"empty_target_action": "skip"}), **of_curve)
         survey = others(surveyor.survey, "Surveying") if surveyor.similarity == "euclidean" else 0
         positives = read("gallery", _gathered(world, gallery, is_listed, unread))
         ranked = counter(positives, **gallery.labels(is_listed, "positive_"), survey=survey)
@@ -89,6 +94,12 @@ def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share
         for label, table in of_gallery.items():
             names[label] = merge_names([*names.get(label, {}).items(), *table.items()], label)
         return replace(results, label_names=without_extra(names) or None)
+
+
+def _places_among(is_listed: _arrays.Array, self_index: _arrays.Array) -> _arrays.Array:
+    """Places of the queries' own items among the listed items, or -1."""
+    place = np.where(is_listed, is_listed.cumsum() - 1, -1)
+    return np.where(self_index < 0, -1, place[self_index])
 
 
 def _gathered(world: World, gallery: Side, chosen: _arrays.Array, like: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from .kitti_files import KITTI_CLASSES, read_kitti
 from .list_files import read_ground_truth, read_retrieved
 from .open_images_files import read_open_images
 from .pair_files import read_pairs
+from .role_flags import find_self_index
 from .sample_files import NAME_PATTERNS, SampleFile, labels_from_names, read_labels, read_samples
 from .samplers import UnpaddedDistributedSampler
 from .voc_files import DOTA_CLASSES, VOC_CLASSES, find_voc_classes, read_dota, read_voc
@@ -20,6 +21,7 @@ __all__ = [
     "VOC_CLASSES",
     "SampleFile",
     "UnpaddedDistributedSampler",
+    "find_self_index",
     "find_voc_classes",
     "labels_from_names",
     "number_identities",

@@ -15,13 +15,14 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
 from .array_files import UNNAMED, of_file, refused
+from .role_flags import as_roles, as_vector, note_on_roles
 
 Labels: TypeAlias = dict[str, Array]
 
 FIELD_NAMES = {
     "embeddings": "embeddings embedding embs emb features feature feats feat f x arr_0",
-    "distances": "distances distance distmat dist dists",
-    "scores": "scores similarities similarity sims sim",
+    "distances": "distances distance distmat dist dists dist_mat distance_matrix",
+    "scores": "scores similarities similarity sims sim score_matrix similarity_matrix",
     "identities": "identities identity ids id pids pid person_ids person_id labels label targets target y",
     "cameras": "cameras camera cams cam camids camid cam_ids cam_id camera_ids camera_id",
     "sequences": "sequences sequence seqs seq tracks track track_ids track_id tracklets tracklet",
@@ -29,19 +30,14 @@ FIELD_NAMES = {
     "positions": "positions position utms utm coords xy easting/northing utm_east/utm_north x/y",
     "groups": "groups group places place",
     "index": "index indices idxs idx",
-    "roles": "roles role split subset set is_query",
+    "roles": "roles role split subset set is_query is_gallery is_query/is_gallery",
     "names": "names name paths path filenames filename file_names file_name image_path img_path",
 }
 """what an array may be called, by what it is here; positions may also be two columns"""
 
-MATRICES = ("embeddings", "distances", "scores")
+MATRICES: tuple[_names.MatrixKind, ...] = ("embeddings", "distances", "scores")
 """what a file of samples may hold; without a name of the user's the first that is there"""
 
-_ROLES = {
-    **dict.fromkeys(("query", "queries", "q", "probe"), True),
-    **dict.fromkeys(("gallery", "g", "test", "database", "db", "index"), False),
-}
-_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _PREFIXES = {"query": ("query_", "q_", "q", "probe_"), "gallery": ("gallery_", "g_", "g", "database_")}
 
 
@@ -60,6 +56,8 @@ class Asked:
     """whether identities that are missing are refused"""
     labels: Collection[str] = ()
     """what else a user calls a label: an array of that name holds it"""
+    kind: _names.MatrixKind | None = None
+    """the kind of the matrix that is read; None: what its name says"""
 
     def __post_init__(self) -> None:
         """Raise unless role, keys and options are known."""
@@ -72,6 +70,8 @@ class Asked:
             _checks.one_of("names", key, [*FIELD_NAMES, *self.labels])
         if self.role is not None:
             _checks.one_of("role", self.role, _PREFIXES)
+        if self.kind is not None:
+            _checks.one_of("kind", self.kind, MATRICES)
 
     def may_be(self, key: str, name: str) -> bool:
         """Whether an array of a name may be `key`, of the side that is read."""
@@ -114,7 +114,7 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
         return {alone: UNNAMED}
     chosen = dict[str, str]()
     for key in keys:
-        if key in MATRICES and chosen and key not in asked.names:
+        if key in MATRICES and not _is_looked_for(key, chosen, asked):
             continue
         # What the user says counts first, and then our own name.
         first, spellings = (asked.names.get(key, key), key), _spellings(key, asked.role)
@@ -129,13 +129,51 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
     return chosen
 
 
+def _is_looked_for(key: str, chosen: Collection[str], asked: Asked) -> bool:
+    """Whether a file may have a matrix of this kind beside the arrays that were chosen before."""
+    if asked.kind is not None:
+        return key == asked.kind
+    return not chosen or key in asked.names
+
+
+def find_unnamed_matrix(path: Path, arrays: Mapping[str, Any], chosen: Collection[str], asked: Asked) -> str:
+    """Return the name of the one matrix that may be `asked.kind`, though its name does not say so.
+
+    Args:
+        path: File, for the message.
+        arrays: Arrays of the file by name.
+        chosen: Names of arrays that are labels.
+        asked: What the user says; `kind` is given.
+
+    Raises:
+        ValueError: No matrix may be it, or several may.
+    """
+    opposite = {"distances": "scores", "scores": "distances"}.get(str(asked.kind))
+    matrices = [name for name in arrays if name not in chosen and len(np.shape(arrays[name])) == 2]
+    fitting = [name for name in matrices if opposite is None or not asked.may_be(opposite, name)]
+    if len(fitting) > 1:
+        fitting = [name for name in fitting if 1 not in np.shape(arrays[name])]
+    if len(fitting) > 1:
+        fitting = [name for name in fitting if not asked.may_be("embeddings", name)]
+    if len(fitting) != 1:
+        rule = f"one array must be the {asked.kind} by its name, or be named by `names`, as {asked.kind}=NAME"
+        raise refused(path, rule, _listed(arrays))
+    return fitting[0]
+
+
 def _listed(names: Collection[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "no array with a name"
 
 
-def guessed(path: Path, chosen: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
-    """A line for each array that was found by a name of the field."""
-    return [f"{path}: `{name}` as {key}" for key, name in chosen.items() if name not in (UNNAMED, key, names.get(key))]
+def guessed(
+    path: Path, chosen: Mapping[str, str], names: Mapping[str, str], arrays: Mapping[str, Any] | None = None
+) -> list[str]:
+    """A line for each array that was found by a name of the field, and for words of roles that are not plain."""
+    lines = [f"`{name}` as {key}" for key, name in chosen.items() if name not in (UNNAMED, key, names.get(key))]
+    if "roles" in chosen:
+        values = {} if arrays is None else arrays
+        lines.append(note_on_roles(chosen["roles"] or "roles", values.get(chosen["roles"])))
+    return [f"{path}: {line}" for line in lines if line]
 
 
 def as_labels(
@@ -153,7 +191,10 @@ def as_labels(
     labels: Labels = {}
     with of_file(path):
         for key, name in chosen.items():
-            labels[key] = as_label(key, name or key, arrays[name], length, missing)
+            if key == "roles":
+                labels[key] = as_roles(name or key, arrays[name], length, labels.get("identities"))
+            else:
+                labels[key] = as_label(key, name or key, arrays[name], length, missing)
             length = len(labels[key])
     return labels
 
@@ -161,7 +202,7 @@ def as_labels(
 def as_label(
     key: str, name: str, given: Any, length: int | None = None, missing: _names.MissingLabels = "error"
 ) -> Array:
-    """The labels in an array: int64 or strings [N]; roles, bool [N]; or positions, float64 [N, 1 to 3].
+    """The labels in an array: int64 or strings [N]; or positions, float64 [N, 1 to 3].
 
     Identities may be several labels of each sample, bool [N, labels], from bools or from 0 and 1. A row or a column is
     flattened; floats that are whole numbers are integers. Identities that are missing, NaN or "", may be "junk".
@@ -170,8 +211,6 @@ def as_label(
         TypeError: values of another kind.
         ValueError: another shape or length, numbers that are not whole or no int64, or an empty string.
     """
-    if key == "roles":
-        return _as_roles(name, np.asarray(given), length)
     values: Array = given.detach().numpy() if isinstance(given, Tensor) else np.asarray(given)
     if key == "identities" and values.ndim == 2 and 1 not in values.shape:
         return LABELS["identities"].check(name, values, length).numpy()
@@ -180,7 +219,7 @@ def as_label(
         raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")
     if key == "positions":  # before rows become vectors: [1, 2] is one position, not two labels
         return _checks.positions(name, values, length).numpy()
-    return _as_numbers_or_names(key, name, _as_vector(name, values, length), wanted, missing)
+    return _as_numbers_or_names(key, name, as_vector(name, values, length), wanted, missing)
 
 
 def _as_numbers_or_names(key: str, name: str, values: Array, wanted: str, missing: _names.MissingLabels) -> Array:
@@ -211,27 +250,3 @@ def _whole_or_named(values: Array) -> tuple[Array, Array]:
     if values.dtype.kind == "f":  # from there on, a float stands for several numbers
         is_whole &= np.abs(values) < 2 / np.finfo(values.dtype).eps
     return labels, is_whole
-
-
-def _as_roles(name: str, given: Array, length: int | None) -> Array:
-    """bool [N], True for queries: from words such as "query" and "gallery", or from flags.
-
-    Raises:
-        ValueError: another shape or length, or another word.
-    """
-    values = _as_vector(name, given, length)
-    # Numbers are flags only where the name says so: a `split` of 0, 1 and 2 may be anything.
-    known = _FLAGS if name.lower() == "is_query" or values.dtype == bool else _ROLES
-    texts, place = np.unique(values.astype(str), return_inverse=True)
-    for text in texts:
-        if text.lower() not in known:
-            raise ValueError(f"`{name}` must hold {', '.join(known)} only; got {str(text)!r}.")
-    return np.array([known[text.lower()] for text in texts], dtype=bool)[place]
-
-
-def _as_vector(name: str, values: Array, length: int | None) -> Array:
-    """The values [N], of `length`, also of a row or a column, as MATLAB has them."""
-    vector = values.ravel() if values.ndim == 2 and 1 in values.shape else values
-    if vector.ndim != 1 or length not in (None, len(vector)):
-        raise ValueError(f"`{name}` must have shape [{'N' if length is None else length}]; got {[*values.shape]}.")
-    return vector

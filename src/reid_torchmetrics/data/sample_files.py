@@ -25,7 +25,18 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, natural_order
 
 from .array_files import FORMATS, UNNAMED, Format, num_bytes_of, of_file, optional, read_arrays, refused
-from .array_names import FIELD_NAMES, MATRICES, Asked, Labels, as_label, as_labels, find_names, guessed
+from .array_names import (
+    FIELD_NAMES,
+    MATRICES,
+    Asked,
+    Labels,
+    as_label,
+    as_labels,
+    find_names,
+    find_unnamed_matrix,
+    guessed,
+)
+from .role_flags import with_flags
 
 NAME_PATTERNS = {
     **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
@@ -70,10 +81,11 @@ class SampleFile:
     guesses: tuple[str, ...]
     """a line for each array that was found by a name of the field: "query.npz: `feat` as embeddings" """
     roles: Array | None = None
-    """bool [N], True for queries, where the file says it"""
+    """two flags of each sample, bool [N, 2], where the file says them: query, and gallery item; it may be both, where
+    `find_self_index` gives the place of each query in the gallery, or neither"""
     names: Array | None = None
     """the names of the samples, strings [N], where the file has them, such as `paths`"""
-    kind: str = "embeddings"
+    kind: _names.MatrixKind = "embeddings"
     """or "distances" or "scores" of queries and gallery items, in the place of embeddings: a row for each item of the
     side that was read"""
 
@@ -87,6 +99,7 @@ def read_samples(
     reopened: bool = False,
     missing: _names.MissingLabels = "error",
     labels: Collection[str] = (),
+    kind: _names.MatrixKind | None = None,
 ) -> list[SampleFile]:
     """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
 
@@ -109,6 +122,8 @@ def read_samples(
             refuses them.
         labels: names of further labels, such as ("side",), for evaluations with `must_agree` or `must_differ`: an array
             of that name holds each, integers or strings, where there is one.
+        kind: "distances" or "scores" for a matrix of queries and gallery items, which may then have any name or none;
+            None: what the name says, and embeddings where there is no name.
 
     Returns:
         The files, with labels of N samples for embeddings [N, D].
@@ -120,7 +135,7 @@ def read_samples(
             several arrays that may be the same; arrays of another shape, dtype or length; a file given twice, shards
             that differ in width, dtype or labels. The message is one line that names the file and the array.
     """
-    asked = Asked(names or {}, role, used, missing, labels)
+    asked = Asked(names or {}, role, used, missing, labels, kind)
     paths = _paths(source, asked)
     if not paths or len({os.path.realpath(path) for path in paths}) < len(paths):  # `resolve` fails for loops
         raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
@@ -147,15 +162,20 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: A
 
 def _open(path: Path, asked: Asked) -> SampleFile:
     arrays = read_arrays(path)
-    chosen = find_names(path, [*_ARRAYS, *asked.labels], arrays, asked, alone="embeddings")
-    kind, *others = [key for key in MATRICES if key in chosen] or [""]
-    if not kind or others:
+    with of_file(path):
+        arrays, unread = with_flags(arrays, asked.names)
+    chosen = find_names(path, [*_ARRAYS, *asked.labels], arrays, asked, alone=asked.kind or "embeddings")
+    if asked.kind is not None and asked.kind not in chosen:
+        chosen[asked.kind] = find_unnamed_matrix(path, arrays, chosen.values(), asked)
+    kinds = [key for key in MATRICES if key in chosen]
+    if len(kinds) != 1:
         came = ", ".join(f"`{name}`" for name in arrays) or "none"
         rule = "one array must be the embeddings, distances or scores by its name, or be said to be by `names`"
         raise refused(path, rule, came)
+    kind = kinds[0]
     if "roles" in chosen and np.ndim(arrays[chosen["roles"]]) == 0:  # one word about the whole file
         del chosen["roles"]
-    guesses = tuple(guessed(path, chosen, asked.names))
+    guesses = (*guessed(path, chosen, asked.names, arrays), *_unread_roles(path, unread))
     name = chosen.pop(kind)
     # Rows of a matrix are of the queries, its columns of the gallery.
     embeddings = arrays[name].T if kind != "embeddings" and asked.role == "gallery" else arrays[name]
@@ -163,10 +183,41 @@ def _open(path: Path, asked: Asked) -> SampleFile:
         checked = _checks.embeddings(name or kind, embeddings)
         if not isinstance(embeddings, np.ndarray):  # NumPy has no bfloat16
             embeddings = checked if checked.dtype == torch.bfloat16 else checked.detach().numpy()
+    if kind != "embeddings":
+        _check_not_transposed(
+            path, name or kind, arrays[name], checked, {each: arrays[each] for each in chosen.values()}
+        )
     labels = as_labels(path, chosen, arrays, len(checked), asked.missing)
     roles = labels.pop("roles", None)
     names = _names_of_rows(arrays, asked, len(checked))
     return SampleFile(str(path), embeddings, labels, guesses, roles, names, kind)
+
+
+def _check_not_transposed(path: Path, name: str, matrix: Any, of_side: Tensor, labels: Mapping[str, Any]) -> None:
+    """Raise if a label of a side has the length of the other side of a matrix.
+
+    Args:
+        path: File, for the message.
+        name: Name of the matrix.
+        matrix: Distances or scores as they are in the file.
+        of_side: The same with a row for each item of the side that is read.
+        labels: Labels of that side by name.
+
+    Raises:
+        ValueError: A label has it.
+    """
+    num_rows, num_columns = of_side.shape
+    for label, values in labels.items():
+        num_labels = max(np.shape(values), default=0)
+        if num_labels == num_columns != num_rows:
+            rule = f"`{name}` must have a row for each query and a column for each gallery item"
+            came = f"shape {list(np.shape(matrix))}, which is transposed, as `{label}` has {num_labels} values"
+            raise refused(path, rule, came)
+
+
+def _unread_roles(path: Path, names: Sequence[str]) -> list[str]:
+    """Lines about arrays of roles that are not read beside flags."""
+    return [f"{path}: no roles from `{name}`, as there are flags" for name in names]
 
 
 def _names_of_rows(arrays: Mapping[str, Any], asked: Asked, length: int) -> Array | None:
@@ -210,6 +261,8 @@ def read_labels(
 ) -> Labels:
     """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
 
+    With `field` they may also be lines of text, a label each (.txt).
+
     Columns are found by the names that the field uses, such as `pid` and `camid`. Positions may be a pair of columns:
     easting and northing, utm_east and utm_north, x and y.
 
@@ -225,9 +278,10 @@ def read_labels(
 
     Returns:
         What the table has of N samples, in its order: the labels of a `SampleFile`, with identities as bool [N, labels]
-        where samples have several labels; "roles", bool, True for queries,
-        from a column such as `split` with "query" and "gallery" or "test", or `is_query`; and "names", the names of
-        files.
+        where samples have several labels; "roles", bool [N, 2], whether a sample is a query and whether it is a gallery
+        item, from `is_query` and `is_gallery`, where a sample may be both, or from a column such as `split` with
+        "query" and "gallery" or "test", or with "train" for the gallery and "test" for the queries; and "names", the
+        names of files.
 
     Raises:
         OSError: there is no such file, or it may not be read.
@@ -239,11 +293,13 @@ def read_labels(
     path, asked = Path(path), Asked(names or {}, used=used, missing=missing, labels=labels)
     keys = [*_COLUMNS, *asked.labels]
     _checks.one_of("field", field or "identities", keys)
-    columns = read_arrays(path, TABLES | FORMATS)
+    # Lines of text have no name, so that a field must say what they are.
+    lines = {} if field is None else {".txt": _LABEL_LINES}
+    columns = read_arrays(path, TABLES | FORMATS | lines)
     if field is not None and UNNAMED not in columns:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
-        columns = _with_positions(columns, asked.names)
+        columns, unread = with_flags(_with_positions(columns, asked.names), asked.names)
     alone, given = field or "identities", columns.get(UNNAMED, np.empty(0))
     if field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
         alone = "positions"  # and nothing else
@@ -251,7 +307,7 @@ def read_labels(
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
     if guesses is not None:
-        guesses += guessed(path, chosen, asked.names)
+        guesses += [*guessed(path, chosen, asked.names, columns), *_unread_roles(path, unread)]
     return as_labels(path, chosen, columns, missing=missing)
 
 
@@ -292,6 +348,8 @@ def _column(name: str, column: Any, allowance: Allowance) -> Array:
     kind = str(column.type)
     if kind.startswith(_NUMBERS):
         return cast("Array", column.to_numpy())  # NaN in the place of a null
+    if kind == "bool" and column.null_count:
+        return cast("Array", column.cast("uint8").to_numpy())  # NaN in the place of a null
     if not kind.startswith("dictionary"):
         # A null of another type is no label, but the column may be another one.
         return np.full(len(column), None) if column.null_count else cast("Array", column.to_numpy())
@@ -324,6 +382,22 @@ def _parsed(texts: Sequence[str], allowance: Allowance | None = None) -> Array:
     if allowance is not None:
         allowance.spend("texts", num_bytes_of(texts))
     return np.array(texts, dtype=str)
+
+
+def _read_label_lines(path: Path) -> dict[str, Any]:
+    """Read one label from each line; an empty line is a missing label."""
+    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
+    if lines[-1] == "":  # behind the end of the last line
+        lines.pop()
+    if not any(lines):
+        raise ValueError("no line with a label")
+    for number, line in enumerate(lines, start=1):
+        if len(line.split()) > 1 or "," in line:
+            raise ValueError(f"several words in line {number}, {line[:80]!r}")
+    return {UNNAMED: _parsed(lines, Allowance(path.stat().st_size))}
+
+
+_LABEL_LINES: Format = (_read_label_lines, "text in UTF-8 with one label a line")
 
 
 def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

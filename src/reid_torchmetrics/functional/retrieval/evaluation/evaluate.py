@@ -32,7 +32,7 @@ from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, chec
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .ground_truth import GroundTruth
-from .opened_files import Files, are_files, are_labels, read_files
+from .opened_files import Files, are_files, are_labels, read_files, rows_by_role
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
 from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol, words_without_cameras
@@ -79,7 +79,8 @@ def evaluate(
     `results.label_names`. Rules that list labels, such as `junk_identities`, list names then.
 
     Args:
-        query: embeddings of the queries, or files of `data.read_samples`, with the labels that they hold.
+        query: embeddings of the queries, or files of `data.read_samples`, with the labels that they hold; by the roles
+            that they hold without a `gallery`, or with the same files as gallery.
         gallery: embeddings of the gallery, or files; None for leave-one-out, where every query is searched among the
             others and labels of the gallery are left out: `evaluate(embeddings, query_identities=labels)`, or in short
             `evaluate(embeddings, labels)`.
@@ -125,6 +126,7 @@ def evaluate(
     if query_identities is None and are_labels(gallery):
         gallery, given["query_identities"] = None, gallery
     if are_files(query):
+        query, gallery, self_index = rows_by_role(query, gallery, self_index)
         query, labels_of_files = read_files("query", query, given)
         given |= labels_of_files
     if are_files(gallery):

@@ -1,8 +1,12 @@
-"""What may stand in the place of embeddings: files that a reader has opened, or labels where there is no gallery."""
+"""What may stand in the place of embeddings: files that a reader has opened, or labels where there is no gallery.
+
+Files may say which samples are queries and which are gallery items, by two flags for each sample.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -62,6 +66,69 @@ def read_files(argument: str, files: Any, given: Mapping[str, Any]) -> tuple[Any
         return first, labels
     tensors: list[Tensor] = [tensor for tensor in _arrays.as_tensors(first, *others) if isinstance(tensor, Tensor)]
     return torch.cat(tensors), labels
+
+
+def rows_by_role(query: Any, gallery: Any, self_index: Any) -> tuple[Files, Any, Any]:
+    """Choose the queries and the gallery items of files that have both, by the `roles` of the samples.
+
+    Rows of neither role are left out. Where all others have both, or all rows one role, there is no gallery: each is
+    searched among the others. Files of two sides are left as they are, unless they are the same files.
+
+    Args:
+        query: Files of queries, or of all samples.
+        gallery: Files of the gallery; None: there are none.
+        self_index: As in `evaluate`.
+
+    Returns:
+        The query, the gallery and `self_index`, as `evaluate` takes them.
+
+    Raises:
+        ValueError: Roles without queries or without gallery items, or beside `self_index`.
+    """
+    roles = _roles_of(query)
+    is_one_set = gallery is None or (are_files(gallery) and _paths(gallery) == _paths(query))
+    if roles is None or not is_one_set:
+        return query, gallery, self_index
+    is_query, is_gallery = roles.T
+    has_one_role = bool((roles == roles[:1]).all())
+    if has_one_role and bool(roles.any()):
+        return query, None, self_index
+    if bool((is_query == is_gallery).all()):
+        return _chosen_rows(query, is_query), None, self_index
+    if not (is_query.any() and is_gallery.any()):
+        came = f"{int(is_query.sum())} queries and {int(is_gallery.sum())} gallery items"
+        raise ValueError(f"`roles` of the files must have queries and gallery items; got {came}.")
+    if self_index is not None:
+        raise ValueError("`self_index` must be left out for files with roles, which tell it; got both.")
+    if bool((is_query & is_gallery).any()):
+        place = np.where(is_gallery, is_gallery.cumsum() - 1, -1)
+        self_index = place[is_query]
+    return _chosen_rows(query, is_query), _chosen_rows(query, is_gallery), self_index
+
+
+def _roles_of(files: Files) -> Any:
+    """The flags of the samples of all files, bool [N, 2]; None unless all files have some."""
+    flags: list[Any] = [getattr(file, "roles", None) for file in files]
+    if any(roles is None for roles in flags):
+        return None
+    return np.concatenate(flags)
+
+
+def _paths(files: Files) -> list[Any]:
+    return [getattr(file, "path", None) for file in files]
+
+
+def _chosen_rows(files: Files, is_chosen: Any) -> Files:
+    """The samples of each file that are chosen, with their labels."""
+    chosen = []
+    start = 0
+    for file in files:
+        stop = start + len(file.embeddings)
+        rows = np.flatnonzero(is_chosen[start:stop])
+        labels = {name: values[rows] for name, values in file.labels.items()}
+        chosen.append(SimpleNamespace(embeddings=file.embeddings[rows], labels=labels))
+        start = stop
+    return chosen
 
 
 def _end_to_end(columns: Sequence[Any]) -> Any:
