@@ -40,6 +40,8 @@ from tests.distributed import recording
 PROTOCOL = "market1501"
 BATCH = 7
 """samples of a batch"""
+MEASURED = ("precision_5", "ndcg_5", "acg_5")
+"""the numbers for which `ReIDMeasure` is tried"""
 
 
 @dataclass(frozen=True)
@@ -139,30 +141,37 @@ def whole_lists(problem: Problem) -> list[list[int]]:
     return lists
 
 
-def collection(problem: Problem, **more: Any) -> ReIDMetrics:
+def collection(problem: Problem) -> ReIDMetrics:
     """The collection of all numbers that a problem reports."""
-    truth = problem.ground_truth()
-    given = {} if truth is None else {"ground_truth": truth}
-    if problem.junk_pairs is not None:
-        given["junk_pairs"] = problem.junk_pairs
-    return ReIDMetrics(protocol=PROTOCOL, similarity="dot", ties=problem.row.ties, **problem.options, **given, **more)
+    arguments = problem.options | _lists_and_pairs(problem)
+    return ReIDMetrics(protocol=PROTOCOL, similarity="dot", ties=problem.row.ties, **arguments)
 
 
 def members(problem: Problem) -> dict[str, EmbeddingMetric]:
-    """A metric of its own for each number that a problem reports, and for the curve."""
-    changed = {name: value for name, value in problem.options.items() if name not in LABEL_OPTIONS}
-    given: dict[str, Any] = {name: value for name, value in problem.options.items() if name in LABEL_OPTIONS}
-    given |= {"protocol": find_protocol(PROTOCOL).changed(changed), "similarity": "dot", "ties": problem.row.ties}
-    truth = problem.ground_truth()
-    if truth is not None:
-        given["ground_truth"] = truth
-    if problem.junk_pairs is not None:
-        given["junk_pairs"] = problem.junk_pairs
-    metrics: dict[str, EmbeddingMetric] = {report: ReIDMeasure(report, **given) for report in problem.row.reports}
-    metrics["map"], metrics["minp"] = ReIDMeanAP(**given), ReIDMINP(**given)
-    metrics["rank_1"] = ReIDCMC(1, **given)
-    metrics["cmc"] = ReIDCMCCurve(CMC_LENGTH, **given)
-    return metrics
+    """Metrics of their own, by the number that each computes; "cmc" is the curve."""
+    options = _options_of_metrics(problem)
+    metrics: dict[str, EmbeddingMetric] = {
+        "map": ReIDMeanAP(**options),
+        "minp": ReIDMINP(**options),
+        "rank_1": ReIDCMC(1, **options),
+        "cmc": ReIDCMCCurve(CMC_LENGTH, **options),
+    }
+    measures = [report for report in MEASURED if report in problem.row.reports]
+    return metrics | {report: ReIDMeasure(report, **options) for report in measures}
+
+
+def _options_of_metrics(problem: Problem) -> dict[str, Any]:
+    """The options of one metric, to which a protocol brings those that it does not take."""
+    changed, options = dict(problem.options), dict[str, Any]()
+    if "cmc_same_camera" not in changed:  # beside it a `same_camera` of the user's would hold for the CMC as well
+        options = {name: changed.pop(name) for name in LABEL_OPTIONS if name in changed}
+    options |= {"protocol": find_protocol(PROTOCOL).changed(changed), "similarity": "dot", "ties": problem.row.ties}
+    return options | _lists_and_pairs(problem)
+
+
+def _lists_and_pairs(problem: Problem) -> dict[str, Any]:
+    arguments = {"ground_truth": problem.ground_truth(), "junk_pairs": problem.junk_pairs}
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def feed(metric: Any, problem: Problem, process: int = 0, size: int = 1) -> None:
@@ -211,16 +220,23 @@ def by_members(problem: Problem, _: Path) -> Numbers:
         feed(metric, problem)
         values[name] = metric.compute().double()
     curve = values.pop("cmc").reshape(-1).tolist()
-    return Numbers({name: float(values[name]) for name in problem.row.reports}, cmc=curve)
+    return Numbers({name: float(value) for name, value in values.items()}, cmc=curve)
 
 
 def by_threads(problem: Problem, _: Path, *, size: int) -> Numbers:
     """Processes that are threads, each with a share of the samples."""
 
     def on_process(world: recording.RecordingWorld) -> Numbers:
-        metric = collection(problem, distributed_available_fn=recording.is_shared)
-        feed(metric, problem, world.process, size)
-        return _told_by_collection(metric)
+        metric = ReIDMeanAP(**_options_of_metrics(problem), distributed_available_fn=recording.is_shared)
+        refusal: Exception | None = None
+        try:
+            feed(metric, problem, world.process, size)
+        except (TypeError, ValueError) as error:
+            refusal = error  # `results` tells the others of it
+        results = metric.results()
+        if refusal is not None:
+            raise refusal
+        return numbers_of(results)
 
     outcomes, _ = recording.run(size, on_process)
     for outcome in outcomes:
@@ -241,16 +257,15 @@ def by_stream(problem: Problem, _: Path, *, num_blocks: int = 3) -> Numbers:
     }
     if problem.self_index is not None:
         given["self_index"] = [related.index(place) if place >= 0 else -1 for place in problem.self_index]
-    for name, value in {"ground_truth": problem.ground_truth(), "junk_pairs": problem.junk_pairs}.items():
-        if value is not None:
-            given[name] = value
     counter = RankCounter(
-        problem.query, problem.gallery[related], **queries, **of_positives, similarity="dot", ties=row.ties, **given
+        problem.query, problem.gallery[related], **queries, **of_positives, similarity="dot", ties=row.ties, **given, **_lists_and_pairs(problem)
     )
     others = [place for place in range(len(problem.gallery)) if place not in related]
     counts: Any = 0
     for number in range(num_blocks):
         block = others[number::num_blocks]
+        if not block:
+            continue
         labels = {name: [values.gallery[place] for place in block] for name, values in problem.labels.items()}
         counts += counter.count(problem.gallery[block], key=number, **labels)
     protocol = find_protocol(PROTOCOL).changed(problem.options)
@@ -265,4 +280,5 @@ def related_items(problem: Problem) -> list[int]:
     bare = replace(problem, labels=labels, self_index=None, junk_pairs=None)
     rules = {name: value for name, value in problem.row.options.items() if name == "radius"}
     judged = judge(bare, {**rules, "junk_identities": ()})
-    return sorted({item.place for items in judged for item in items if item.grade})
+    related = {item.place for items in judged for item in items if item.grade}
+    return sorted(related.union(place for place in problem.self_index or () if place >= 0))
