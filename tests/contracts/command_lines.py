@@ -134,7 +134,9 @@ def scores(problem: Problem, folder: Path) -> list[str]:
     return [str(folder / "scores.npz")]
 
 
-def by_evaluate(problem: Problem, folder: Path, *, files: Callable[..., list[str]] = arrays_by_name, more: tuple[str, ...] = ()) -> Numbers:
+def by_evaluate(
+    problem: Problem, folder: Path, *, files: Callable[..., list[str]] = arrays_by_name, more: tuple[str, ...] = ()
+) -> Numbers:
     """`evaluate` with embeddings or scores in files."""
     words = ["evaluate", *files(problem, folder), *more, *words_of(problem, folder), "--ties", problem.row.ties]
     words += [] if files is scores else ["--similarity", "dot"]

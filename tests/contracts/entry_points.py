@@ -26,12 +26,7 @@ from reid_torchmetrics import (
     evaluate_lists,
     evaluate_scores,
 )
-from reid_torchmetrics.functional.retrieval import (
-    RankCounter,
-    RetrievalResults,
-    evaluate_stream,
-    find_protocol,
-)
+from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_protocol
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS
 from tests.contracts.expected import CMC_LENGTH, Candidate, Numbers, in_order, judge
 from tests.contracts.problems import Problem
@@ -116,7 +111,9 @@ def by_lists_of_names(problem: Problem, _: Path) -> Numbers:
 
 def names_of_samples(problem: Problem) -> tuple[list[str], list[str]]:
     """Names of queries and of gallery items."""
-    return tuple([f"{side}{place}.jpg" for place in range(len(getattr(problem, side)))] for side in ("query", "gallery"))
+    return tuple(
+        [f"{side}{place}.jpg" for place in range(len(getattr(problem, side)))] for side in ("query", "gallery")
+    )
 
 
 def _arguments_of_lists(problem: Problem) -> dict[str, Any]:
@@ -195,9 +192,11 @@ def _batches(problem: Problem, process: int, size: int) -> Iterator[tuple[Tensor
             places += places[:2]  # a sampler repeats some samples
         for start in range(0, len(places), BATCH):
             batch = places[start : start + BATCH]
-            yield embeddings[batch], is_query, {
-                name: [values[place] for place in batch] for name, values in labels.items() if values is not None
-            }
+            yield (
+                embeddings[batch],
+                is_query,
+                {name: [values[place] for place in batch] for name, values in labels.items() if values is not None},
+            )
 
 
 def by_collection(problem: Problem, _: Path) -> Numbers:
@@ -258,7 +257,14 @@ def by_stream(problem: Problem, _: Path, *, num_blocks: int = 3) -> Numbers:
     if problem.self_index is not None:
         given["self_index"] = [related.index(place) if place >= 0 else -1 for place in problem.self_index]
     counter = RankCounter(
-        problem.query, problem.gallery[related], **queries, **of_positives, similarity="dot", ties=row.ties, **given, **_lists_and_pairs(problem)
+        problem.query,
+        problem.gallery[related],
+        **queries,
+        **of_positives,
+        similarity="dot",
+        ties=row.ties,
+        **given,
+        **_lists_and_pairs(problem),
     )
     others = [place for place in range(len(problem.gallery)) if place not in related]
     counts: Any = 0

@@ -85,9 +85,7 @@ def _by_lists(problem: Problem, options: Mapping[str, Any], query: int, scores: 
         junk.add(problem.self_index[query])
     if problem.junk_pairs is not None:
         junk.update(problem.junk_pairs[query].nonzero()[:, 0].tolist())
-    return [
-        Candidate(score, place, int(place in positives)) for place, score in enumerate(scores) if place not in junk
-    ]
+    return [Candidate(score, place, int(place in positives)) for place, score in enumerate(scores) if place not in junk]
 
 
 def _by_labels(
@@ -183,9 +181,7 @@ MEASURES: dict[str, Measure] = {
     "minp": lambda ranked, *_: measures.inverse_negative_penalty(ranked),
     "rank": _cmc,
     "hit_rate": lambda ranked, k, *_: measures.hit_rate_at(ranked, k),
-    "precision": lambda ranked, k, options, _: measures.precision_at(
-        ranked, k, options.get("precision_divisor", "k")
-    ),
+    "precision": lambda ranked, k, options, _: measures.precision_at(ranked, k, options.get("precision_divisor", "k")),
     "recall": lambda ranked, k, *_: measures.recall_at(ranked, k),
     "r_precision": lambda ranked, *_: measures.r_precision(ranked),
     "mrr": lambda ranked, *_: measures.reciprocal_rank(ranked),
@@ -224,7 +220,9 @@ def _drawn_means(problem: Problem, candidates: Sequence[Sequence[Candidate]]) ->
     else:
         per_query = []
         for items in candidates:
-            listed = [draws.Item(item.score, item.place, identities.gallery[item.place], item.grade > 0) for item in items]
+            listed = [
+                draws.Item(item.score, item.place, identities.gallery[item.place], item.grade > 0) for item in items
+            ]
             per_query.append(draws.expected_draw(listed, identities.gallery, **counting))
         drawn = draws.mean([value for value in per_query if value is not None])
     means = {f"rank_{k}": float(drawn.cmc[k - 1]) for k in range(1, CMC_LENGTH + 1)}

@@ -74,6 +74,12 @@ class Row:
         features |= {feature_of(name, value) for name, value in self.options.items()}
         features |= {f"{name} by name" for name, value in self.options.items() if lists_names(value)}
         features.add(f"ties {self.ties}")
+        if self.truth is not None:
+            features |= {f"{name} beside lists" for name in self.labels}
+            features |= {f"self_index beside lists"} if self.has_own_places else set()
+            features |= {"leave_one_out beside lists"} if self.is_leave_one_out else set()
+        elif {"positive_lists", "junk_lists"} & self.options.keys():
+            features.add("names of lists beside labels")
         arguments = {
             "several identities": self.has_several,
             "missing identities": self.has_missing,
@@ -229,7 +235,7 @@ def make_problem(row: Row, seed: int = 0) -> Problem:
         query,
         gallery,
         labels,
-        lists=None if row.truth is None else _draw_lists(random, row.truth),
+        lists=None if row.truth is None else _draw_lists(random, row.truth, *lengths),
         junk_pairs=pairs if row.has_junk_pairs else None,
         self_index=own_places if has_own_places else None,
     )
@@ -245,11 +251,11 @@ def _draw_several(random: Random, length: int) -> list[list[bool]]:
     return rows
 
 
-def _draw_lists(random: Random, form: str) -> list[dict[str, list[int]]]:
+def _draw_lists(random: Random, form: str, num_queries: int, num_gallery: int) -> list[dict[str, list[int]]]:
     names = ("ok", "good", "junk") if form == "lists by name" else ("ok",)
     queries = []
-    for _ in range(NUM_QUERIES):
-        items = random.sample(range(NUM_GALLERY), 3 * len(names))
+    for _ in range(num_queries):
+        items = random.sample(range(num_gallery), 3 * len(names))
         queries.append({name: items[3 * place : 3 * place + 3] for place, name in enumerate(names)})
     queries[-1] = dict.fromkeys(names, [])
     return queries
@@ -259,7 +265,9 @@ def _alike_in_groups(labels: Mapping[str, BothSides]) -> dict[str, BothSides]:
     """Give all members of a group the labels of its first one; queries have no groups."""
     groups = labels["groups"].gallery
     first = [groups.index(group) for group in groups]
-    alike = {name: BothSides(values.query, [values.gallery[place] for place in first]) for name, values in labels.items()}
+    alike = {
+        name: BothSides(values.query, [values.gallery[place] for place in first]) for name, values in labels.items()
+    }
     return alike | {"groups": BothSides(None, groups)}
 
 
@@ -276,6 +284,7 @@ def name_of(label: str, value: int | None) -> str | None:
 
 CAMERAS = ("identities", "cameras")
 LISTS_BY_NAME = {"positive_lists": ("ok", "good"), "junk_lists": ("junk",)}
+ONE_LIST = {"positive_lists": ("ok",), "junk_lists": ("good", "junk")}
 
 ROWS = [
     # Identities.
@@ -333,7 +342,11 @@ ROWS = [
     Row("lists of positions", (), truth="positions"),
     Row("lists as a bool matrix", (), truth="bool matrix"),
     Row("lists by name", (), truth="lists by name", options=LISTS_BY_NAME),
-    Row("lists by name of the same name", (), truth="lists by name", options={**LISTS_BY_NAME, "positive_lists": ("ok",), "junk_lists": ("good", "junk")}),
+    Row("lists of one name", (), truth="lists by name", options=ONE_LIST),
+    Row("lists and cameras", ("cameras",), truth="positions"),
+    Row("lists and sequences", ("sequences",), truth="positions"),
+    Row("lists of each sample among all others", (), truth="positions", options={"leave_one_out": True}),
+    Row("names of lists without lists", options=LISTS_BY_NAME),
     Row("junk pairs", has_junk_pairs=True),
     Row("junk pairs and cameras", CAMERAS, has_junk_pairs=True),
     Row("lists and junk pairs", (), truth="positions", has_junk_pairs=True),
@@ -361,10 +374,22 @@ ROWS = [
         reports=DRAWN_REPORTS,
     ),
     # Numbers.
-    *(Row(f"queries without positives: {action}", options={"empty_target_action": action}) for action in ("skip", "neg", "pos", "error")),
-    *(Row(f"average precision by {rule}", options={"rule": rule}) for rule in ("rectangle", "trapezoid", "interpolated_11", "interpolated_101")),
-    *(Row(f"average precision of the first 3, over {name}", options={"k": 3, "normalizer": name}) for name in ("positives", "attainable", "hits", "k")),
-    *(Row(f"precision over {name}", options={"precision_divisor": name}) for name in ("k", "attainable", "last_positive", "calibrated")),
+    *(
+        Row(f"queries without positives: {action}", options={"empty_target_action": action})
+        for action in ("skip", "neg", "pos", "error")
+    ),
+    *(
+        Row(f"average precision by {rule}", options={"rule": rule})
+        for rule in ("rectangle", "trapezoid", "interpolated_11", "interpolated_101")
+    ),
+    *(
+        Row(f"average precision of the first 3, over {name}", options={"k": 3, "normalizer": name})
+        for name in ("positives", "attainable", "hits", "k")
+    ),
+    *(
+        Row(f"precision over {name}", options={"precision_divisor": name})
+        for name in ("k", "attainable", "last_positive", "calibrated")
+    ),
     *(Row(f"CMC by {mode}", options={"mode": mode}) for mode in ("first_match", "all_shots")),
     Row("linear gains", options={"gain": "linear"}),
 ]

@@ -238,6 +238,9 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespac
     if set(_BY_ONE_CALL) & options.keys() or sides["query"].files[0].kind != "embeddings":
         return _by_one_call(sides, options, truth, share)
     for side in sides.values() if truth is not None else ():  # its lists number the rows of each role in their order
+        if "index" in side.columns:
+            path = side.files[0].path
+            raise ValueError(f"{path}: `index` must come without `--ground-truth`, whose lists number rows; got both.")
         is_query = side.columns.get("roles", np.zeros(len(side), dtype=bool))
         side.columns["index"] = np.where(is_query, is_query.cumsum(), (~is_query).cumsum()) - 1
     metric = ReIDMetrics(ground_truth=truth, **options)
