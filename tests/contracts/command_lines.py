@@ -160,17 +160,53 @@ def by_lists(problem: Problem, folder: Path) -> Numbers:
         words += ["--ties", problem.row.ties]
     truth = problem.ground_truth()
     if truth is not None:
-        return Numbers(run([*words[:2], _write_truth(truth, folder), *words[2:]]))
-    alone = problem.row.is_leave_one_out
-    files = arrays_by_name(problem, folder, repeats=False)
-    return Numbers(run([*words, "--labels", *(files * 2 if alone else files)]))
+        words.insert(2, _write_truth(truth, folder))
+    if problem.labels:
+        files = arrays_by_name(problem, folder, repeats=False)
+        words += ["--labels", *files, *(files if problem.row.is_leave_one_out else ())]
+    return Numbers(run(words))
 
 
+_OF_COMMAND = {
+    "junk_pairs": "unrecognized arguments: --junk-pairs",
+    "self_index": "unrecognized arguments: --self-index",
+    "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
+}
+_OF_FILES = {**_OF_COMMAND, "sequences beside lists": "`sequences` must come without `ground_truth`"}
+_OF_SCORES = {
+    **_OF_COMMAND,
+    "label index": "`scores` must come with one file of each side, without `index`",
+    "leave_one_out": "`self_index` must hold every query's own place",
+    "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
+    "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
+}
+_OF_STREAMS = {
+    **_OF_COMMAND,
+    "label index": "`--stream` must come without `index`",
+    "label groups": "`--stream` must come without `groups`",
+    "ground_truth": "`--stream` must come without `ground_truth`",
+    "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",
+    "leave_one_out": "`--stream` must come with the files of a gallery",
+    "ties stable": "`--stream` must come without `ties stable`",
+    "draw": "`--stream` must come without `draw`",
+}
+_OF_LISTS = {
+    **_OF_COMMAND,
+    "label index": "`index` must be left out, as lists hold positions of rows, or names",
+    "label groups": "Unexpected keyword arguments: `gallery_groups`",
+    "ground_truth as bool matrix": "`positives` must hold items that are all ints, or all strings; got bool",
+    "leave_one_out": "`leave_one_out` must come with labels|`self_index` must hold every query's own place",
+    "cameras beside lists": "as a file, or by `--labels` of queries and gallery; got both",
+    "sequences beside lists": "as a file, or by `--labels` of queries and gallery; got both",
+    "ties grouped": "unrecognized arguments: --ties",
+    "ties expected": "unrecognized arguments: --ties",
+    "draw": "`protocol` must draw no gallery",
+}
 COMMAND_LINES = {
-    "evaluate of files": EntryPoint(by_evaluate),
-    "evaluate of tables": EntryPoint(partial(by_evaluate, files=tables)),
-    "evaluate of scores in files": EntryPoint(partial(by_evaluate, files=scores)),
-    "evaluate of a stream": EntryPoint(partial(by_evaluate, more=("--stream",))),
-    "lists of files": EntryPoint(by_lists),
+    "evaluate of files": EntryPoint(by_evaluate, _OF_FILES),
+    "evaluate of tables": EntryPoint(partial(by_evaluate, files=tables), _OF_FILES),
+    "evaluate of scores in files": EntryPoint(partial(by_evaluate, files=scores), _OF_SCORES),
+    "evaluate of a stream": EntryPoint(partial(by_evaluate, more=("--stream",)), _OF_STREAMS),
+    "lists of files": EntryPoint(by_lists, _OF_LISTS),
 }
 """the forms of the command"""

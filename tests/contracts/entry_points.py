@@ -49,13 +49,29 @@ class EntryPoint:
     """features that are errors, each with words of the message"""
     tolerance: float = 1e-12
     """the largest difference to the reference"""
+    has_all_reports: bool = True
+    """whether it tells all numbers that are reported"""
 
 
 REFUSED_BY_ALL = {
-    "missing error": r"must hold no missing value.*missing='junk'|must hold whole numbers or strings.*missing='junk'",
-    "empty_target_action error": "empty_target_action",
+    "missing error": r"must hold (no missing value|whole numbers or strings)|got list with None",
+    "empty_target_action error": "`empty_target_action` 'error' allows no query without a positive",
 }
 """features that are errors everywhere"""
+
+
+def words_of_refusal(problem: Problem, entry_point: EntryPoint) -> list[str]:
+    """The words of messages, one of which an entry point must answer; none where it must give the numbers.
+
+    A key of a table is a feature, or how it begins.
+    """
+    refused = {**REFUSED_BY_ALL, **entry_point.refuses}
+    features = problem.row.features
+    return [
+        words
+        for key, words in refused.items()
+        if any(feature == key or feature.startswith(f"{key} ") for feature in features)
+    ]
 
 
 def numbers_of(results: RetrievalResults) -> Numbers:
@@ -157,6 +173,11 @@ def members(problem: Problem) -> dict[str, EmbeddingMetric]:
     return metrics | {report: ReIDMeasure(report, **options) for report in measures}
 
 
+def one_metric(problem: Problem, **more: Any) -> ReIDMeanAP:
+    """A metric whose results have all numbers that a problem reports."""
+    return ReIDMeanAP(**_options_of_metrics(problem), **more)
+
+
 def _options_of_metrics(problem: Problem) -> dict[str, Any]:
     """The options of one metric, to which a protocol brings those that it does not take."""
     changed, options = dict(problem.options), dict[str, Any]()
@@ -226,7 +247,7 @@ def by_threads(problem: Problem, _: Path, *, size: int) -> Numbers:
     """Processes that are threads, each with a share of the samples."""
 
     def on_process(world: recording.RecordingWorld) -> Numbers:
-        metric = ReIDMeanAP(**_options_of_metrics(problem), distributed_available_fn=recording.is_shared)
+        metric = one_metric(problem, distributed_available_fn=recording.is_shared)
         refusal: Exception | None = None
         try:
             feed(metric, problem, world.process, size)
@@ -288,3 +309,63 @@ def related_items(problem: Problem) -> list[int]:
     judged = judge(bare, {**rules, "junk_identities": ()})
     related = {item.place for items in judged for item in items if item.grade}
     return sorted(related.union(place for place in problem.self_index or () if place >= 0))
+
+
+_OF_FUNCTIONS = {
+    "label index": "Unexpected keyword arguments: `query_index`",
+    "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
+    "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
+    "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
+}
+_OF_LISTS = {
+    "label index": "Unexpected keyword arguments: `query_index`",
+    "label groups": "Unexpected keyword arguments: `gallery_groups`",
+    "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
+    "ties grouped": "Unexpected keyword arguments: `ties`",
+    "ties expected": "Unexpected keyword arguments: `ties`",
+    "draw": "`protocol` must draw no gallery",
+    "self_index beside lists": "`self_index` must come without `positives`",
+    "leave_one_out beside lists": "`self_index` must come without `positives`",
+    "cameras beside lists": "`query_cameras` must come without `positives`",
+    "sequences beside lists": "`query_sequences` must come without `positives`",
+    "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
+}
+_OF_METRICS = {
+    "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
+    "self_index": r"update\(\) got an unexpected (keyword )?argument 'self_index'",
+    "sequences beside lists": "`sequences` must come without `ground_truth`",
+}
+_OF_STREAMS = {
+    "label index": "Unexpected keyword arguments: `query_index`",
+    "label groups": "Unexpected keyword arguments: `positive_groups`",
+    "ground_truth": "Unexpected keyword arguments: `ground_truth`",
+    "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
+    "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",
+    "ties stable": "`ties` must be one of .* got 'stable'",
+    "draw": "`protocol` must rank one whole gallery.*which draws galleries",
+}
+
+FUNCTIONS = {
+    "evaluate": EntryPoint(by_evaluate, _OF_FUNCTIONS),
+    "evaluate_scores": EntryPoint(by_scores, _OF_FUNCTIONS),
+    "evaluate_scores of distances": EntryPoint(by_distances, _OF_FUNCTIONS),
+    "evaluate_lists": EntryPoint(by_lists, _OF_LISTS),
+    "evaluate_lists by name": EntryPoint(
+        by_lists_of_names,
+        {**_OF_LISTS, "ground_truth as bool matrix": "`retrieved` and `positives` must both be mappings"},
+    ),
+    "RankCounter": EntryPoint(by_stream, _OF_STREAMS),
+}
+METRICS = {
+    "the collection": EntryPoint(
+        by_collection,
+        {
+            **_OF_METRICS,
+            "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
+        },
+    ),
+    "metrics of their own": EntryPoint(by_members, _OF_METRICS, tolerance=1e-6, has_all_reports=False),
+}
+PROCESSES = {
+    f"a metric on {size} processes": EntryPoint(partial(by_threads, size=size), _OF_METRICS) for size in (2, 3)
+}

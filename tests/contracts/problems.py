@@ -7,7 +7,7 @@ A new label needs its values in `DRAWN`, and a row. A new rule needs a row, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ class Row:
         features.add(f"ties {self.ties}")
         if self.truth is not None:
             features |= {f"{name} beside lists" for name in self.labels}
-            features |= {f"self_index beside lists"} if self.has_own_places else set()
+            features |= {"self_index beside lists"} if self.has_own_places else set()
             features |= {"leave_one_out beside lists"} if self.is_leave_one_out else set()
         elif {"positive_lists", "junk_lists"} & self.options.keys():
             features.add("names of lists beside labels")
@@ -202,43 +202,39 @@ def make_problem(row: Row, seed: int = 0) -> Problem:
     random = Random(seed)  # noqa: S311 - nothing is to be kept secret
     lengths = (NUM_ALONE, NUM_ALONE) if row.is_leave_one_out else (NUM_QUERIES, NUM_GALLERY)
     query, gallery = (_draw_embeddings(random, length) for length in lengths)
+    labels = _draw_labels(random, row, lengths)
+    self_index = None
+    if row.is_leave_one_out:
+        gallery, self_index = query, list(range(NUM_ALONE))
+        labels = {name: BothSides(values.query, values.query) for name, values in labels.items()}
+    elif row.has_own_places:
+        self_index = [*random.sample(range(NUM_GALLERY), NUM_QUERIES - 2), -1, -1]
+        for number, place in enumerate(self_index[:-2]):
+            query[number] = gallery[place]
+            for values in labels.values():
+                values.query[number] = values.gallery[place]
+    lists = None if row.truth is None else _draw_lists(random, row.truth, *lengths)
+    pairs = torch.tensor([[random.random() < 0.2 for _ in gallery] for _ in query]) if row.has_junk_pairs else None
+    return Problem(row, query, gallery, labels, lists, pairs, self_index)
+
+
+def _draw_labels(random: Random, row: Row, lengths: tuple[int, int]) -> dict[str, BothSides]:
     # All labels are drawn, so that problems that differ in a label or a rule differ in nothing else.
     drawn = {name: BothSides(*(draw(random, length) for length in lengths)) for name, draw in DRAWN.items()}
-    labels = {name: drawn[name] for name in row.labels}
-    if "identities" in labels:
-        labels["identities"].query[-2:] = [-1, 9]  # a query that is junk, and one without a positive
+    several = BothSides(*(_draw_several(random, length) for length in lengths))
+    identities = drawn["identities"]
+    identities.query[-2:] = [-1, 9]  # a query that is junk, and one without a positive
     if not row.has_junk:
-        labels["identities"] = BothSides(*([abs(value) for value in side] for side in labels["identities"]))
-    if row.has_several:
-        labels["identities"] = BothSides(*(_draw_several(random, length) for length in lengths))
+        identities = BothSides(*([abs(value) for value in side] for side in identities))
+    if row.has_missing:
+        for side, places in zip(identities, ([1], [0, 7]), strict=True):
+            for place in places:
+                side[place] = None
+    drawn["identities"] = several if row.has_several else identities
+    labels = {name: drawn[name] for name in row.labels}
     if "groups" in labels:
         labels = _alike_in_groups(labels)
-    own_places = random.sample(range(NUM_ALONE), 4) + [-1, -1]
-    if row.is_leave_one_out:
-        gallery, labels = query, {name: BothSides(values.query, values.query) for name, values in labels.items()}
-        own_places = list(range(NUM_ALONE))
-    has_own_places = row.has_own_places or row.is_leave_one_out
-    if has_own_places:
-        for number, place in enumerate(own_places):
-            if place >= 0:
-                query[number] = gallery[place]
-                for values in labels.values():
-                    values.query[number] = values.gallery[place]
-    if row.has_missing:
-        for values, places in zip(labels["identities"], ([1], [0, 7]), strict=True):
-            for place in places:
-                values[place] = None
-    labels = {name: _named(name, values) if name in row.names else values for name, values in labels.items()}
-    pairs = torch.tensor([[random.random() < 0.2 for _ in gallery] for _ in query])
-    return Problem(
-        row,
-        query,
-        gallery,
-        labels,
-        lists=None if row.truth is None else _draw_lists(random, row.truth, *lengths),
-        junk_pairs=pairs if row.has_junk_pairs else None,
-        self_index=own_places if has_own_places else None,
-    )
+    return {name: _named(name, values) if name in row.names else values for name, values in labels.items()}
 
 
 def _draw_embeddings(random: Random, length: int) -> Tensor:
@@ -257,7 +253,7 @@ def _draw_lists(random: Random, form: str, num_queries: int, num_gallery: int) -
     for _ in range(num_queries):
         items = random.sample(range(num_gallery), 3 * len(names))
         queries.append({name: items[3 * place : 3 * place + 3] for place, name in enumerate(names)})
-    queries[-1] = dict.fromkeys(names, [])
+    queries[-1] = {name: [] for name in names}
     return queries
 
 
@@ -299,7 +295,7 @@ ROWS = [
     Row("missing identities that are junk", has_missing=True, options={"missing": "junk"}),
     Row("missing names that are junk", names=("identities",), has_missing=True, options={"missing": "junk"}),
     Row("missing identities", has_missing=True, options={"missing": "error"}),
-    Row("missing names", names=("identities",), has_missing=True),
+    Row("missing names", names=("identities",), has_missing=True, options={"missing": "error"}),
     # Cameras.
     Row("cameras", CAMERAS, options={"same_camera": "same_identity"}),
     Row("cameras that are names", CAMERAS, names=CAMERAS),
