@@ -80,7 +80,7 @@ def _by_lists(problem: Problem, options: Mapping[str, Any], query: int, scores: 
     """The candidates of a query whose positives and junk are listed."""
     lists = problem.lists[query]
     positives = {place for name in options.get("positive_lists", ("ok",)) for place in lists.get(name, ())}
-    junk = {place for name in options.get("junk_lists", ()) for place in lists.get(name, ())}
+    junk = {place for name in options.get("junk_lists", ("junk",)) for place in lists.get(name, ())}
     if problem.self_index is not None:
         junk.add(problem.self_index[query])
     if problem.junk_pairs is not None:

@@ -21,8 +21,8 @@ NUM_QUERIES, NUM_GALLERY, NUM_ALONE = 6, 20, 10
 NUM_LABELS = 5
 """of a sample that may have several"""
 REPORTS = (
-    *("map", "map_at_r", "minp", "rank_1", "rank_5", "hit_rate_3", "precision_5", "recall_5", "r_precision"),
-    *("mrr", "ndcg_5", "anmrr", "mean_rank", "median_rank"),
+    *("map", "map_at_r", "minp", "rank_1", "rank_5", "hit_rate_3", "precision_5", "precision_15"),
+    *("recall_5", "r_precision", "mrr", "ndcg_5", "anmrr", "mean_rank", "median_rank"),
 )
 DRAWN_REPORTS = ("map", "minp", "rank_1", "rank_3")
 """the numbers that have an expectation over drawn galleries"""
@@ -302,7 +302,7 @@ ROWS = [
     Row("all of the query's camera", CAMERAS, options={"same_camera": "all"}),
     Row("cameras that decide nothing", CAMERAS, options={"same_camera": "keep"}),
     Row("a camera rule of the CMC that drops all", CAMERAS, options={"cmc_same_camera": "all"}),
-    Row("a camera rule of the CMC that keeps all", CAMERAS, options={"cmc_same_camera": "keep"}),
+    Row("a camera rule of the CMC that keeps all", CAMERAS, options={"same_camera": "all", "cmc_same_camera": "keep"}),
     Row(
         "a camera rule of the CMC that drops its identity",
         CAMERAS,
@@ -329,8 +329,8 @@ ROWS = [
     Row("changed clothes", ("identities", "clothes"), options={"clothes": "drop_same"}),
     Row("the same clothes", ("identities", "clothes"), options={"clothes": "drop_other"}),
     Row("clothes that are names", ("identities", "clothes"), names=("clothes",), options={"clothes": "drop_same"}),
-    Row("positions", ("positions",), options={"radius": 10.0}),
     Row("positions with identities and cameras", (*CAMERAS, "positions"), options={"radius": 10.0}),
+    Row("positions", ("positions",), options={"radius": 10.0}),
     Row("groups", ("identities", "cameras", "groups")),
     Row("groups that are names", ("identities", "groups"), names=("groups",)),
     Row("numbers of samples", ("identities", "index")),
@@ -348,7 +348,7 @@ ROWS = [
     Row("lists and junk pairs", (), truth="positions", has_junk_pairs=True),
     # Queries in the gallery.
     Row("own places", has_own_places=True),
-    Row("own places and cameras", CAMERAS, has_own_places=True),
+    Row("own places and cameras", CAMERAS, has_own_places=True, options={"same_camera": "keep"}),
     Row("own places and lists", (), truth="positions", has_own_places=True),
     Row("each sample among all others", options={"leave_one_out": True}),
     Row("several identities among all others", has_several=True, options={"leave_one_out": True}),
