@@ -197,6 +197,13 @@ def test_one_file_of_both_sides_is_split_also_in_one_call_and_by_lists(command, 
     assert values_of(command("evaluate", *make(tmp_path, with_columns()), *truth)) == alone
 
 
+def test_numbers_of_samples_are_refused_beside_lists_of_rows(command, tmp_path):
+    (tmp_path / "lists.json").write_text(json.dumps([[0]] * NUM_QUERIES), encoding="utf-8")
+    said = command("evaluate", *two_files(tmp_path, with_columns("index")), "--ground-truth", "lists.json")
+    assert "query.npz: `index` must come without `--ground-truth`, whose lists number rows; got both." in said.err
+    assert said.status == 1
+
+
 def test_processes_split_a_file_of_both_sides_as_one_does(two_processes, tmp_path):
     labels = with_columns("cameras")
     first, second = two_processes("evaluate", *shards_with_roles(tmp_path, labels), "--json", "-")

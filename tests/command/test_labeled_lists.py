@@ -76,3 +76,58 @@ REFUSED = [
 def test_labels_that_do_not_fit_are_refused(words, message, capsys):
     assert command.main(["lists", *words]) in (1, 2)
     assert message in capsys.readouterr().err
+
+
+TABLES = ["I.npy", "--labels", "query.csv", "gallery.csv"]
+IGNORED = [
+    ([*TABLES, "--names", "clothes=outfit"], "`--names` must name columns in the tables of `--labels`; got clothes="),
+    (["I.npy", "truth.json", "--names", "identities=pid"], "`--names` must name columns in the tables of `--labels`"),
+    (
+        [*TABLES, "--file-names", "msmt17"],
+        "`--file-names` must come with a table of file names without identities; got 'msmt17'.",
+    ),
+]
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(("words", "message"), IGNORED)
+def test_names_that_no_table_has_are_refused(words, message, capsys):
+    Path("truth.json").write_text("[[0]]", encoding="utf-8")
+    assert command.main(["lists", *words]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("files")
+def test_names_of_columns_that_a_table_has_are_used():
+    expected = numbers(TABLES)
+    Path("query.csv").write_text(Path("query.csv").read_text(encoding="utf-8").replace("pid", "who"), encoding="utf-8")
+    assert numbers([*TABLES, "--names", "identities=who"]) == expected
+
+
+COLUMNS = [
+    ("index", [3, 4, 5, 0, 1, 2], "query.npz: `index` must be left out, as lists hold positions of rows, or names"),
+    ("roles", ["query", "gallery"] * 3, "query.npz: `roles` must be those of the query; got some of the gallery."),
+]
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(("column", "values", "message"), COLUMNS)
+def test_a_column_that_lists_cannot_follow_is_refused(column, values, message, capsys):
+    np.savez("query.npz", identities=[0] * NUM_QUERIES, **{column: values})
+    assert command.main(["lists", "I.npy", "--labels", "query.npz", "gallery_pids.npy"]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("files")
+def test_roles_of_the_sides_change_nothing():
+    expected = numbers(["I.npy", "--labels", "query_pids.npy", "gallery_pids.npy"])
+    for side, number in (("query", NUM_QUERIES), ("gallery", NUM_GALLERY)):
+        np.savez(f"{side}.npz", identities=np.load(f"{side}_pids.npy"), roles=[side] * number)
+    assert numbers(["I.npy", "--labels", "query.npz", "gallery.npz"]) == expected
+
+
+@pytest.mark.usefixtures("files")
+def test_leave_one_out_is_refused_beside_the_right_items(capsys):
+    Path("truth.json").write_text(json.dumps([[0]] * NUM_QUERIES), encoding="utf-8")
+    assert command.main(["lists", "I.npy", "truth.json", "--leave-one-out"]) == 1
+    assert "`leave_one_out` must come with labels and `self_index`; got `positives`." in capsys.readouterr().err

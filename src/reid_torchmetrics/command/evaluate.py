@@ -273,6 +273,9 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespac
     if reason := _reason_for_one_call(sides, options, has_lists_of_both=bool(mixed) and truth is not None):
         return _by_one_call(sides, options, truth, share, reason)
     for side in sides.values() if truth is not None else ():  # its lists number the rows of each role in their order
+        if "index" in side.columns:
+            path = side.files[0].path
+            raise ValueError(f"{path}: `index` must come without `--ground-truth`, whose lists number rows; got both.")
         flags = side.columns.get("roles", np.ones((len(side), 2), dtype=bool))
         side.columns["index"] = np.where(flags[:, 0], flags[:, 0].cumsum(), flags[:, 1].cumsum()) - 1
     for side in mixed:  # samples come by their roles, but count in the order of the rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
 
 from . import UsageError, say
-from .label_tables import TABLE_FILES, label_files, read_table
+from .label_tables import FILE_NAMES, TABLE_FILES, label_files, read_table
 from .options import named_values, parsed
 from .outputs import Outputs
 from .sides import Columns
@@ -28,10 +28,12 @@ def run(words: Sequence[str]) -> int:
     if bool(files) == bool(arguments.positives):
         came = "both" if files else "neither"
         raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {came}")
+    names = named_values("--names", arguments.names)
+    if not files:
+        _check_used(names, arguments.file_names, used=set())
     outputs = Outputs(arguments, [arguments.retrieved, *([arguments.positives] if arguments.positives else [])])
     retrieved = read_retrieved(arguments.retrieved)
     if files:
-        names = named_values("--names", arguments.names)
         asked = {"names": names, "missing": options.get("missing") or "error", "labels": extra}
         labels = _read_labels(files, asked, arguments.file_names, retrieved)
         return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
@@ -53,15 +55,17 @@ def _read_labels(
     guesses: list[str] = []
     columns: list[Columns] = [{}, {}]
     paths: list[str] = []
+    used: set[str] = set()
     for field, of_field in files.items():
         if len(of_field) != len(SIDES):
             raise ValueError(f"`--labels` must be a file of the queries and one of the gallery; got {len(of_field)}.")
         for of_side, path in zip(columns, of_field, strict=True):
             if field == TABLE_FILES:
-                of_side.update(read_table(path, asked, pattern, set(), guesses, keeps_names=True))
+                of_side.update(read_table(path, asked, pattern, used, guesses, keeps_names=True))
             else:
                 of_side.update(read_labels(path, field=field, missing=asked["missing"], labels=asked["labels"]))
             paths.append(path)
+    _check_used(asked["names"], pattern, used)
     if guesses:
         say(f"guessed: {', '.join(dict.fromkeys(guesses))}")
     has_keys = isinstance(retrieved, Mapping)
@@ -72,10 +76,29 @@ def _read_labels(
     return of_queries | _named_by_rows(gallery, paths[1], "gallery", needs_names=is_named)
 
 
+def _check_used(names: Mapping[str, str], pattern: str | None, used: Collection[str]) -> None:
+    """Raise unless a table uses each name, and the pattern of file names.
+
+    Raises:
+        ValueError: something is not used.
+    """
+    for key, name in names.items():
+        if key not in used:
+            raise ValueError(f"`--names` must name columns in the tables of `--labels`; got {key}={name}.")
+    if pattern is not None and FILE_NAMES not in used:
+        raise ValueError(f"`{FILE_NAMES}` must come with a table of file names without identities; got {pattern!r}.")
+
+
 def _named_by_rows(table: Columns, path: str, side: str, *, needs_names: bool) -> dict[str, Any]:
     """The labels of a side; where lists have names, by the names of the rows."""
     names = table.pop("names", None)
-    labels = {name: values for name, values in table.items() if name not in ("index", "roles")}
+    if "index" in table:
+        raise ValueError(f"{path}: `index` must be left out, as lists hold positions of rows, or names; got it.")
+    roles = table.pop("roles", None)
+    if roles is not None and not roles[:, SIDES.index(side)].all():
+        others = "gallery" if side == "query" else "queries"
+        raise ValueError(f"{path}: `roles` must be those of the {side}; got some of the {others}.")
+    labels = dict(table)
     if not needs_names:
         return _as_arguments(labels, side)
     if names is None:

@@ -17,7 +17,7 @@ from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, means_among, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
+from reid_torchmetrics.functional.retrieval.relevance import DECIDING, SIDES, check_needed, lists_names
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_embeddings
 from reid_torchmetrics.functional.retrieval.sharding import Samples, gather_names
@@ -29,6 +29,8 @@ from .ranking import SampleStates
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""
+_SHOWN_IN_RESULTS = ("identities", "cameras")
+"""labels of queries that results show, also where lists say who is relevant"""
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -181,8 +183,15 @@ class EmbeddingMetric(SampleStates):
             check_needed(reasons, labels, sides=SIDES[:1] if is_of_queries else SIDES)
             if self._words_without_cameras and labels["cameras"] is None:
                 self._warn("cameras", self._words_without_cameras)
-        elif labels["index"] is None:
+            return
+        if labels["index"] is None:
             raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
+        # Other labels could only decide who is relevant.
+        for name in DECIDING:
+            if name not in _SHOWN_IN_RESULTS and labels.get(name) is not None:
+                raise ValueError(
+                    f"`{name}` must come without `ground_truth`, which alone says who is relevant; got both."
+                )
 
     def _read_embeddings(self, embeddings: object) -> Tensor:
         if self.similarity != "hamming" and not self._may_be_codes:

@@ -114,3 +114,28 @@ def test_an_option_without_its_label_is_refused_by_every_entry_point(options, la
     # Lists of positives know no labels.
     with pytest.raises(ValueError, match="must come with labels"):
         evaluate_lists([[0, 1]] * NUM_QUERIES, [[0]] * NUM_QUERIES, **options)
+
+
+NAMES_OF_LISTS = {"positive_lists": ("easy",), "junk_lists": ["hard"]}
+
+
+@pytest.mark.parametrize("option", NAMES_OF_LISTS)
+def test_names_of_lists_are_refused_where_relevance_is_by_labels(option):
+    labels = {"query_identities": [0] * NUM_QUERIES, "gallery_identities": [0, 1] * 10}
+    named = {option: NAMES_OF_LISTS[option]}
+    message = f"`{option}` must come with lists for every query; got labels"
+    with pytest.raises(ValueError, match=message):
+        evaluate(QUERY, GALLERY, **labels, **named)
+    with pytest.raises(ValueError, match=message):
+        evaluate_scores(QUERY @ GALLERY.T, **labels, **named)
+    with pytest.raises(ValueError, match=message):
+        evaluate_lists([[0, 1]] * NUM_QUERIES, **labels, **named)
+    with pytest.raises(ValueError, match=message):
+        ReIDMetrics(**named)
+
+
+def test_the_protocols_own_names_of_lists_change_nothing():
+    labels = {"query_identities": [0] * NUM_QUERIES, "gallery_identities": [0, 1] * 10}
+    named = {"positive_lists": ["ok"], "junk_lists": ["junk"]}
+    results = evaluate(QUERY, GALLERY, **labels, **named)
+    assert results.means == evaluate(QUERY, GALLERY, **labels).means

@@ -58,6 +58,8 @@ BAD_LISTS = [
     (([[1]],), Q | {"protocol": "cub200"}, ValueError, "`self_index` must hold every query's own place in the gallery under protocol 'cub200', which searches every query among the others; got 1 queries without."),
     (([[1]],), Q | {"protocol": "oxford5k"}, ValueError, "`protocol` 'oxford5k' needs `ground_truth`, lists for every query; got labels."),
     (([[1]], [[1]]), {"protocol": "vehicleid"}, ValueError, "`protocol` must draw no gallery, as lists are given; got GalleryDraw(shots=1, per='identity')."),
+    (([[1]], [[1]]), {"leave_one_out": True}, ValueError, "`leave_one_out` must come with labels and `self_index`; got `positives`."),
+    (([[1]],), Q | {"positive_lists": ["easy"]}, ValueError, "`positive_lists` must come with lists for every query; got labels, which have no lists."),
     (([[1]], [[1]]), {"missing_queries": "drop"}, ValueError, "`missing_queries` must be one of 'neg', 'skip'; got 'drop'."),
     (([[1]], [[1]]), {"unknown_queries": "neg"}, ValueError, "`unknown_queries` must be one of 'error', 'skip'; got 'neg'."),
     (([[2**70]], [[1]]), {}, ValueError, "`retrieved` must hold ints that fit int64; got Python int too large to convert to C long."),

@@ -235,7 +235,7 @@ def evaluate_stream(
     _checks.instance("counter", counter, (RankCounter,))
     _checks.positive_int("max_rank", max_rank)
     named, protocol = protocol, find_protocol(protocol)
-    protocol.check_relevance((), lists=False)
+    protocol.check_relevance({}, lists=False)
     unlike = {
         "draws galleries": protocol.draw is not None,
         "ranks groups": protocol.needs_groups,

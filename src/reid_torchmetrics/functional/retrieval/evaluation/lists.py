@@ -137,6 +137,8 @@ def evaluate_lists(
     labels: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
     labels |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **further}
     _check_beside(positives, {**labels, "self_index": self_index}, {"gains": gains, "num_positives": num_positives})
+    if positives is not None and options.get("leave_one_out"):
+        raise ValueError("`leave_one_out` must come with labels and `self_index`; got `positives`.")
     reader, retrieved = ItemReader(), _arrays.at_work(retrieved)
     if positives is None:
         reasons = chosen.needed_labels | find_protocol(protocol).needed_by(options)

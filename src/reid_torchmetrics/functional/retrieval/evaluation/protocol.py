@@ -224,17 +224,21 @@ class Protocol:
         options = {name: getattr(self, name) for name in relevance.LABEL_OPTIONS}
         return options | {"camera_map": dict(self.camera_map) or None}
 
-    def check_relevance(self, options: Collection[str], *, lists: bool) -> None:
+    def check_relevance(self, options: Mapping[str, Any], *, lists: bool) -> None:
         """Raise unless relevance can come as it does, from lists or from labels, with the options that were given.
 
         Raises:
-            ValueError: lists and an option about labels, or labels for a benchmark that has lists for each query.
+            ValueError: lists and an option about labels, labels and an option about lists, or labels for a benchmark
+                that has lists for each query.
         """
         about_labels = [name for name in options if name in ("cmc_same_camera", *relevance.LABEL_OPTIONS)]
         if lists and about_labels:
             raise ValueError(
                 f"`{about_labels[0]}` must come with labels; got `ground_truth`, lists, which it cannot act on."
             )
+        for name in () if lists else ("positive_lists", "junk_lists"):
+            if name in options and _frozen(options[name]) != getattr(self, name):
+                raise ValueError(f"`{name}` must come with lists for every query; got labels, which have no lists.")
         if self.needs_lists and not lists:
             raise ValueError(f"`protocol` {self.name!r} needs `ground_truth`, lists for every query; got labels.")
 

@@ -1,0 +1,234 @@
+"""The numbers of a problem from their definitions: one query, one pair and one rank at a time, by `tests/reference`."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from tests.contracts.problems import SINGULAR, Problem
+from tests.reference import draws, groups, measures, several_labels, ties
+from tests.reference.relevance import sort_gallery
+
+CMC_LENGTH = 10
+RULES = tuple(
+    name
+    for name, argument in inspect.signature(sort_gallery).parameters.items()
+    if argument.kind is inspect.Parameter.KEYWORD_ONLY and name != "is_junk_pair"
+)
+"""the rules of relevance that the reference knows"""
+
+
+class Candidate(NamedTuple):
+    """An item that a query is ranked against."""
+
+    score: float
+    place: int
+    grade: int
+    """how many labels it shares with the query, or 1 for a positive; 0 for a negative"""
+
+
+class Numbers(NamedTuple):
+    """All that an evaluation tells."""
+
+    means: Mapping[str, float]
+    per_query: Mapping[str, list[float]] | None = None
+    num_positives: list[int] | None = None
+    num_candidates: list[int] | None = None
+    cmc: list[float] | None = None
+
+
+def expected_numbers(problem: Problem) -> Numbers:
+    """Evaluate a problem."""
+    options = problem.row.options
+    candidates = judge(problem, options)
+    cmc_rule = options.get("cmc_same_camera")
+    candidates_of_cmc = candidates if cmc_rule is None else judge(problem, {**options, "same_camera": cmc_rule})
+    num_positives = [sum(item.grade > 0 for item in items) for items in candidates]
+    num_candidates = [len(items) for items in candidates]
+    if "draw" in options:
+        means = _drawn_means(problem, candidates)
+        return Numbers(means, None, num_positives, num_candidates)
+    per_query: dict[str, list[float]] = {}
+    for report in (*problem.row.reports, *(f"rank_{k}" for k in range(1, CMC_LENGTH + 1))):
+        judged = candidates_of_cmc if report.startswith("rank_") else candidates
+        per_query[report] = [value_of(report, items, problem, max(num_positives)) for items in judged]
+    action = options.get("empty_target_action", "skip")
+    means = {report: mean_of(report, values, action) for report, values in per_query.items()}
+    reported = {report: means[report] for report in problem.row.reports}
+    values = {report: per_query[report] for report in problem.row.reports}
+    cmc = [means[f"rank_{k}"] for k in range(1, CMC_LENGTH + 1)]
+    return Numbers(reported, values, num_positives, num_candidates, cmc)
+
+
+def judge(problem: Problem, options: Mapping[str, Any]) -> list[list[Candidate]]:
+    """The candidates of each query, in the order of the gallery."""
+    scores = problem.scores.double().tolist()
+    if problem.row.truth is not None:
+        return [_by_lists(problem, options, query, row) for query, row in enumerate(scores)]
+    gallery = _samples(problem, "gallery")
+    if "groups" in problem.labels:
+        group_of = problem.labels["groups"].gallery
+        scores = groups.scores_of_groups(scores, group_of).tolist()
+        gallery = [gallery[first] for first, *_ in groups.members(group_of)]
+    return [_by_labels(problem, options, query, row, gallery) for query, row in enumerate(scores)]
+
+
+def _by_lists(problem: Problem, options: Mapping[str, Any], query: int, scores: Sequence[float]) -> list[Candidate]:
+    """The candidates of a query whose positives and junk are listed."""
+    lists = problem.lists[query]
+    positives = {place for name in options.get("positive_lists", ("ok",)) for place in lists.get(name, ())}
+    junk = {place for name in options.get("junk_lists", ("junk",)) for place in lists.get(name, ())}
+    if problem.self_index is not None:
+        junk.add(problem.self_index[query])
+    if problem.junk_pairs is not None:
+        junk.update(problem.junk_pairs[query].nonzero()[:, 0].tolist())
+    return [Candidate(score, place, int(place in positives)) for place, score in enumerate(scores) if place not in junk]
+
+
+def _by_labels(
+    problem: Problem,
+    options: Mapping[str, Any],
+    query: int,
+    scores: Sequence[float],
+    gallery: Sequence[Mapping[str, Any]],
+) -> list[Candidate]:
+    """The candidates of a query by its labels."""
+    sample = dict(_samples(problem, "query")[query])
+    grades = [1] * len(gallery)
+    if problem.row.has_several:
+        # An item with a label of the query has its identity, and no other item has it.
+        grades = [several_labels.num_shared(sample["identity"], item["identity"]) for item in gallery]
+        gallery = [{**item, "identity": int(grade > 0)} for item, grade in zip(gallery, grades, strict=True)]
+        sample["identity"] = 1
+    if problem.self_index is not None:
+        sample["position"] = problem.self_index[query]
+    rules = {name: options[name] for name in RULES if name in options}
+    junk = tuple(options.get("junk_identities", (-1,)))
+    rules["junk_identities"] = (*junk, *("-1" for number in junk if number == -1), None)
+    if problem.junk_pairs is not None:
+        row = problem.junk_pairs[query].tolist()
+        rules["is_junk_pair"] = row.__getitem__
+    sorted_items = sort_gallery(sample, gallery, **rules)
+    positives, negatives = set(sorted_items.positive), set(sorted_items.negative)
+    return [
+        Candidate(score, place, grades[place] if place in positives else 0)
+        for place, score in enumerate(scores)
+        if place in positives or place in negatives
+    ]
+
+
+def _samples(problem: Problem, side: str) -> list[dict[str, Any]]:
+    """The samples of a side, each with its labels as the reference calls them."""
+    length = len(getattr(problem, side))
+    samples: list[dict[str, Any]] = [{} for _ in range(length)]
+    for name, values in problem.labels.items():
+        values_of_side = getattr(values, side)
+        if name in SINGULAR and values_of_side is not None:
+            for sample, value in zip(samples, values_of_side, strict=True):
+                sample[SINGULAR[name]] = value
+    return samples
+
+
+def in_order(items: Sequence[Candidate], policy: str) -> list[Candidate]:
+    """The candidates, best first; equal scores as a tie policy that has an order says."""
+    turn = {"pessimistic": 1, "optimistic": -1, "stable": 0}[policy]
+    return sorted(items, key=lambda item: (-item.score, turn * item.grade, item.place))
+
+
+def value_of(report: str, items: Sequence[Candidate], problem: Problem, most_positives: int) -> float:
+    """A number of one query; NaN without a positive."""
+    if not any(item.grade for item in items):
+        return math.nan
+    name, k = split(report)
+    policy, options = problem.row.ties, problem.row.options
+    if name in GRADED and problem.row.has_several:
+        return float(GRADED[name]([item.grade for item in in_order(items, policy)], k, options))
+
+    def measure(ranked: measures.Groups) -> Fraction | float:
+        return MEASURES[name](ranked, k, options, most_positives)
+
+    if policy in ("grouped", "expected"):
+        ranked = ties.groups_of_scores([(item.score, item.grade > 0) for item in items])
+        return float(ties.expectation(measure, ranked) if policy == "expected" else measure(ranked))
+    ranked = tuple((1, 0) if item.grade else (0, 1) for item in in_order(items, policy))
+    return float(measure(ranked))
+
+
+def split(report: str) -> tuple[str, int]:
+    """The name of a number and its k, 0 without."""
+    name, _, k = report.rpartition("_")
+    return (name, int(k)) if k.isdecimal() else (report, 0)
+
+
+def _average_precision(ranked: measures.Groups, _: int, options: Mapping[str, Any], __: int) -> Fraction:
+    chosen = {name: options[name] for name in ("rule", "k", "normalizer") if name in options}
+    return measures.average_precision(ranked, **chosen)
+
+
+def _cmc(ranked: measures.Groups, k: int, options: Mapping[str, Any], _: int) -> Fraction:
+    function = {"first_match": measures.hit_rate_at, "all_shots": measures.all_shots_at}
+    return function[options.get("mode", "first_match")](ranked, k)
+
+
+Measure = Callable[[measures.Groups, int, Mapping[str, Any], int], Fraction | float]
+
+MEASURES: dict[str, Measure] = {
+    "map": _average_precision,
+    "map_at_r": lambda ranked, *_: measures.average_precision_at_r(ranked),
+    "minp": lambda ranked, *_: measures.inverse_negative_penalty(ranked),
+    "rank": _cmc,
+    "hit_rate": lambda ranked, k, *_: measures.hit_rate_at(ranked, k),
+    "precision": lambda ranked, k, options, _: measures.precision_at(ranked, k, options.get("precision_divisor", "k")),
+    "recall": lambda ranked, k, *_: measures.recall_at(ranked, k),
+    "r_precision": lambda ranked, *_: measures.r_precision(ranked),
+    "mrr": lambda ranked, *_: measures.reciprocal_rank(ranked),
+    "ndcg": lambda ranked, k, *_: measures.normalized_dcg(ranked, k),
+    "anmrr": lambda ranked, _, __, most: measures.retrieval_rank(ranked, most),
+    "mean_rank": lambda ranked, *_: measures.first_rank(ranked),
+    "median_rank": lambda ranked, *_: measures.first_rank(ranked),
+}
+"""the definitions by the names of reported numbers"""
+
+GRADED: dict[str, Callable[[list[int], int, Mapping[str, Any]], float]] = {
+    "ndcg": lambda grades, k, options: several_labels.normalized_dcg(grades, k, options.get("gain", "linear")),
+    "acg": lambda grades, k, _: several_labels.average_cumulative_gain(grades, k),
+}
+"""those of numbers that look at grades"""
+
+
+def mean_of(report: str, values: Sequence[float], action: str) -> float:
+    """The mean over queries, or the median; NaN of none."""
+    valid = [value for value in values if not math.isnan(value)]
+    if report == "median_rank":
+        return measures.median(valid) if valid else math.nan
+    if action != "skip":
+        empty = {"neg": 0.0, "pos": 1.0, "error": math.nan}[action]
+        valid += [empty] * (len(values) - len(valid))
+    return math.fsum(valid) / len(valid) if valid else math.nan
+
+
+def _drawn_means(problem: Problem, candidates: Sequence[Sequence[Candidate]]) -> dict[str, float]:
+    """Means of expectations over all galleries that may be drawn."""
+    options, policy = problem.row.options, problem.row.ties
+    identities = problem.labels["identities"]
+    counting: dict[str, Any] = {"shots": options["draw"].shots, "ties": policy, "max_rank": CMC_LENGTH}
+    if options.get("queries_in_draw"):
+        drawn = draws.mean_of_drawn_queries(problem.scores.tolist(), identities.query, **counting)
+    else:
+        per_query = []
+        for items in candidates:
+            listed = [
+                draws.Item(item.score, item.place, identities.gallery[item.place], item.grade > 0) for item in items
+            ]
+            per_query.append(draws.expected_draw(listed, identities.gallery, **counting))
+        drawn = draws.mean([value for value in per_query if value is not None])
+    means = {f"rank_{k}": float(drawn.cmc[k - 1]) for k in range(1, CMC_LENGTH + 1)}
+    means |= {"map": float(drawn.average_precision), "minp": float(drawn.inverse_negative_penalty)}
+    if not options.get("draws_precision", True):
+        for report in ("map", "minp"):
+            values = [value_of(report, items, problem, 0) for items in candidates]
+            means[report] = mean_of(report, values, "skip")
+    return {report: means[report] for report in problem.row.reports}

@@ -1,0 +1,392 @@
+"""Small retrieval problems, a row of `ROWS` for each kind of truth: labels, rules, lists, pairs and ties.
+
+A new label needs its values in `DRAWN`, and a row. A new rule needs a row, and an argument of its name in
+`tests/reference/relevance.py`. The tests say so until both are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval import GalleryDraw
+
+NUM_QUERIES, NUM_GALLERY, NUM_ALONE = 6, 20, 10
+"""numbers of samples; of those that are queries and gallery at once"""
+NUM_LABELS = 5
+"""of a sample that may have several"""
+REPORTS = (
+    *("map", "map_at_r", "minp", "rank_1", "rank_5", "hit_rate_3", "precision_5", "precision_15"),
+    *("recall_5", "r_precision", "mrr", "ndcg_5", "anmrr", "mean_rank", "median_rank"),
+)
+DRAWN_REPORTS = ("map", "minp", "rank_1", "rank_3")
+"""the numbers that have an expectation over drawn galleries"""
+SINGULAR = {
+    "identities": "identity",
+    "cameras": "camera",
+    "sequences": "sequence",
+    "clothes": "clothes",
+    "positions": "coordinates",
+    "groups": "group",
+}
+"""what the reference calls the label of one sample"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kind of truth, and how its problem is made."""
+
+    name: str
+    labels: tuple[str, ...] = ("identities",)
+    """the labels that samples have, by their names in `LABELS`"""
+    names: tuple[str, ...] = ()
+    """those of the labels that are names, such as "camera 3" """
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """rules and other fields of the protocol, as the user writes them"""
+    ties: str = "pessimistic"
+    truth: str | None = None
+    """the form of `ground_truth`, a key of `FORMS`, where it takes the place of labels"""
+    has_several: bool = False
+    """whether identities are a matrix of bools"""
+    has_missing: bool = False
+    """whether some samples have no identity"""
+    has_junk: bool = True
+    """whether some samples have the identity -1"""
+    has_junk_pairs: bool = False
+    has_own_places: bool = False
+    """whether some queries are in the gallery, and `self_index` says where"""
+    reports: tuple[str, ...] = REPORTS
+
+    @property
+    def is_leave_one_out(self) -> bool:
+        """Whether all samples are queries and gallery at once."""
+        return bool(self.options.get("leave_one_out"))
+
+    @property
+    def features(self) -> set[str]:
+        """What an entry point must follow, or refuse: the names of labels, of arguments, and of options with values."""
+        features = {f"label {name}" for name in self.labels} | {f"names as {name}" for name in self.names}
+        features |= {feature_of(name, value) for name, value in self.options.items()}
+        features |= {f"{name} by name" for name, value in self.options.items() if lists_names(value)}
+        features.add(f"ties {self.ties}")
+        if self.truth is not None:
+            features |= {f"{name} beside lists" for name in self.labels}
+            features |= {"self_index beside lists"} if self.has_own_places else set()
+            features |= {"leave_one_out beside lists"} if self.is_leave_one_out else set()
+        elif {"positive_lists", "junk_lists"} & self.options.keys():
+            features.add("names of lists beside labels")
+        arguments = {
+            "several identities": self.has_several,
+            "missing identities": self.has_missing,
+            "junk_pairs": self.has_junk_pairs,
+            "self_index": self.has_own_places,
+            f"ground_truth as {self.truth}": self.truth is not None,
+        }
+        return features | {name for name, is_given in arguments.items() if is_given}
+
+
+def feature_of(name: str, value: object) -> str:
+    """The feature of an option: with its value where that is one word of a few, or a flag."""
+    return f"{name} {value}" if isinstance(value, (str, bool)) else name
+
+
+def lists_names(value: object) -> bool:
+    """Whether a rule lists names of labels."""
+    if isinstance(value, Mapping):
+        return any(isinstance(name, str) for name in value)
+    return isinstance(value, Sequence) and not isinstance(value, str) and any(isinstance(name, str) for name in value)
+
+
+class BothSides(NamedTuple):
+    """The values of a label; queries may lack it."""
+
+    query: list[Any] | None
+    gallery: list[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The embeddings and the truth of a row, as a user has them."""
+
+    row: Row
+    query: Tensor
+    gallery: Tensor
+    labels: Mapping[str, BothSides]
+    lists: list[dict[str, list[int]]] | None = None
+    """of each query gallery positions by the name of the list"""
+    junk_pairs: Tensor | None = None
+    self_index: list[int] | None = None
+
+    @property
+    def scores(self) -> Tensor:
+        """The products of all pairs, which are whole numbers and exact."""
+        return self.query @ self.gallery.T
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the protocol, with the numbers to report."""
+        return {**self.row.options, "reports": self.row.reports}
+
+    def labels_of(self, query_prefix: str, gallery_prefix: str) -> dict[str, list[Any]]:
+        """The labels as arguments with a prefix for each side."""
+        arguments: dict[str, list[Any]] = {}
+        for name, values in self.labels.items():
+            if values.query is not None:
+                arguments[f"{query_prefix}{name}"] = values.query
+            arguments[f"{gallery_prefix}{name}"] = values.gallery
+        return arguments
+
+    def ground_truth(self, items: Sequence[Any] | None = None) -> Any:
+        """The lists in the form of the row; `items` are the names of gallery items, None for positions."""
+        if self.row.truth is None or self.lists is None:
+            return None
+        return FORMS[self.row.truth](self, range(len(self.gallery)) if items is None else items)
+
+
+def _as_matrix(problem: Problem, _: Sequence[Any]) -> Tensor:
+    matrix = torch.zeros(len(problem.query), len(problem.gallery), dtype=torch.bool)
+    for query, lists in enumerate(problem.lists or ()):
+        matrix[query, lists["ok"]] = True
+    return matrix
+
+
+def _as_positions(problem: Problem, items: Sequence[Any]) -> list[list[Any]]:
+    return [[items[place] for place in lists["ok"]] for lists in problem.lists or ()]
+
+
+def _as_lists_by_name(problem: Problem, items: Sequence[Any]) -> list[dict[str, list[Any]]]:
+    return [
+        {name: [items[place] for place in places] for name, places in lists.items()} for lists in problem.lists or ()
+    ]
+
+
+FORMS: dict[str, Callable[[Problem, Sequence[Any]], Any]] = {
+    "bool matrix": _as_matrix,
+    "positions": _as_positions,
+    "lists by name": _as_lists_by_name,
+}
+"""the forms of ground truth"""
+
+
+def _draw_identities(random: Random, length: int) -> list[int]:
+    return [random.choice([0, 0, 1, 1, 2, 2, 3, -1]) for _ in range(length)]
+
+
+def _draw_positions(random: Random, length: int) -> list[list[float]]:
+    return [[10.0 * random.randrange(6), 10.0 * random.randrange(4)] for _ in range(length)]
+
+
+def _draw_number(random: Random, length: int, number: int, first: int = 0) -> list[int]:
+    return [first + random.randrange(number) for _ in range(length)]
+
+
+DRAWN: dict[str, Callable[[Random, int], list[Any]]] = {
+    "identities": _draw_identities,
+    "cameras": lambda random, length: _draw_number(random, length, 4, first=1),
+    "sequences": lambda random, length: _draw_number(random, length, 6),
+    "clothes": lambda random, length: _draw_number(random, length, 2),
+    "positions": _draw_positions,
+    "groups": lambda random, length: _draw_number(random, length, length // 2, first=100),
+    "index": lambda random, length: sorted(random.sample(range(1000), length)),
+}
+"""the values of each label"""
+
+
+def make_problem(row: Row, seed: int = 0) -> Problem:
+    """Draw the problem of a row."""
+    random = Random(seed)  # noqa: S311 - nothing is to be kept secret
+    lengths = (NUM_ALONE, NUM_ALONE) if row.is_leave_one_out else (NUM_QUERIES, NUM_GALLERY)
+    query, gallery = (_draw_embeddings(random, length) for length in lengths)
+    labels = _draw_labels(random, row, lengths)
+    self_index = None
+    if row.is_leave_one_out:
+        gallery, self_index = query, list(range(NUM_ALONE))
+        labels = {name: BothSides(values.query, values.query) for name, values in labels.items()}
+    elif row.has_own_places:
+        self_index = [*random.sample(range(NUM_GALLERY), NUM_QUERIES - 2), -1, -1]
+        for number, place in enumerate(self_index[:-2]):
+            query[number] = gallery[place]
+            for values in labels.values():
+                values.query[number] = values.gallery[place]
+    lists = None if row.truth is None else _draw_lists(random, row.truth, *lengths)
+    pairs = torch.tensor([[random.random() < 0.2 for _ in gallery] for _ in query]) if row.has_junk_pairs else None
+    return Problem(row, query, gallery, labels, lists, pairs, self_index)
+
+
+def _draw_labels(random: Random, row: Row, lengths: tuple[int, int]) -> dict[str, BothSides]:
+    # All labels are drawn, so that problems that differ in a label or a rule differ in nothing else.
+    drawn = {name: BothSides(*(draw(random, length) for length in lengths)) for name, draw in DRAWN.items()}
+    several = BothSides(*(_draw_several(random, length) for length in lengths))
+    identities = drawn["identities"]
+    identities.query[-2:] = [-1, 9]  # a query that is junk, and one without a positive
+    if not row.has_junk:
+        identities = BothSides(*([abs(value) for value in side] for side in identities))
+    if row.has_missing:
+        for side, places in zip(identities, ([1], [0, 7]), strict=True):
+            for place in places:
+                side[place] = None
+    drawn["identities"] = several if row.has_several else identities
+    labels = {name: drawn[name] for name in row.labels}
+    if "groups" in labels:
+        labels = _alike_in_groups(labels)
+    return {name: _named(name, values) if name in row.names else values for name, values in labels.items()}
+
+
+def _draw_embeddings(random: Random, length: int) -> Tensor:
+    return torch.tensor([[random.randint(-2, 2) for _ in range(3)] for _ in range(length)]).float()
+
+
+def _draw_several(random: Random, length: int) -> list[list[bool]]:
+    rows = [[random.random() < 0.3 for _ in range(NUM_LABELS)] for _ in range(length)]
+    rows[-1] = [False] * NUM_LABELS
+    return rows
+
+
+def _draw_lists(random: Random, form: str, num_queries: int, num_gallery: int) -> list[dict[str, list[int]]]:
+    names = ("ok", "good", "junk") if form == "lists by name" else ("ok",)
+    queries = []
+    for _ in range(num_queries):
+        items = random.sample(range(num_gallery), 3 * len(names))
+        queries.append({name: items[3 * place : 3 * place + 3] for place, name in enumerate(names)})
+    queries[-1] = {name: [] for name in names}
+    return queries
+
+
+def _alike_in_groups(labels: Mapping[str, BothSides]) -> dict[str, BothSides]:
+    """Give all members of a group the labels of its first one; queries have no groups."""
+    groups = labels["groups"].gallery
+    first = [groups.index(group) for group in groups]
+    alike = {
+        name: BothSides(values.query, [values.gallery[place] for place in first]) for name, values in labels.items()
+    }
+    return alike | {"groups": BothSides(None, groups)}
+
+
+def _named(name: str, values: BothSides) -> BothSides:
+    return BothSides(*(None if side is None else [name_of(name, value) for value in side] for side in values))
+
+
+def name_of(label: str, value: int | None) -> str | None:
+    """The name that stands for a number, such as "camera 3"; junk is "-1", and what is missing stays so."""
+    if value is None:
+        return None
+    return "-1" if value == -1 else f"{SINGULAR[label]} {value}"
+
+
+CAMERAS = ("identities", "cameras")
+LISTS_BY_NAME = {"positive_lists": ("ok", "good"), "junk_lists": ("junk",)}
+ONE_LIST = {"positive_lists": ("ok",), "junk_lists": ("good", "junk")}
+
+ROWS = [
+    # Identities.
+    Row("identities"),
+    Row("identities that are names", names=("identities",)),
+    Row("several identities", has_several=True, reports=(*REPORTS, "acg_5")),
+    Row("several identities under exponential gains", has_several=True, options={"gain": "exponential"}),
+    Row("several identities and cameras", CAMERAS, has_several=True),
+    Row("junk identities", options={"junk_identities": (-1, 2)}),
+    Row("no junk identities", options={"junk_identities": ()}),
+    Row("junk identities by name", names=("identities",), options={"junk_identities": ("identity 2", "-1")}),
+    Row("missing identities that are junk", has_missing=True, options={"missing": "junk"}),
+    Row("missing names that are junk", names=("identities",), has_missing=True, options={"missing": "junk"}),
+    Row("missing identities", has_missing=True, options={"missing": "error"}),
+    Row("missing names", names=("identities",), has_missing=True, options={"missing": "error"}),
+    # Cameras.
+    Row("cameras", CAMERAS, options={"same_camera": "same_identity"}),
+    Row("cameras that are names", CAMERAS, names=CAMERAS),
+    Row("all of the query's camera", CAMERAS, options={"same_camera": "all"}),
+    Row("cameras that decide nothing", CAMERAS, options={"same_camera": "keep"}),
+    Row("a camera rule of the CMC that drops all", CAMERAS, options={"cmc_same_camera": "all"}),
+    Row("a camera rule of the CMC that keeps all", CAMERAS, options={"same_camera": "all", "cmc_same_camera": "keep"}),
+    Row(
+        "a camera rule of the CMC that drops its identity",
+        CAMERAS,
+        options={"same_camera": "all", "cmc_same_camera": "same_identity"},
+    ),
+    Row("cameras that count as another", CAMERAS, options={"same_camera": "all", "camera_map": {3: 2, 4: 1}}),
+    Row(
+        "cameras that count as another by name",
+        CAMERAS,
+        names=("cameras",),
+        options={"same_camera": "all", "camera_map": {"camera 3": "camera 2", "camera 4": "camera 1"}},
+    ),
+    Row("cameras that are searched", CAMERAS, options={"search_cameras": (1, 2)}),
+    Row(
+        "cameras that are searched by name",
+        CAMERAS,
+        names=("cameras",),
+        options={"search_cameras": ("camera 1", "camera 2")},
+    ),
+    # Other labels.
+    Row("sequences", ("identities", "sequences")),
+    Row("sequences that are names", ("identities", "sequences"), names=("sequences",)),
+    Row("clothes", ("identities", "clothes"), options={"clothes": "keep"}),
+    Row("changed clothes", ("identities", "clothes"), options={"clothes": "drop_same"}),
+    Row("the same clothes", ("identities", "clothes"), options={"clothes": "drop_other"}),
+    Row("clothes that are names", ("identities", "clothes"), names=("clothes",), options={"clothes": "drop_same"}),
+    Row("positions with identities and cameras", (*CAMERAS, "positions"), options={"radius": 10.0}),
+    Row("positions", ("positions",), options={"radius": 10.0}),
+    Row("groups", ("identities", "cameras", "groups")),
+    Row("groups that are names", ("identities", "groups"), names=("groups",)),
+    Row("numbers of samples", ("identities", "index")),
+    # Lists and pairs.
+    Row("lists of positions", (), truth="positions"),
+    Row("lists as a bool matrix", (), truth="bool matrix"),
+    Row("lists by name", (), truth="lists by name", options=LISTS_BY_NAME),
+    Row("lists of one name", (), truth="lists by name", options=ONE_LIST),
+    Row("lists and cameras", ("cameras",), truth="positions"),
+    Row("lists and sequences", ("sequences",), truth="positions"),
+    Row("lists of each sample among all others", (), truth="positions", options={"leave_one_out": True}),
+    Row("names of lists without lists", options=LISTS_BY_NAME),
+    Row("junk pairs", has_junk_pairs=True),
+    Row("junk pairs and cameras", CAMERAS, has_junk_pairs=True),
+    Row("lists and junk pairs", (), truth="positions", has_junk_pairs=True),
+    # Queries in the gallery.
+    Row("own places", has_own_places=True),
+    Row("own places and cameras", CAMERAS, has_own_places=True, options={"same_camera": "keep"}),
+    Row("own places and lists", (), truth="positions", has_own_places=True),
+    Row("each sample among all others", options={"leave_one_out": True}),
+    Row("several identities among all others", has_several=True, options={"leave_one_out": True}),
+    # Ties.
+    *(Row(f"ties {ties}", ties=ties) for ties in ("optimistic", "stable", "grouped", "expected")),
+    Row("several identities under optimistic ties", has_several=True, ties="optimistic"),
+    Row("several identities under stable ties", has_several=True, ties="stable"),
+    # Drawn galleries.
+    Row("drawn galleries", options={"draw": GalleryDraw(shots=1)}, reports=DRAWN_REPORTS),
+    Row(
+        "drawn galleries of the CMC alone",
+        options={"draw": GalleryDraw(shots=1), "draws_precision": False},
+        reports=DRAWN_REPORTS,
+    ),
+    Row(
+        "queries that are drawn",
+        options={"draw": GalleryDraw(shots=1), "queries_in_draw": True, "leave_one_out": True},
+        has_junk=False,
+        reports=DRAWN_REPORTS,
+    ),
+    # Numbers.
+    *(
+        Row(f"queries without positives: {action}", options={"empty_target_action": action})
+        for action in ("skip", "neg", "pos", "error")
+    ),
+    *(
+        Row(f"average precision by {rule}", options={"rule": rule})
+        for rule in ("rectangle", "trapezoid", "interpolated_11", "interpolated_101")
+    ),
+    *(
+        Row(f"average precision of the first 3, over {name}", options={"k": 3, "normalizer": name})
+        for name in ("positives", "attainable", "hits", "k")
+    ),
+    *(
+        Row(f"precision over {name}", options={"precision_divisor": name})
+        for name in ("k", "attainable", "last_positive", "calibrated")
+    ),
+    *(Row(f"CMC by {mode}", options={"mode": mode}) for mode in ("first_match", "all_shots")),
+    Row("linear gains", options={"gain": "linear"}),
+]
+"""all kinds of truth"""

@@ -1,0 +1,144 @@
+"""Every entry point gives the numbers of the reference for every kind of truth, or refuses it with words that say so.
+
+A kind of truth that an entry point ignored would give other numbers, and one that it refused by accident other words.
+"""
+
+import re
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contracts.command_lines import COMMAND_LINES
+from tests.contracts.entry_points import FUNCTIONS, METRICS, PROCESSES, EntryPoint, feed, words_of_refusal
+from tests.contracts.expected import Numbers, expected_numbers
+from tests.contracts.problems import ROWS, Problem, Row, make_problem
+from tests.profiles import of_each
+
+SEEDS = of_each(range(10))
+ENTRY_POINTS = {**FUNCTIONS, **METRICS, **PROCESSES, **COMMAND_LINES}
+PROBLEMS = {row.name: row for row in ROWS}
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@cache
+def problem_and_numbers(name: str, seed: int) -> tuple[Problem, Numbers]:
+    """The problem of a row, and what the reference says of it."""
+    problem = make_problem(PROBLEMS[name], seed)
+    return problem, expected_numbers(problem)
+
+
+def fault_in(row: Row, entry_point: EntryPoint, folder: Path, seed: int) -> str:
+    """What an entry point does wrong with the problem of a row; empty for nothing."""
+    problem, expected = problem_and_numbers(row.name, seed)
+    refusals = words_of_refusal(problem, entry_point)
+    try:
+        numbers = entry_point.evaluate(problem, folder)
+    except (TypeError, ValueError, RuntimeError) as error:
+        message = " ".join(str(error).split())
+        is_refusal = any(re.search(words, message) for words in refusals)
+        return "" if is_refusal else f"refuses: {message}"
+    if refusals:
+        return f"gives numbers where it must refuse: {refusals[0]}"
+    return difference(numbers, expected, entry_point)
+
+
+def difference(numbers: Numbers, expected: Numbers, entry_point: EntryPoint) -> str:
+    """The first number that differs; empty for none. What an entry point does not tell is not compared."""
+    if entry_point.has_all_reports and numbers.means.keys() != expected.means.keys():
+        return f"reports {list(numbers.means)}, not {list(expected.means)}"
+    for field in Numbers._fields:
+        text = differing(getattr(numbers, field), getattr(expected, field), entry_point.tolerance)
+        if text:
+            return f"{field} {text}"
+    return ""
+
+
+def differing(values: Any, wanted: Any, tolerance: float) -> str:
+    """How values, or values by name, differ from those that are wanted; empty if they do not."""
+    if values is None or wanted is None:
+        return ""
+    if isinstance(values, dict):
+        texts = [(name, differing(values[name], wanted[name], tolerance)) for name in values]
+        return next((f"{name} {text}" for name, text in texts if text), "")
+    is_equal = values == pytest.approx(wanted, abs=tolerance, rel=0, nan_ok=True)
+    return "" if is_equal else f"{values}, not {wanted}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_functions_give_the_numbers_of_the_reference_or_refuse(seed, tmp_path):
+    assert_right(FUNCTIONS, tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_metrics_give_the_numbers_of_the_reference_or_refuse(seed, tmp_path):
+    assert_right(METRICS, tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_metrics_on_several_processes_give_the_numbers_of_the_reference_or_refuse(seed, tmp_path):
+    assert_right(PROCESSES, tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_command_gives_the_numbers_of_the_reference_or_refuses(seed, tmp_path):
+    assert_right(COMMAND_LINES, tmp_path, seed)
+
+
+def assert_right(entry_points: dict[str, EntryPoint], folder: Path, seed: int) -> None:
+    """Fail with all that some entry points do wrong."""
+    wrong = []
+    for (name, entry_point), row in product(entry_points.items(), ROWS):
+        files = folder / f"{name}, {row.name}"
+        files.mkdir()
+        fault = fault_in(row, entry_point, files, seed)
+        if fault:
+            wrong.append(f"{name}, {row.name}: {fault}")
+    assert not wrong, "\n".join(["", *wrong])
+
+
+ON_GLOO = (
+    "several identities and cameras",
+    "missing names that are junk",
+    "a camera rule of the CMC that drops all",
+    "groups that are names",
+    "numbers of samples",
+    "lists by name",
+    "lists and sequences",
+    "several identities among all others",
+    "ties expected",
+    "drawn galleries",
+)
+"""rows that processes of `torch.distributed` are given"""
+
+
+def on_process(process: int, size: int) -> dict[str, Numbers | str]:
+    """The numbers of some rows, or the message of the error, on a process of a group."""
+    from tests.contracts.entry_points import numbers_of, one_metric  # noqa: PLC0415
+
+    told: dict[str, Numbers | str] = {}
+    for name in ON_GLOO:
+        problem = make_problem(PROBLEMS[name])
+        metric = one_metric(problem)
+        try:
+            feed(metric, problem, process, size)
+            told[name] = numbers_of(metric.results())
+        except (TypeError, ValueError) as error:
+            told[name] = str(error)
+    return told
+
+
+@pytest.mark.parametrize("size", of_each([2, 3]))
+def test_processes_of_a_group_give_the_numbers_of_the_reference(processes, size):
+    entry_point = PROCESSES[f"a metric on {size} processes"]
+    for told in processes.run(size, on_process):
+        for name in ON_GLOO:
+            problem, expected = problem_and_numbers(name, 0)
+            refusals = words_of_refusal(problem, entry_point)
+            if refusals:
+                assert re.search(refusals[0], told[name])
+            else:
+                assert difference(told[name], expected, entry_point) == "", name
