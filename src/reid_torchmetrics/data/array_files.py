@@ -33,6 +33,7 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import Allowance, readable
 
+from .foreign_forms import CONVERSIONS, conversion
 from .mat_files import read_mat
 
 
@@ -50,11 +51,16 @@ class _Unnamed(str):
     __hash__ = str.__hash__
 
 
+class PythonObjects:
+    """Stand for an array of Python objects, readable by pickle alone, beside arrays that can be read."""
+
+
+class _ObjectsError(ValueError):
+    """An array with Python objects."""
+
+
 UNNAMED = _Unnamed()
 """the name of an array that is alone in its file; a blank name in a file is another one"""
-
-AS_JSON = "save lists of items as JSON, by `json.dump([each.tolist() for each in lists], file)`"
-"""instead of objects"""
 
 Format: TypeAlias = tuple[Callable[[Path], dict[str, Any]], str]
 """what reads a file, and what it must be"""
@@ -142,7 +148,8 @@ def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict
         return {each.stem: read_arrays(each)[UNNAMED] for each in files}
     formats, suffix = formats or FORMATS, path.suffix.lower()
     if suffix not in formats:
-        raise refused(path, f"the suffix must be one of {', '.join(formats)}", repr(path.suffix))
+        came = f"{path.suffix!r}{conversion(suffix)}"
+        raise refused(path, f"the suffix must be one of {', '.join(formats)}", came)
     read, what = formats[suffix]
     with reading(path, what):
         if not path.is_file():
@@ -166,7 +173,11 @@ def _read_npz(path: Path) -> dict[str, Any]:
                 raise ValueError(f"{count} arrays called `{name.removesuffix('.npy')}`")
         arrays: dict[str, Any] = {}
         for member in members:
-            arrays[member.filename.removesuffix(".npy")] = _read_member(path, archive, member, allowance)
+            name = member.filename.removesuffix(".npy")
+            try:
+                arrays[name] = _read_member(path, archive, member, allowance)
+            except _ObjectsError:  # it may not be needed
+                arrays[name] = PythonObjects()
         return arrays
 
 
@@ -194,7 +205,7 @@ def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
         raise ValueError(f"{name} in version {version[0]}.{version[1]} of the format")
     shape, is_fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject:
-        raise ValueError(f"{name} with Python objects, which only pickle reads: {AS_JSON}")
+        raise _ObjectsError(_why_not_read(name, shape))
     # Without bytes, any number of values would fit into the file.
     if dtype.itemsize == 0:
         raise ValueError(f"{name} of dtype {dtype.str}, whose values have no bytes")
@@ -204,6 +215,13 @@ def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
     if offset - start + math.prod(shape) * dtype.itemsize != size:
         raise ValueError(f"{name} of shape {[*shape]} and dtype {dtype} in {size} bytes")
     return {"shape": shape, "dtype": dtype, "offset": offset, "order": "F" if is_fortran else "C"}
+
+
+def _why_not_read(name: str, shape: Sequence[int]) -> str:
+    """Name the line that converts an array of Python objects; a single one is a dict."""
+    lines = ("dict in .npy",) if len(shape) == 0 else ("embeddings as objects", "lists as objects")
+    remedy = ", or lists of items by ".join(f"`{CONVERSIONS[line]}`" for line in lines)
+    return f"{name} with Python objects, which only pickle reads: convert it by {remedy}"
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
@@ -218,11 +236,16 @@ def _read_torch(path: Path) -> dict[str, Any]:
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive)
     except UnpicklingError as error:  # with advice to trust the file
         found = re.search(r"(?:GLOBAL|Unsupported class) (\S+)", str(error))
-        raise ValueError(f"the class {found[1]}" if found else "a damaged pickle") from error
+        if found is None:
+            raise ValueError("a damaged pickle") from error
+        # A pickle may forge a dtype of NumPy whose values are pointers, so that its classes are not allowed either.
+        remedy = conversion("NumPy in .pt") if found[1].startswith("numpy.") else ""
+        raise ValueError(f"the class {found[1]}{remedy}") from error
     if isinstance(saved, Tensor):
         saved = {UNNAMED: saved}
     if not isinstance(saved, dict):
-        raise ValueError(f"a {type(saved).__name__}")  # noqa: TRY004 - of a file, not of an argument
+        kind = type(saved).__name__
+        raise ValueError(f"a {kind}{conversion(f'{kind} in .pt')}")  # noqa: TRY004 - of a file, not of an argument
     arrays = {name if name is UNNAMED else str(name): value for name, value in saved.items()}
     for name, value in arrays.items():
         allowance.spend(f"`{name or 'the tensor'}`", _num_bytes_beyond_file(value))

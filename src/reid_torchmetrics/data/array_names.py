@@ -14,7 +14,8 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
-from .array_files import UNNAMED, of_file, refused
+from .array_files import UNNAMED, PythonObjects, of_file, refused
+from .foreign_forms import conversion
 
 Labels: TypeAlias = dict[str, Array]
 
@@ -85,13 +86,16 @@ def _spellings(key: str, role: str | None) -> set[str]:
     return {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
 
 
-def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked: Asked, alone: str) -> dict[str, str]:
+def find_names(
+    path: Path, keys: Collection[str], arrays: Mapping[str, Any], asked: Asked, alone: str
+) -> dict[str, str]:
     """The array that is each of the `keys`, where there is one: as asked for, ours, or the only one that may be.
 
     An array without a name is `alone`.
 
     Raises:
-        ValueError: a file without an array that is asked for, or with several that may be the same.
+        ValueError: a file without an array that is asked for, with several that may be the same, or with one of Python
+            objects.
     """
     named = [name for name in arrays if name != UNNAMED]
     for key, name in asked.names.items():
@@ -116,7 +120,24 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
             rule = f"one array must be the {key}, or be said to be by `names`"
             raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))
         chosen.update((key, name) for name in fitting)
-    return chosen
+    return _without_objects(path, chosen, arrays, asked)
+
+
+def _without_objects(path: Path, chosen: Mapping[str, str], arrays: Mapping[str, Any], asked: Asked) -> dict[str, str]:
+    """Leave out names of files that are Python objects, unless these are all, or the user names them.
+
+    Raises:
+        ValueError: another array of Python objects.
+    """
+    objects = {key: name for key, name in chosen.items() if isinstance(arrays[name], PythonObjects)}
+    is_needed = "names" in asked.names or len(chosen) == 1
+    if not is_needed:
+        objects.pop("names", None)
+    for key, name in objects.items():
+        form = "embeddings as objects" if key in MATRICES else "texts as objects"
+        rule = f"the {key} must be numbers or strings, as Python objects are only read by pickle"
+        raise refused(path, rule, f"`{name}` of objects{conversion(form)}")
+    return {key: name for key, name in chosen.items() if not isinstance(arrays[name], PythonObjects)}
 
 
 def _listed(names: Collection[str]) -> str:

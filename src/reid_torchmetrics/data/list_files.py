@@ -23,7 +23,8 @@ import numpy as np
 
 from reid_torchmetrics._files import Allowance, readable
 
-from .array_files import AS_JSON, UNNAMED, read_arrays, reading, refused, text_lines
+from .array_files import UNNAMED, read_arrays, reading, refused, text_lines
+from .foreign_forms import CONVERSIONS
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
 _RUN = ("query Q0 item rank score name", re.compile(rf"(\S+)\s+\S+\s+(\S+)\s+\S+\s+({NUMBER})\s+\S+"), float)
@@ -96,7 +97,8 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
     if path.suffix.lower() == ".json":
         return _read_json(path)
     if path.suffix.lower() == ".npy":
-        raise refused(readable(path), AS_JSON, "an array")
+        rule = f"lists of items must be JSON, as by `{CONVERSIONS['lists as objects']}`"
+        raise refused(readable(path), rule, "an array")
     if path.suffix.lower() == ".pkl":
         with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
             return _read_revisited(path.read_bytes(), by_name=by_name)

@@ -24,7 +24,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, natural_order
 
-from .array_files import FORMATS, UNNAMED, Format, num_bytes_of, of_file, optional, read_arrays, refused
+from .array_files import FORMATS, UNNAMED, Format, PythonObjects, num_bytes_of, of_file, optional, read_arrays, refused
 from .array_names import FIELD_NAMES, MATRICES, Asked, Labels, as_label, as_labels, find_names, guessed
 
 NAME_PATTERNS = {
@@ -171,7 +171,8 @@ def _names_of_rows(arrays: Mapping[str, Any], asked: Asked, length: int) -> Arra
     """The one array of strings that is called like names of files, of one side or of all."""
     name = asked.names.get("names", "")
     called = [name] if name in arrays else [each for each in arrays if asked.may_be("names", each)]
-    texts = [np.asarray(arrays[each]) for each in called if not isinstance(arrays[each], Tensor)]
+    unread = (Tensor, PythonObjects)
+    texts = [np.asarray(arrays[each]) for each in called if not isinstance(arrays[each], unread)]
     fitting = [values.ravel() for values in texts if values.dtype.kind in "US" and values.size == length]
     return fitting[0].astype(str) if len(fitting) == 1 else None
 
