@@ -98,7 +98,11 @@ BROKEN = [
     (read_labels, "a.npz", npz(pid=IDS, cam=IDS[:4]), "`cam` must have shape [5]; got [4]."),
     (read_labels, "a.npz", npz(pid=IDS, is_query=IDS[:4] > 2), "`is_query` must have shape [5]; got [4]."),
     (read_labels, "a.parquet", b"PAR1", "the file must be a whole table of Parquet; got ArrowInvalid: "),
-    (read_labels, "a.txt", b"1", "the suffix must be one of .csv, .parquet, .npy, .npz,"),
+    (read_labels, "a.xlsx", b"1", "the suffix must be one of .csv, .tsv, .parquet, .txt, .npy, .npz,"),
+    (read_labels, "a.csv", b"0002,a/0002_c1.jpg\n0003,a/0003_c1.jpg\n", "the first row must name the columns, or `names` must, such as `identities='column 2'`; got 0002, a/0002_c1.jpg."),
+    (read_labels, "a.txt", b"0014132 1234\n0014133 1234\n", "the first row must name the columns, or `names` must, such as `identities='column 2'`; got column 1, column 2."),
+    (read_labels, "a.txt", b"a.jpg 3\nb.jpg\n", "the file must be text in UTF-8, a row in each line, all of one length; got 1 cells for 2 names in line 2."),
+    (read_labels, "a.txt", b"", "the file must be text in UTF-8, a row in each line, all of one length; got 0 rows of nothing."),
     # Lists.
     (read_retrieved, "a.run", b"q Q0 d 1 0.5 x\nq Q0 e 2 0.4\n", f"2: {TREC} 'q Q0 e 2 0.4'."),
     (read_retrieved, "a.run", b"\nq Q0 d 1 nan x\n", f"2: {TREC} 'q Q0 d 1 nan x'."),

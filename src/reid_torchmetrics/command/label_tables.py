@@ -51,10 +51,10 @@ def read_table(
     guesses: list[str] = []
     table = data.read_labels(path, guesses=guesses, used=used, **asked)
     file_names, known = table.pop("names", None), pattern or "market1501"
-    if file_names is not None and "identities" not in table:
+    if file_names is not None and ("identities" not in table or pattern is not None):
         used.add(FILE_NAMES)
         try:
-            table |= data.labels_from_names(file_names, known)
+            table = data.labels_from_names(file_names, known) | table
         except ValueError as error:
             remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
             raise ValueError(f"{path}: {error} {remedy}") from None

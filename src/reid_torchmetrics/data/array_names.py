@@ -35,6 +35,9 @@ FIELD_NAMES = {
 }
 """what an array may be called, by what it is here; positions may also be two columns"""
 
+FURTHER_NAMES = {"identities": "class_id item_id", "names": "image_name img_name"}
+"""names in benchmarks, taken where no name of the field is there"""
+
 MATRICES = ("embeddings", "distances", "scores")
 """what a file of samples may hold; without a name of the user's the first that is there"""
 
@@ -116,6 +119,8 @@ def find_names(
         first, spellings = (asked.names.get(key, key), key), _spellings(key, asked.role)
         fitting = [name for name in first if name in named][:1]
         fitting = fitting or [name for name in named if name.lower().replace("-", "_") in spellings]
+        further = FURTHER_NAMES.get(key, "").split()
+        fitting = fitting or [name for name in named if name.lower() in further]
         if len(fitting) > 1:
             rule = f"one array must be the {key}, or be said to be by `names`"
             raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))

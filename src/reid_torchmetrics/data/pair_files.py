@@ -46,8 +46,8 @@ def read_pairs(
 
     Args:
         path: of arrays `scores` and `same` by name, also of columns of a .csv; or, with a file of scores, of a text
-            file with a pair in each line, as of LFW, VoxCeleb or Kaldi, or two names and 1 or 0; or of flags alone, such
-            as InsightFace's `lfw_list.npy`.
+            file with a pair in each line, as of LFW, VoxCeleb or Kaldi, or two names and 1 or 0; or of flags alone,
+            such as InsightFace's `lfw_list.npy`.
         scores: of a .npy, or of a text file: in each line the score of the pair in the same line of the list, alone or
             before or after the pair.
         form: of the lines of a list of pairs: "first", `1 first second`, as of VoxCeleb; "last", `first second 1` or
@@ -65,7 +65,8 @@ def read_pairs(
     if form is not None:
         _checks.one_of("form", form, _names.PairForm)
     path, beside = Path(path), None if scores is None else Path(scores)
-    is_list = path.suffix.lower() not in TABLES | FORMATS
+    tables = TABLES.keys() | FORMATS if beside is None else {".csv", ".parquet", *FORMATS}
+    is_list = path.suffix.lower() not in tables
     # InsightFace writes an array of flags alone, `lfw_list.npy`.
     flags_alone = () if is_list or beside is None else read_arrays(path, TABLES | FORMATS).get(UNNAMED, ())
     if (is_list or len(flags_alone) > 0) != (beside is not None):

@@ -5,12 +5,10 @@ Embeddings are mapped, not copied.
 
 from __future__ import annotations
 
-import csv
 import glob
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path, PurePath
@@ -24,8 +22,9 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, natural_order
 
-from .array_files import FORMATS, UNNAMED, Format, PythonObjects, num_bytes_of, of_file, optional, read_arrays, refused
+from .array_files import FORMATS, UNNAMED, Format, PythonObjects, of_file, optional, read_arrays, refused
 from .array_names import FIELD_NAMES, MATRICES, Asked, Labels, as_label, as_labels, find_names, guessed
+from .text_tables import are_images, is_header_missing, names_by_place, parsed, read_csv, read_text
 
 NAME_PATTERNS = {
     **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
@@ -206,19 +205,21 @@ def read_labels(
     field: _names.LabelField | None = None,
     missing: _names.MissingLabels = "error",
 ) -> Labels:
-    """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
+    """Read the labels of samples from a table: .csv, .tsv, .txt, .parquet (PyArrow), or a file of `read_samples`.
 
     Columns are found by the names that the field uses, such as `pid` and `camid`. Positions may be a pair of columns:
-    easting and northing, utm_east and utm_north, x and y.
+    easting and northing, utm_east and utm_north, x and y. A .txt without names in its first row may be a column of
+    names of images or of identities, or one of each.
 
     Args:
-        path: of the file, or of a folder with .npy files by name; a .csv begins with a row of names, and is in UTF-8.
-        names: what a column is called, by what it is: `{"identities": "y"}`; else exactly one column may be it.
+        path: of the file, or of a folder with .npy files by name; text is in UTF-8, a .csv begins with a row of names.
+        names: what a column is called, by what it is: `{"identities": "y"}`, or "column 2" where columns have no names;
+            else exactly one column may be it.
         guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
         used: as in `read_samples`.
         field: what an array without a name is, as in a .npy; None: identities, or positions if it holds two or three
             floats for each sample.
-        missing: as in `read_samples`; an empty cell of a .csv, and a null of a .parquet, is missing.
+        missing: as in `read_samples`; an empty cell of text, and a null of a .parquet, is missing.
 
     Returns:
         What the table has of N samples, in its order: the labels of a `SampleFile`, with identities as bool [N, labels]
@@ -235,7 +236,9 @@ def read_labels(
     """
     path, asked = Path(path), Asked(names or {}, used=used, missing=missing)
     _checks.one_of("field", field or "identities", _COLUMNS)
-    columns = read_arrays(path, TABLES | FORMATS)
+    columns = read_arrays(path, TABLES | TEXTS | FORMATS)
+    if path.suffix.lower() in TEXTS:
+        asked = replace(asked, names=names_by_place(columns) | dict(asked.names))
     if field is not None and UNNAMED not in columns:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
@@ -243,29 +246,17 @@ def read_labels(
     alone, given = field or "identities", columns.get(UNNAMED, np.empty(0))
     if field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
         alone = "positions"  # and nothing else
+    elif field is None and are_images(given):
+        alone = "names"
     chosen = find_names(path, _COLUMNS, columns, asked, alone)
     if not chosen:
-        raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
+        rule = "a column must be a label by its name, or be said to be by `names`"
+        if path.suffix.lower() in TEXTS | TABLES and is_header_missing([*columns]):
+            rule = "the first row must name the columns, or `names` must, such as `identities='column 2'`"
+        raise refused(path, rule, ", ".join(columns))
     if guesses is not None:
-        guesses += guessed(path, chosen, asked.names)
+        guesses += guessed(path, chosen, names or {})
     return as_labels(path, chosen, columns, missing=missing)
-
-
-def _read_csv(path: Path) -> dict[str, Any]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, strict=True)
-        # A blank cell is what pandas and R write above the numbers of rows, and Excel behind the last column.
-        names = [name.strip() for name in next(rows, [])]
-        header = [name or f"column {place}" for place, name in enumerate(names, start=1)]
-        cells = [(rows.line_num, row) for row in rows if row]  # a blank line is none
-    for line, row in cells:
-        if len(row) != len(header):
-            raise ValueError(f"{len(row)} cells for {len(header)} names in line {line}")
-    if not cells or len(set(header)) < len(header):
-        raise ValueError(f"{len(cells)} rows of {', '.join(header) or 'nothing'}")
-    columns = zip(*(row for _, row in cells), strict=True)
-    allowance = Allowance(path.stat().st_size)
-    return {name: _parsed(column, allowance) for name, column in zip(header, columns, strict=True)}
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
@@ -302,24 +293,13 @@ def _column(name: str, column: Any, allowance: Allowance) -> Array:
 
 
 TABLES: dict[str, Format] = {
-    ".csv": (_read_csv, "comma-separated values in UTF-8, rows as long as the first, which names them"),
+    ".csv": (read_csv, "comma-separated values in UTF-8, rows as long as the first, which names them"),
+    ".tsv": (read_csv, "values separated by tabs in UTF-8, rows as long as the first, which names them"),
     ".parquet": (_read_parquet, "a whole table of Parquet"),
 }
-
-
-def _parsed(texts: Sequence[str], allowance: Allowance | None = None) -> Array:
-    """Integers or floats if all texts are, NaN for an empty one, else strings, of at most some bytes."""
-    is_name = any("_" in text for text in texts)  # Python reads 1_2 as 12
-    for dtype in () if is_name else (np.int64, np.float64):
-        with suppress(ValueError, OverflowError):
-            return np.array(texts, dtype=dtype)
-    is_empty = np.array([not text for text in texts])
-    if not is_name and is_empty.any() and not is_empty.all():
-        with suppress(ValueError, OverflowError):
-            return np.array([text or "nan" for text in texts], dtype=np.float64)
-    if allowance is not None:
-        allowance.spend("texts", num_bytes_of(texts))
-    return np.array(texts, dtype=str)
+"""by suffix"""
+TEXTS: dict[str, Format] = {".txt": (read_text, "text in UTF-8, a row in each line, all of one length")}
+"""tables that may be lists to other readers"""
 
 
 def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -367,5 +347,5 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
         rows.append(match.groupdict())
     if not rows:
         raise ValueError("`paths` must not be empty; got none.")
-    columns = {name: _parsed([row[name] for row in rows]) for name in expression.groupindex}
+    columns = {name: parsed([row[name] for row in rows]) for name in expression.groupindex}
     return {_PLURALS[name]: as_label(_PLURALS[name], name, column) for name, column in columns.items()}
