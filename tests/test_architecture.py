@@ -265,6 +265,7 @@ ONE_IMPORTER = {
     "command.detection_files": "which reader takes which files; the subcommand evaluates what it gives",
     "command.evaluate": "a subcommand, with the reading of both sides of a search",
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
+    "data.hdf5_files": "a format of files, by a package that need not be installed",
     "data.mat_files": "a format of files, with its layout",
     "data.text_tables": "tables in text, with and without a header; over 500 lines with the samples",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",

@@ -30,17 +30,21 @@ LAYOUTS = {
         },
     ),
     "In-shop list_eval_partition.txt": (
-        "2\nimage_name item_id evaluation_status\n"
-        "img/WOMEN/Dresses/id_00000002/02_1_front.jpg                  id_00000002 query\n"
-        "img/WOMEN/Dresses/id_00000002/02_2_side.jpg                   id_00000002 gallery\n",
+        (
+            "2\nimage_name item_id evaluation_status\n"
+            "img/WOMEN/Dresses/id_00000002/02_1_front.jpg                  id_00000002 query\n"
+            "img/WOMEN/Dresses/id_00000002/02_2_side.jpg                   id_00000002 gallery\n"
+        ),
         {
             "names": ["img/WOMEN/Dresses/id_00000002/02_1_front.jpg", "img/WOMEN/Dresses/id_00000002/02_2_side.jpg"],
             "identities": ["id_00000002", "id_00000002"],
         },
     ),
     "SOP Ebay_test.txt": (
-        "image_id class_id super_class_id path\n59552 11319 1 bicycle_final/111.JPG\n"
-        "59553 11320 1 bicycle_final/112.JPG\n",
+        (
+            "image_id class_id super_class_id path\n59552 11319 1 bicycle_final/111.JPG\n"
+            "59553 11320 1 bicycle_final/112.JPG\n"
+        ),
         {"names": ["bicycle_final/111.JPG", "bicycle_final/112.JPG"], "identities": [11319, 11320]},
     ),
     "CUB image_class_labels.txt": ("1 1\n2 1\n3 200\n", {"identities": [1, 1, 200]}),

@@ -4,7 +4,9 @@
 .npz                a zip archive of .npy files                   mapped, but for compressed ones
 .pt, .pth           torch.save: a tensor, or a dict of tensors    mapped, but for files of torch before 1.6
 .safetensors        header, numbers                               mapped
-.mat                MATLAB up to 7.2                              read
+.mat                MATLAB up to 7.2; 7.3 is HDF5                 read
+.h5, .hdf5          HDF5, by h5py                                 mapped, but for arrays in pieces
+.fvecs, .bvecs      vectors, as of TEXMEX                         mapped; bytes become floats
 
 Headers are compared with the sizes of the files before anything is inflated, and `Allowance` bounds the rest.
 """
@@ -34,7 +36,9 @@ from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import Allowance, readable
 
 from .foreign_forms import CONVERSIONS, conversion
-from .mat_files import read_mat
+from .hdf5_files import read_hdf5
+from .mat_files import is_version_7_3, read_mat
+from .vector_files import read_vectors
 
 
 class _Unnamed(str):
@@ -285,6 +289,18 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it cannot be iterated
 
 
+def _read_mat(path: Path) -> dict[str, Any]:
+    return read_hdf5(path) if is_version_7_3(path) else read_mat(path)
+
+
+def _read_fvecs(path: Path) -> dict[str, Any]:
+    return {UNNAMED: read_vectors(path, "<f4")}
+
+
+def _read_bvecs(path: Path) -> dict[str, Any]:
+    return {UNNAMED: read_vectors(path, "u1").astype(np.float32)}
+
+
 FORMATS: dict[str, Format] = {
     ".npy": (_read_npy, "a whole array of numpy.save without pickle"),
     ".npz": (_read_npz, "a whole archive of numpy.savez without pickle"),
@@ -292,6 +308,9 @@ FORMATS: dict[str, Format] = {
         (".pt", ".pth"), (_read_torch, "a tensor or a dict of tensors of torch.save, without other classes")
     ),
     ".safetensors": (_read_safetensors, "whole tensors of safetensors"),
-    ".mat": (read_mat, "a whole MATLAB file of version 5 to 7.2"),
+    ".mat": (_read_mat, "a whole MATLAB file of version 5 to 7.3"),
+    **dict.fromkeys((".h5", ".hdf5"), (read_hdf5, "a whole file of HDF5")),
+    ".fvecs": (_read_fvecs, "vectors of floats, all of one length"),
+    ".bvecs": (_read_bvecs, "vectors of bytes, all of one length"),
 }
 """by suffix"""

@@ -37,6 +37,8 @@ FIELD_NAMES = {
 
 FURTHER_NAMES = {"identities": "class_id item_id", "names": "image_name img_name"}
 """names in benchmarks, taken where no name of the field is there"""
+SIDE_NAMES = {"query": {"embeddings": "test"}, "gallery": {"embeddings": "train"}}
+"""such names of one side: of ann-benchmarks"""
 
 MATRICES = ("embeddings", "distances", "scores")
 """what a file of samples may hold; without a name of the user's the first that is there"""
@@ -89,6 +91,13 @@ def _spellings(key: str, role: str | None) -> set[str]:
     return {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
 
 
+def _further_spellings(key: str, role: str | None) -> list[str]:
+    """What an array of a benchmark may be called that is `key`, of a side or of any."""
+    sides = [role] if role else SIDE_NAMES
+    names = [FURTHER_NAMES.get(key, ""), *(SIDE_NAMES[side].get(key, "") for side in sides)]
+    return " ".join(names).split()
+
+
 def find_names(
     path: Path, keys: Collection[str], arrays: Mapping[str, Any], asked: Asked, alone: str
 ) -> dict[str, str]:
@@ -119,8 +128,7 @@ def find_names(
         first, spellings = (asked.names.get(key, key), key), _spellings(key, asked.role)
         fitting = [name for name in first if name in named][:1]
         fitting = fitting or [name for name in named if name.lower().replace("-", "_") in spellings]
-        further = FURTHER_NAMES.get(key, "").split()
-        fitting = fitting or [name for name in named if name.lower() in further]
+        fitting = fitting or [name for name in named if name.lower() in _further_spellings(key, asked.role)]
         if len(fitting) > 1:
             rule = f"one array must be the {key}, or be said to be by `names`"
             raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from reid_torchmetrics._files import Allowance, readable
+from reid_torchmetrics._arrays import Array
+from reid_torchmetrics._files import Allowance
 
-from .array_files import UNNAMED, read_arrays, reading, refused, text_lines
-from .foreign_forms import CONVERSIONS
+from .array_files import FORMATS, UNNAMED, Format, read_arrays, reading, refused, text_lines
+from .vector_files import read_vectors
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
 _RUN = ("query Q0 item rank score name", re.compile(rf"(\S+)\s+\S+\s+(\S+)\s+\S+\s+({NUMBER})\s+\S+"), float)
@@ -38,11 +39,11 @@ def read_retrieved(path: str | PathLike[str]) -> Any:
 
     Args:
         path: of a run in TREC's form, lines of six columns: query, Q0, item, rank, score and name; a .npy of integers,
-            as `search` of faiss returns them; a .json; a text file of items, one in a line, best first; or a folder of
-            such text files, .txt, named like the queries.
+            as `search` of faiss returns them, an .ivecs, or `neighbors` in HDF5; a .json; a text file of items, one in
+            a line, best first; or a folder of such text files, .txt, named like the queries.
 
     Returns:
-        Scores by query and item for a run, strings and floats; an array [queries, items], mapped, for a .npy; what
+        Scores by query and item for a run, strings and floats; an array [queries, items], mapped, for a .npy or .ivecs; what
         stands in it for a .json, queries with lists or with items and scores; a list of items for a text file; lists of
         items by query for a folder.
 
@@ -56,12 +57,8 @@ def read_retrieved(path: str | PathLike[str]) -> Any:
         if not (lists := sorted(path.glob("*.txt"))):
             raise FileNotFoundError(f"There is no .txt file in {str(path)!r}.")
         return {each.stem: _read_items(each) for each in lists}
-    if path.suffix.lower() == ".npy":
-        neighbors = read_arrays(path)[UNNAMED]
-        if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
-            came = f"{[*neighbors.shape]} of {neighbors.dtype}"
-            raise refused(path, "the array must hold integers of shape [queries, items]", came)
-        return neighbors
+    if path.suffix.lower() in _ARRAYS:
+        return _read_neighbors(path)
     if path.suffix.lower() == ".json":
         return _read_json(path)
     # Runs have any suffix, or none: the first line says what it is.
@@ -74,8 +71,8 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
 
     Args:
         path: of judgements in TREC's form (qrels), lines of four columns: query, 0, item and grade; a folder of Oxford
-            or Paris, with `<query>_good.txt`, `_ok.txt` and `_junk.txt` for each query; a .json; or a
-            `gnd_roxford5k.pkl` of the revisited ones, of which containers, strings, numbers and arrays of numbers are
+            or Paris, with `<query>_good.txt`, `_ok.txt` and `_junk.txt` for each query; a .json; integers as for
+            `read_retrieved`; or a `gnd_roxford5k.pkl` of the revisited ones, of which containers, strings, numbers and arrays of numbers are
             read and nothing else, so that it cannot run code. Sources: trec_eval; Philbin et al., CVPR 2007;
             Radenović et al., CVPR 2018.
         by_name: whether queries and items of a .pkl are its names; else they are numbers, for `ground_truth=` of the
@@ -83,7 +80,7 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
 
     Returns:
         Grades by query and item for judgements, strings and ints; lists of items by query and name for a folder,
-        "good", "ok" and "junk", and for a .pkl, such as "easy", "hard" and "junk"; what stands in it for a .json.
+        "good", "ok" and "junk", and for a .pkl, such as "easy", "hard" and "junk"; lists of items for integers; what stands in it for a .json.
 
     Raises:
         FileNotFoundError: no such file, or a folder without a `_good.txt`, `_ok.txt` or `_junk.txt`.
@@ -96,13 +93,36 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
         return _read_folder(path)
     if path.suffix.lower() == ".json":
         return _read_json(path)
-    if path.suffix.lower() == ".npy":
-        rule = f"lists of items must be JSON, as by `{CONVERSIONS['lists as objects']}`"
-        raise refused(readable(path), rule, "an array")
+    if path.suffix.lower() in _ARRAYS:
+        return [row[row >= 0].tolist() for row in _read_neighbors(path)]
     if path.suffix.lower() == ".pkl":
         with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
             return _read_revisited(path.read_bytes(), by_name=by_name)
     return _read_table(path, *_QRELS)
+
+
+def _read_neighbors(path: Path) -> Array:
+    """Return the integers [queries, items] of a file of arrays, where HDF5 has them as `neighbors`."""
+    arrays = read_arrays(path, _ARRAYS)
+    name = UNNAMED if UNNAMED in arrays else "neighbors"
+    if name not in arrays:
+        raise refused(path, "an array must be called `neighbors`", ", ".join(arrays) or "none")
+    neighbors: Array = arrays[name]
+    if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
+        came = f"{[*neighbors.shape]} of {neighbors.dtype}"
+        raise refused(path, "the array must hold integers of shape [queries, items]", came)
+    return neighbors
+
+
+def _read_ivecs(path: Path) -> dict[str, Array]:
+    return {UNNAMED: read_vectors(path, "<i4")}
+
+
+_ARRAYS: dict[str, Format] = {
+    **{suffix: FORMATS[suffix] for suffix in (".npy", ".h5", ".hdf5")},
+    ".ivecs": (_read_ivecs, "vectors of integers, all of one length"),
+}
+"""files of neighbors, by suffix"""
 
 
 def _read_items(path: Path) -> list[str]:
