@@ -67,7 +67,7 @@ def test_the_lines_for_tables_and_lists_are_right(tmp_path, monkeypatch):
     assert read_labels("table.parquet")["identities"].tolist() == IDS.tolist()
     rows = np.array([np.array([1, 2]), np.array([0])], dtype=object)
     np.save("gt.npy", rows)
-    with pytest.raises(ValueError, match=re.escape(f"as by `{CONVERSIONS['lists as objects']}`; got an array")):
+    with pytest.raises(ValueError, match=re.escape(f"lists of items by `{CONVERSIONS['lists as objects']}`.")):
         read_ground_truth("gt.npy")
     file = io.StringIO()
     exec(CONVERSIONS["lists as objects"], {"json": json, "array": rows, "file": file})  # noqa: S102

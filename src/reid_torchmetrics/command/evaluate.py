@@ -18,7 +18,7 @@ from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
-from . import say
+from . import UsageError, say
 from .label_tables import FILE_NAMES, TABLE_FILES, check_shards, files_of, label_files, read_table, rows_by_name
 from .label_tables import joined as joined_tables
 from .options import named_values, parsed
@@ -44,6 +44,8 @@ def run(words: Sequence[str]) -> int:
     protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
     if arguments.stream:
         check_streamed(vars(arguments) | options)
+    if arguments.ground_truth is None and (arguments.truth_form or arguments.from_one):
+        raise UsageError("`--truth-form` and `--from-one` must come with `--ground-truth`; got none")
     sides = read_sides(arguments, protocol.missing)
     if arguments.ground_truth is None:
         _check_labels(sides, protocol, typed=options)
@@ -234,7 +236,11 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespac
     """All processes get the same results, with what a report shows if there is one."""
     if arguments.stream:
         return streamed(sides, options, share)
-    truth = None if arguments.ground_truth is None else data.read_ground_truth(arguments.ground_truth, by_name=False)
+    truth = None
+    if arguments.ground_truth is not None:
+        truth = data.read_ground_truth(
+            arguments.ground_truth, by_name=False, form=arguments.truth_form, from_one=bool(arguments.from_one)
+        )
     if set(_BY_ONE_CALL) & options.keys() or sides["query"].files[0].kind != "embeddings":
         return _by_one_call(sides, options, truth, share)
     for side in sides.values() if truth is not None else ():  # its lists number the rows of each role in their order

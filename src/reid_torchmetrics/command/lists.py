@@ -25,15 +25,19 @@ def run(words: Sequence[str]) -> int:
     if bool(files) == bool(arguments.positives):
         came = "both" if files else "neither"
         raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {came}")
+    if files and arguments.truth_form:
+        raise UsageError("`--truth-form` must come with a file of the right items; got `--labels`")
     outputs = Outputs(arguments, [arguments.retrieved, *([arguments.positives] if arguments.positives else [])])
-    retrieved = read_retrieved(arguments.retrieved)
+    from_one = bool(arguments.from_one)
+    retrieved = read_retrieved(arguments.retrieved, form=arguments.form, from_one=from_one)
     if files:
         names = named_values("--names", arguments.names)
         asked = {"names": names, "missing": options.get("missing") or "error"}
         labels = _read_labels(files, asked, arguments.file_names, retrieved)
         return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
-    positives = read_ground_truth(arguments.positives)
-    if Path(arguments.retrieved).suffix == ".txt" and isinstance(retrieved, list):
+    positives = read_ground_truth(arguments.positives, form=arguments.truth_form, from_one=from_one)
+    is_one_list = isinstance(retrieved, list) and not any(isinstance(items, list) for items in retrieved)
+    if Path(arguments.retrieved).suffix == ".txt" and is_one_list:
         # The names that one query has retrieved, in a file of its name.
         query = Path(arguments.retrieved).stem
         if query not in positives:

@@ -92,7 +92,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except ModuleNotFoundError:
         raise
     except Exception as error:  # damaged files make libraries raise anything
-        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        kind = "" if type(error) in (ValueError, _ObjectsError) else f"{type(error).__name__}: "
         raise refused(path, f"the file must be {what}", f"{kind}{_first_line(error)}") from error
 
 

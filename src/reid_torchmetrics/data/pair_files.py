@@ -18,7 +18,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, read_arrays, refused, text_lines
-from .list_files import NUMBER
+from .list_lines import NUMBER
 from .sample_files import TABLES
 
 PAIR_NAMES = {
