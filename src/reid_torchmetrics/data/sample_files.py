@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path, PurePath
 from typing import Any, cast
@@ -86,11 +87,13 @@ def read_samples(
     reopened: bool = False,
     missing: _names.MissingLabels = "error",
 ) -> list[SampleFile]:
-    """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
+    """Open files of embeddings and labels: .npy, .npz, .pt, .safetensors, .mat, .h5, .fvecs, .bvecs; .parquet, .csv.
 
     Arrays are found by the names that the field uses, such as `feat`, `pids` and `camids`, or `gallery_f`,
     `gallery_label` and `gallery_cam`, as layumi's `pytorch_result.mat` has them. Embeddings stay on disk, mapped,
-    unless they are compressed, as by `numpy.savez_compressed`. No file can run code: what needs pickle is refused.
+    unless they are compressed, as by `numpy.savez_compressed`, or in a table: a column of lists in a .parquet, or a
+    column for each dimension, counted by name or without names, as `numpy.savetxt` writes it. No file can run code:
+    what needs pickle is refused.
     Whether embeddings are finite is left to the evaluation.
 
     Args:
@@ -143,7 +146,10 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: A
 
 
 def _open(path: Path, asked: Asked) -> SampleFile:
-    arrays = read_arrays(path)
+    arrays, user_names = read_arrays(path, _SAMPLES), asked.names
+    if path.suffix.lower() in TABLES:
+        with of_file(path):
+            arrays, asked = _with_counted(_with_positions(arrays, user_names), asked)
     chosen = find_names(path, _ARRAYS, arrays, asked, alone="embeddings")
     kind, *others = [key for key in MATRICES if key in chosen] or [""]
     if not kind or others:
@@ -152,7 +158,7 @@ def _open(path: Path, asked: Asked) -> SampleFile:
         raise refused(path, rule, came)
     if "roles" in chosen and np.ndim(arrays[chosen["roles"]]) == 0:  # one word about the whole file
         del chosen["roles"]
-    guesses = tuple(guessed(path, chosen, asked.names))
+    guesses = tuple(guessed(path, chosen, user_names))
     name = chosen.pop(kind)
     # Rows of a matrix are of the queries, its columns of the gallery.
     embeddings = arrays[name].T if kind != "embeddings" and asked.role == "gallery" else arrays[name]
@@ -259,19 +265,42 @@ def read_labels(
     return as_labels(path, chosen, columns, missing=missing)
 
 
-def _read_parquet(path: Path) -> dict[str, Any]:
+def _read_parquet(path: Path, *, has_vectors: bool = False) -> dict[str, Any]:
+    """Return the flat columns of a table, and where it `has_vectors` those of lists of floats."""
     parquet = optional("pyarrow.parquet", "pyarrow")
     allowance = Allowance(path.stat().st_size)
     with parquet.ParquetFile(path) as file:
-        # Lists may be embeddings.
-        flat = [field.name for field in file.schema_arrow if not field.type.num_fields]
+        schema = file.schema_arrow
+        flat = [field.name for field in schema if not field.type.num_fields]
+        vectors = [field.name for field in schema if has_vectors and _is_vector(field.type)]
         # Equal values may take a bit each.
         allowance.spend("a table", 8 * file.metadata.num_rows * len(flat))
         groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
         allowance.spend("a table", sum(group.total_byte_size for group in groups))
-        texts = [field.name for field in file.schema_arrow if str(field.type) in _TEXTS]
-    table = parquet.read_table(path, columns=flat, read_dictionary=texts)
-    return {name: _column(name, table[name], allowance) for name in flat}
+        # PyArrow may abort where the metadata of a column are damaged: they are looked at for lists alone.
+        for group in groups if vectors else ():
+            leaves = [group.column(place) for place in range(group.num_columns)]
+            nested = [leaf.num_values for leaf in leaves if leaf.path_in_schema.partition(".")[0] in vectors]
+            allowance.spend("lists", 8 * sum(nested))
+        texts = [field.name for field in schema if str(field.type) in _TEXTS]
+    table = parquet.read_table(path, columns=flat + vectors, read_dictionary=texts)
+    columns = {name: _column(name, table[name], allowance) for name in flat}
+    return columns | {name: _vectors(name, table[name]) for name in vectors}
+
+
+def _is_vector(kind: Any) -> bool:
+    """Return whether a type of Parquet is of lists of floats."""
+    is_list = str(kind).partition("<")[0] in ("list", "large_list", "fixed_size_list")
+    return is_list and str(kind.field(0).type) in ("halffloat", "float", "double")
+
+
+def _vectors(name: str, column: Any) -> Array:
+    """Return the lists of a column as [N, D]."""
+    lengths = optional("pyarrow.compute", "pyarrow").list_value_length(column).unique().to_pylist()
+    if len(lengths) != 1 or lengths[0] is None:
+        raise ValueError(f"`{name}` with lists of lengths {', '.join(map(str, lengths[:5])) or 'none'}")
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    return np.concatenate(parts).reshape(-1, lengths[0])
 
 
 def _column(name: str, column: Any, allowance: Allowance) -> Array:
@@ -300,6 +329,12 @@ TABLES: dict[str, Format] = {
 """by suffix"""
 TEXTS: dict[str, Format] = {".txt": (read_text, "text in UTF-8, a row in each line, all of one length")}
 """tables that may be lists to other readers"""
+_SAMPLES: dict[str, Format] = {
+    **FORMATS,
+    **TABLES,
+    ".parquet": (partial(_read_parquet, has_vectors=True), TABLES[".parquet"][1]),
+}
+"""files of embeddings"""
 
 
 def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -310,6 +345,31 @@ def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[s
         if len(pair) > 1 and all(pair):
             columns[name] = np.stack([columns.pop(each) for each in pair], axis=1)
     return columns
+
+
+def _with_counted(columns: dict[str, Any], asked: Asked) -> tuple[dict[str, Any], Asked]:
+    """Join the columns that count the dimensions of embeddings by their names, `feat_0` to `feat_511`, as one array.
+
+    Columns without names are counted, too. Where an array is called like embeddings, nothing is joined.
+    """
+    counted: dict[str, list[str]] = {}
+    for name, values in columns.items():
+        match = re.fullmatch(r"(.*?)(\d+)", name, re.DOTALL)
+        if match is not None and np.ndim(values) == 1 and np.asarray(values).dtype.kind in "iuf":
+            counted.setdefault(match[1], []).append(name)
+    runs: list[list[str]] = []
+    for prefix, names in counted.items():
+        numbers = [int(name.removeprefix(prefix)) for name in names]
+        if len(names) > 1 and numbers in ([*range(len(names))], [*range(1, len(names) + 1)]):
+            runs.append(names)
+    is_named = "embeddings" in asked.names or any(asked.may_be("embeddings", name) for name in columns)
+    if is_named or len(runs) != 1:
+        return columns, asked
+    (names,) = runs
+    joined_name = f"{names[0]} to {names[-1]}"
+    joined = {joined_name: np.stack([columns[name] for name in names], axis=1).astype(np.float64)}
+    other = {name: values for name, values in columns.items() if name not in names}
+    return other | joined, replace(asked, names={**asked.names, "embeddings": joined_name})
 
 
 def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "market1501") -> Labels:
