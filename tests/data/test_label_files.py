@@ -111,7 +111,7 @@ def test_folders_may_be_identities():
         (([],), "`paths` must not be empty; got none."),
         (
             (["a"], "market1502"),
-            "`pattern` must be one of market1501, dukemtmc, veri776, msmt17, or a regular expression",
+            "`pattern` must be one of market1501, dukemtmc, veri776, msmt17, vpr, or a regular expression",
         ),
         ((["a"], "(?P<identity>"), "`pattern` must be one of market1501,"),
     ],

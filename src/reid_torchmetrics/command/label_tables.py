@@ -69,6 +69,14 @@ def read_table(
     return table
 
 
+def read_field(path: str, field: Any, missing: Any) -> Columns:
+    """The array of one label: alone in a file, or called so behind a colon, `places.npz:utmQ`."""
+    file, colon, name = path.rpartition(":")
+    if not colon or Path(path).exists() or not Path(file).suffix:
+        return data.read_labels(path, field=field, missing=missing)
+    return data.read_labels(file, names={field: name}, field=field, missing=missing)
+
+
 def files_of(word: str) -> list[str]:
     """The files that a word names, in natural order: a file, a folder of arrays by name, or a pattern.
 

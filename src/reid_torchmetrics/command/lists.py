@@ -7,12 +7,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from reid_torchmetrics.data import read_ground_truth, read_labels, read_retrieved
+from reid_torchmetrics.data import read_ground_truth, read_retrieved
 from reid_torchmetrics.functional.retrieval import evaluate_lists
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 
 from . import UsageError, say
-from .label_tables import TABLE_FILES, label_files, read_table
+from .label_tables import TABLE_FILES, label_files, read_field, read_table
 from .options import named_values, parsed
 from .outputs import Outputs
 from .sides import Columns
@@ -61,7 +61,7 @@ def _read_labels(
             if field == TABLE_FILES:
                 of_side.update(read_table(path, asked, pattern, set(), guesses, keeps_names=True))
             else:
-                of_side.update(read_labels(path, field=field, missing=asked["missing"]))
+                of_side.update(read_field(path, field, asked["missing"]))
             paths.append(path)
     if guesses:
         say(f"guessed: {', '.join(dict.fromkeys(guesses))}")

@@ -37,8 +37,11 @@ FIELD_NAMES = {
 
 FURTHER_NAMES = {"identities": "class_id item_id", "names": "image_name img_name"}
 """names in benchmarks, taken where no name of the field is there"""
-SIDE_NAMES = {"query": {"embeddings": "test"}, "gallery": {"embeddings": "train"}}
-"""such names of one side: of ann-benchmarks"""
+SIDE_NAMES = {
+    "query": {"embeddings": "test", "positions": "utmq cq"},
+    "gallery": {"embeddings": "train", "positions": "utmdb cdb"},
+}
+"""such names of one side: of ann-benchmarks, Patch-NetVLAD and NetVLAD"""
 
 MATRICES = ("embeddings", "distances", "scores")
 """what a file of samples may hold; without a name of the user's the first that is there"""
@@ -203,6 +206,9 @@ def as_label(
     if values.dtype.kind not in ("iufUS" if wanted.endswith("strings") else "iuf"):
         raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")
     if key == "positions":  # before rows become vectors: [1, 2] is one position, not two labels
+        # MATLAB has a column for each position. Two of two coordinates are rows.
+        is_of_columns = values.ndim == 2 and len(values) == 2 and values.shape[1] > 3
+        values = values.T if is_of_columns and length in (None, values.shape[1]) else values
         return _checks.positions(name, values, length).numpy()
     return _as_numbers_or_names(key, name, _as_vector(name, values, length), wanted, missing)
 

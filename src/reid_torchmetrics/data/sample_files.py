@@ -30,9 +30,18 @@ from .text_tables import are_images, is_header_missing, names_by_place, parsed, 
 NAME_PATTERNS = {
     **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
     "msmt17": r"(?:^|/)(?P<identity>\d+)_\d+_(?P<camera>\d+)_[^/]*$",
+    "vpr": r"(?:^|/)@(?P<easting>-?\d+(?:\.\d+)?)@(?P<northing>-?\d+(?:\.\d+)?)@[^/]*$",
 }
-"""for each benchmark how a file's name begins: the person or vehicle, and the camera"""
-_PLURALS = {"identity": "identities", "camera": "cameras"}
+"""for each benchmark how a file's name begins: the person or vehicle, and the camera; or the position of a place"""
+_GROUPS = {
+    "identity": "identities",
+    "camera": "cameras",
+    "sequence": "sequences",
+    "clothes": "clothes",
+    "group": "groups",
+    **dict.fromkeys(("easting", "northing"), "positions"),
+}
+"""the labels in names of files, by the groups of a pattern"""
 _KINDS = {"b": "", "i": "", "f": "", "U": " as strings"}
 _NUMBERS = ("int", "uint", "float", "double", "halffloat")  # beginnings of the names of types of Parquet
 _TEXTS = ("string", "large_string", "binary", "large_binary")
@@ -93,8 +102,7 @@ def read_samples(
     `gallery_label` and `gallery_cam`, as layumi's `pytorch_result.mat` has them. Embeddings stay on disk, mapped,
     unless they are compressed, as by `numpy.savez_compressed`, or in a table: a column of lists in a .parquet, or a
     column for each dimension, counted by name or without names, as `numpy.savetxt` writes it. No file can run code:
-    what needs pickle is refused.
-    Whether embeddings are finite is left to the evaluation.
+    what needs pickle is refused. Whether embeddings are finite is left to the evaluation.
 
     Args:
         source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
@@ -224,7 +232,7 @@ def read_labels(
         guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
         used: as in `read_samples`.
         field: what an array without a name is, as in a .npy; None: identities, or positions if it holds two or three
-            floats for each sample.
+            floats for each sample. If `names` has it, nothing else is read.
         missing: as in `read_samples`; an empty cell of text, and a null of a .parquet, is missing.
 
     Returns:
@@ -245,7 +253,8 @@ def read_labels(
     columns = read_arrays(path, TABLES | TEXTS | FORMATS)
     if path.suffix.lower() in TEXTS:
         asked = replace(asked, names=names_by_place(columns) | dict(asked.names))
-    if field is not None and UNNAMED not in columns:
+    is_field_named = field is not None and field in asked.names
+    if field is not None and UNNAMED not in columns and not is_field_named:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
         columns = _with_positions(columns, asked.names)
@@ -254,7 +263,8 @@ def read_labels(
         alone = "positions"  # and nothing else
     elif field is None and are_images(given):
         alone = "names"
-    chosen = find_names(path, _COLUMNS, columns, asked, alone)
+    keys = [field] if field is not None and is_field_named else _COLUMNS
+    chosen = find_names(path, keys, columns, asked, alone)
     if not chosen:
         rule = "a column must be a label by its name, or be said to be by `names`"
         if path.suffix.lower() in TEXTS | TABLES and is_header_missing([*columns]):
@@ -373,16 +383,19 @@ def _with_counted(columns: dict[str, Any], asked: Asked) -> tuple[dict[str, Any]
 
 
 def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "market1501") -> Labels:
-    r"""Identities and cameras from the names of files.
+    r"""Identities, cameras and other labels from the names of files.
 
     Args:
         paths: of N images, which need not exist.
         pattern: "market1501", "dukemtmc" or "veri776", `0002_c1s1_000451_03.jpg`, where -1 is junk; "msmt17",
-            `0000_000_01_0303morning_0015_0.jpg`; or a regular expression with a group `identity`, and `camera`
-            where there is one, found in the path: `r"(?P<identity>[^/]+)/[^/]+$"` takes folders.
+            `0000_000_01_0303morning_0015_0.jpg`; "vpr", `@0543256.96@4178906.70@10@S@.jpg`, as of
+            VPR-datasets-downloader; or a regular expression that is found in the path, with some of the groups
+            `identity`, `camera`, `sequence`, `clothes`, `group`, and `easting` with `northing`:
+            `r"(?P<identity>[^/]+)/[^/]+$"` takes folders.
 
     Returns:
-        "identities" and "cameras", each int64 [N] if all are numbers, else strings for `number_identities`.
+        "identities", "cameras", "sequences", "clothes" and "groups", each int64 [N] if all are numbers, else strings
+        for `number_identities`; "positions", float64 [N, 2].
 
     Raises:
         ValueError: a name without the pattern, no names, or a pattern that is no such expression.
@@ -393,11 +406,12 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
     """
     try:
         expression = re.compile(NAME_PATTERNS.get(pattern, pattern))
-        fits = {"identity"} <= expression.groupindex.keys() <= _PLURALS.keys()
     except re.error:
-        fits = False
-    if not fits:
-        rule = f"one of {', '.join(NAME_PATTERNS)}, or a regular expression with groups `identity` and `camera`"
+        expression = re.compile("")  # without groups
+    groups = expression.groupindex.keys()
+    is_half = ("easting" in groups) != ("northing" in groups)
+    if not groups or is_half or not groups <= _GROUPS.keys():
+        rule = f"one of {', '.join(NAME_PATTERNS)}, or a regular expression with groups such as `identity` and `camera`"
         raise ValueError(f"`pattern` must be {rule}; got {pattern!r}.")
     rows = []
     for path in paths:
@@ -407,5 +421,9 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
         rows.append(match.groupdict())
     if not rows:
         raise ValueError("`paths` must not be empty; got none.")
-    columns = {name: parsed([row[name] for row in rows]) for name in expression.groupindex}
-    return {_PLURALS[name]: as_label(_PLURALS[name], name, column) for name, column in columns.items()}
+    columns: dict[str, Any] = {name: parsed([row[name] for row in rows]) for name in expression.groupindex}
+    if "easting" in columns:
+        columns["positions"] = np.stack([columns.pop("easting"), columns.pop("northing")], axis=1)
+    return {
+        _GROUPS.get(name, name): as_label(_GROUPS.get(name, name), name, values) for name, values in columns.items()
+    }
