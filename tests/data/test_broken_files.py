@@ -206,6 +206,19 @@ def safetensors(file):
     file.write(pytest.importorskip("safetensors.torch").save({"f": torch.tensor(X), "pid": torch.tensor(IDS)}))
 
 
+def hdf5(file):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(file, "w") as arrays:
+        arrays["feat"], arrays["pid"] = X, IDS
+        arrays.create_dataset("cam", data=IDS, compression="gzip")
+
+
+def vectors(file):
+    rows = np.zeros(5, [("length", "<i4"), ("values", "<f4", 3)])
+    rows["length"], rows["values"] = 3, X
+    file.write(rows.tobytes())
+
+
 def old_torch(file):
     torch.save({"f": torch.tensor(X)}, file, _use_new_zipfile_serialization=False)
 
@@ -229,6 +242,10 @@ WHOLE = {
     "a.mat": (read_samples, lambda file: scipy.io.savemat(file, {"query_f": X, "query_label": [*IDS]})),
     "packed.mat": (read_samples, lambda file: scipy.io.savemat(file, {"f": X, "pid": IDS}, do_compression=True)),
     "a.parquet": (read_labels, parquet),
+    "a.h5": (read_samples, hdf5),
+    "a.fvecs": (read_samples, vectors),
+    "a.txt": (read_labels, lambda file: file.write(b"path pid\na/1.jpg 3\nb/2.jpg 4\n")),
+    "b.run": (read_retrieved, lambda file: file.write(b"q1 d2 1\nq1 d1 2\nq2 d1 1\n")),
     "a.csv": (read_labels, table),
     "a.run": (read_retrieved, lambda file: file.write(b"q1 Q0 d2 1 0.9 x\nq1 Q0 d1 2 -1e-3 x\n")),
     "a.json": (read_retrieved, lambda file: file.write(json.dumps({"q": {"a": 0.5, "b": 1}, "r": {}}).encode())),
