@@ -18,17 +18,18 @@ from typing import Any
 from .array_files import refused, text_lines
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
+_INTEGER = r"\d{1,18}"  # int64
 RETRIEVED_FORMS = ("run", "rank", "query", "items")
 TRUTH_FORMS = ("qrels", "grades", "pairs", "items")
 
 _PATTERNS = {
     "run": rf"(?P<query>\S+)\s+(?P<constant>\S+)\s+(?P<item>\S+)\s+\S+\s+(?P<number>{NUMBER})\s+\S+",
-    "rank": r"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>\d+)",
+    "rank": rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>{_INTEGER})",
     "query": r"(?P<query>\S+)(?!\s+[Qq]0\s)(?P<items>(?:\s+\S+)+)",
     "pairs": r"(?P<query>\S+)(?P<items>\s+\S+)",
-    "items": r"(?P<items>\d+(?:\s+\d+)*)",
-    "qrels": r"(?P<query>\S+)\s+\S+\s+(?P<item>\S+)\s+(?P<number>[-+]?\d+)",
-    "grades": r"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>[-+]?\d+)",
+    "items": rf"(?P<items>{_INTEGER}(?:\s+{_INTEGER})*)",
+    "qrels": rf"(?P<query>\S+)\s+\S+\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})",
+    "grades": rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})",
 }
 _WORDS = {
     "run": "query Q0 item rank score name",
@@ -101,21 +102,31 @@ def _form_of(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: boo
 def _num_fitting(lines: _Lines, form: str) -> int:
     """Return how many lines from the first on have a form."""
     constants: set[str] = set()
-    seen: set[tuple[str, ...]] = set()
+    seen: set[tuple[str, str]] = set()
     for place, (_, line) in enumerate(lines):
         match = re.fullmatch(_PATTERNS[form], line)
         if match is None:
             return place
-        parts = match.groupdict()
         if form == "run":
-            constants.add(parts["constant"])
-        # Ranks of a query differ, and so do queries with more than one item in their line.
-        key = (parts["query"], parts["number"]) if form == "rank" else (parts.get("query", ""),)
-        has_one_line = form == "rank" or (form == "query" and len(line.split()) > 2)
-        if len(constants) > 1 or (has_one_line and key in seen):
+            constants.add(match["constant"])
+        if len(constants) > 1:
             return place
-        seen.add(key)
+        # Ranks of a query differ, and so do queries with more than one item in their line.
+        key = _key_of_line(match, form)
+        if key in seen:
+            return place
+        if key is not None:
+            seen.add(key)
     return len(lines)
+
+
+def _key_of_line(match: re.Match[str], form: str) -> tuple[str, str] | None:
+    """Return what no other line of a form may have; None for a line that may have anything."""
+    if form == "rank":
+        return match["query"], match["number"]
+    if form == "query" and len(match["items"].split()) > 1:
+        return match["query"], ""
+    return None
 
 
 def _is_told(lines: _Lines, form: str, *, has_header: bool) -> bool:
@@ -171,7 +182,7 @@ def _table(matches: Sequence[tuple[str, re.Match[str]]], number: type) -> dict[s
     table: dict[str, dict[str, Any]] = {}
     constants: set[str] = set()
     for where, match in matches:
-        query, item, value = match["query"], match["item"], match["number"]
+        query, item = match["query"], match["item"]
         # Lists of a query and five items have six columns, too; in a run the second says nothing.
         constants.add(match.groupdict().get("constant", ""))
         if len(constants) > 1:
@@ -179,8 +190,5 @@ def _table(matches: Sequence[tuple[str, re.Match[str]]], number: type) -> dict[s
         items = table.setdefault(query, {})
         if item in items:
             raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
-        try:
-            items[item] = number(value)
-        except ValueError:  # Python reads integers of up to 4300 digits
-            raise refused(where, "a line must have a short number", f"a number of {len(value)} digits") from None
+        items[item] = number(match["number"])
     return table

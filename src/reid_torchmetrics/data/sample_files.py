@@ -276,7 +276,7 @@ def read_labels(
 
 
 def _read_parquet(path: Path, *, has_vectors: bool = False) -> dict[str, Any]:
-    """Return the flat columns of a table, and where it `has_vectors` those of lists of floats."""
+    """Return the flat columns of a table, and with `has_vectors` also columns of lists of floats."""
     parquet = optional("pyarrow.parquet", "pyarrow")
     allowance = Allowance(path.stat().st_size)
     with parquet.ParquetFile(path) as file:
