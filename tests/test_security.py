@@ -7,7 +7,7 @@ import pytest
 
 from reid_torchmetrics import data
 from reid_torchmetrics.data.array_files import FORMATS
-from reid_torchmetrics.data.sample_files import TABLES
+from reid_torchmetrics.data.sample_files import TABLES, TEXTS
 
 TEXT = (Path(__file__).parents[1] / "SECURITY.md").read_text(encoding="utf-8")
 SECTION = TEXT.partition("## What the library reads\n")[2].partition("\n## ")[0]
@@ -18,6 +18,6 @@ def test_every_reader_is_named(name):
     assert f"`{name}`" in SECTION
 
 
-@pytest.mark.parametrize("suffix", FORMATS | TABLES)
+@pytest.mark.parametrize("suffix", FORMATS | TABLES | TEXTS)
 def test_every_suffix_is_named(suffix):
     assert re.search(rf"{re.escape(suffix)}\b", SECTION)

@@ -14,6 +14,7 @@ _EXTRAS = {
     "yaml": ("PyYAML", "command"),
     "safetensors": ("safetensors", "files"),
     "pyarrow": ("pyarrow", "files"),
+    "h5py": ("h5py", "files"),
 }
 """by the name of a package: its title, and the extra"""
 

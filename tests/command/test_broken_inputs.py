@@ -219,7 +219,10 @@ BROKEN = [
     ("lists good.run nope.qrels", "There is no file 'nope.qrels'."),
     ("evaluate g.npz g.npz --labels nope.csv", "There is no file 'nope.csv'."),
     ("evaluate g.npz g.npz --ground-truth nope.json --protocol roxford5k_hard", "There is no file 'nope.json'."),
-    ("lists lists.npy objects.npy", "objects.npy: save lists of items as JSON, by `json.dump([each.tolist() for each"),
+    (
+        "lists lists.npy objects.npy",
+        "objects.npy: the file must be a whole array of numpy.save without pickle; got the",
+    ),
     ("detect data_set.json bad.json", "`bad.json` must be a file of JSON"),
     ("detect results.json results.json", "`results.json` must hold `images`, a list of objects"),
     ("detect data_set.json data_set.json", "`data_set.json` must hold a list of objects"),

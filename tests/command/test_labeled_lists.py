@@ -84,7 +84,7 @@ IGNORED = [
     (["I.npy", "truth.json", "--names", "identities=pid"], "`--names` must name columns in the tables of `--labels`"),
     (
         [*TABLES, "--file-names", "msmt17"],
-        "`--file-names` must come with a table of file names without identities; got 'msmt17'.",
+        "query.csv: `paths` must have the pattern 'msmt17' in each name; got 'query_0.jpg'.",
     ),
 ]
 

@@ -47,7 +47,7 @@ BROKEN = [
     # Arrays.
     (read_samples, "a.npz", NPZ[:200], f"{SAMPLES} a whole archive of numpy.savez without pickle; got BadZipFile: File is"),
     (read_samples, "a.npz", b"", f"{SAMPLES} a whole archive of numpy.savez without pickle; got BadZipFile: File is not"),
-    (read_samples, "a.npz", npz(feat=np.array([None, 1])), f"{SAMPLES} a whole archive of numpy.savez without pickle; got `feat` with Python objects, which"),
+    (read_samples, "a.npz", npz(feat=np.array([None, 1])), "the embeddings must be numbers or strings, as Python objects are only read by pickle; got `feat` of objects: convert it by `numpy.save('embeddings.npy', numpy.stack(list(array)))`."),
     (read_samples, "a.npz", spoiled(NPZ, b"(5, 3)", b"(4, 3)"), f"{SAMPLES} a whole archive of numpy.savez without pickle; got `feat` of shape [4, 3] and dtype float32 in 188 bytes."),
     (read_samples, "a.npz", npz(), "one array must be the embeddings, distances or scores by its name, or be said to be by `names`; got none."),
     (read_samples, "a.npz", npz(a=X, b=X), "one array must be the embeddings, distances or scores by its name, or be said to be by `names`; got `a`, `b`."),
@@ -74,13 +74,13 @@ BROKEN = [
     (read_samples, "a.npy", b"\x93NUMPY\x09\x00", f"{SAMPLES} a whole array of numpy.save without pickle; got the array in version 9.0 of the format."),
     (read_samples, "a.npy", pickle.dumps(X), f"{SAMPLES} a whole array of numpy.save without pickle; got "),
     (read_samples, "a.pt", saved(lambda file: torch.save(Backbone(2, 2), file)), f"{SAMPLES} {TENSORS} the class tests.data.test_broken_files.Backbone."),
-    (read_samples, "a.pt", saved(lambda file: torch.save([torch.eye(2)], file)), f"{SAMPLES} {TENSORS} a list."),
+    (read_samples, "a.pt", saved(lambda file: torch.save([torch.eye(2)], file)), f"{SAMPLES} {TENSORS} a list: convert it by `torch.save(torch.stack(tensors), path)`."),
     (read_samples, "a.pt", saved(lambda file: torch.save({"f": torch.eye(3).to_sparse()}, file)), "`f` must be a dense tensor; got torch.sparse_coo."),
     (read_samples, "a.pt", saved(lambda file: torch.save({"f": torch.eye(3)}, file))[:600], f"{SAMPLES} {TENSORS} "),
     (read_samples, "a.safetensors", b"\x08\x00\x00\x00\x00\x00\x00\x00{}", f"{SAMPLES} whole tensors of safetensors; got SafetensorError: "),
-    (read_samples, "a.mat", saved(scipy.io.savemat, {"f": X})[:200], f"{SAMPLES} a whole MATLAB file of version 5 to 7.2; got "),
-    (read_samples, "a.mat", b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + b"\x00" * 384, f"{SAMPLES} a whole MATLAB file of version 5 to 7.2; got a header of b'MATLAB 7.3 MAT-file,'."),
-    (read_samples, "a.json", b"{}", "the suffix must be one of .npy, .npz, .pt, .pth, .safetensors, .mat; got '.json'."),
+    (read_samples, "a.mat", saved(scipy.io.savemat, {"f": X})[:200], f"{SAMPLES} a whole MATLAB file of version 5 to 7.3; got "),
+    (read_samples, "a.mat", b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + b"\x00" * 384, f"{SAMPLES} a whole MATLAB file of version 5 to 7.3; got OSError: "),
+    (read_samples, "a.json", b"{}", "the suffix must be one of .npy, .npz, .pt, .pth, .safetensors, .mat, .h5, .hdf5, .fvecs, .bvecs, .csv, .tsv, .parquet; got '.json': convert it by `numpy.savez('arrays.npz', **json.load(file))`."),
     # Tables.
     (read_labels, "a.csv", b"", "the file must be comma-separated values in UTF-8, rows as long as the first, which names them; got 0 rows of nothing."),
     (read_labels, "a.csv", b"pid,camid\n", "the file must be comma-separated values in UTF-8, rows as long as the first, which names them; got 0 rows of pid, camid."),
@@ -98,7 +98,11 @@ BROKEN = [
     (read_labels, "a.npz", npz(pid=IDS, cam=IDS[:4]), "`cam` must have shape [5]; got [4]."),
     (read_labels, "a.npz", npz(pid=IDS, is_query=IDS[:4] > 2), "`is_query` must have shape [5]; got [4]."),
     (read_labels, "a.parquet", b"PAR1", "the file must be a whole table of Parquet; got ArrowInvalid: "),
-    (read_labels, "a.txt", b"1", "the suffix must be one of .csv, .parquet, .npy, .npz,"),
+    (read_labels, "a.xlsx", b"1", "the suffix must be one of .csv, .tsv, .parquet, .txt, .npy, .npz,"),
+    (read_labels, "a.csv", b"0002,a/0002_c1.jpg\n0003,a/0003_c1.jpg\n", "the first row must name the columns, or `names` must, such as `identities='column 2'`; got 0002, a/0002_c1.jpg."),
+    (read_labels, "a.txt", b"0014132 1234\n0014133 1234\n", "the first row must name the columns, or `names` must, such as `identities='column 2'`; got column 1, column 2."),
+    (read_labels, "a.txt", b"a.jpg 3\nb.jpg\n", "the file must be text in UTF-8, a row in each line, all of one length; got 1 cells for 2 names in line 2."),
+    (read_labels, "a.txt", b"", "the file must be text in UTF-8, a row in each line, all of one length; got 0 rows of nothing."),
     # Lists.
     (read_retrieved, "a.run", b"q Q0 d 1 0.5 x\nq Q0 e 2 0.4\n", f"2: {TREC} 'q Q0 e 2 0.4'."),
     (read_retrieved, "a.run", b"\nq Q0 d 1 nan x\n", f"2: {TREC} 'q Q0 d 1 nan x'."),
@@ -123,7 +127,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("read", "name", "contents", "message"), BROKEN)
 def test_a_broken_file_is_named_in_one_line(read, name, contents, message, tmp_path):
-    for package, suffix in (("safetensors", ".safetensors"), ("pyarrow", ".parquet")):
+    for package, suffix in (("safetensors", ".safetensors"), ("pyarrow", ".parquet"), ("h5py", ".mat")):
         if name.endswith(suffix):
             pytest.importorskip(package)
     path = tmp_path / name
@@ -202,6 +206,19 @@ def safetensors(file):
     file.write(pytest.importorskip("safetensors.torch").save({"f": torch.tensor(X), "pid": torch.tensor(IDS)}))
 
 
+def hdf5(file):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(file, "w") as arrays:
+        arrays["feat"], arrays["pid"] = X, IDS
+        arrays.create_dataset("cam", data=IDS, compression="gzip")
+
+
+def vectors(file):
+    rows = np.zeros(5, [("length", "<i4"), ("values", "<f4", 3)])
+    rows["length"], rows["values"] = 3, X
+    file.write(rows.tobytes())
+
+
 def old_torch(file):
     torch.save({"f": torch.tensor(X)}, file, _use_new_zipfile_serialization=False)
 
@@ -225,6 +242,10 @@ WHOLE = {
     "a.mat": (read_samples, lambda file: scipy.io.savemat(file, {"query_f": X, "query_label": [*IDS]})),
     "packed.mat": (read_samples, lambda file: scipy.io.savemat(file, {"f": X, "pid": IDS}, do_compression=True)),
     "a.parquet": (read_labels, parquet),
+    "a.h5": (read_samples, hdf5),
+    "a.fvecs": (read_samples, vectors),
+    "a.txt": (read_labels, lambda file: file.write(b"path pid\na/1.jpg 3\nb/2.jpg 4\n")),
+    "b.run": (read_retrieved, lambda file: file.write(b"q1 d2 1\nq1 d1 2\nq2 d1 1\n")),
     "a.csv": (read_labels, table),
     "a.run": (read_retrieved, lambda file: file.write(b"q1 Q0 d2 1 0.9 x\nq1 Q0 d1 2 -1e-3 x\n")),
     "a.json": (read_retrieved, lambda file: file.write(json.dumps({"q": {"a": 0.5, "b": 1}, "r": {}}).encode())),

@@ -67,8 +67,10 @@ def test_lfw_has_no_image_0(tmp_path):
 
 def test_lists_of_six_columns_are_no_run(tmp_path):
     (tmp_path / "lists.txt").write_text("0 3 4 5 6 7\n1 4 5 6 7 8\n2 1 2 3 4 5\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="the second column of a run must be one word, such as Q0"):
+    with pytest.raises(ValueError, match=r"lines must fit one form, which `form` says .*, one of query, items; got"):
         read_retrieved(tmp_path / "lists.txt")
+    assert read_retrieved(tmp_path / "lists.txt", form="items")[0] == [0, 3, 4, 5, 6, 7]
+    assert read_retrieved(tmp_path / "lists.txt", form="query")["0"] == ["3", "4", "5", "6", "7"]
     (tmp_path / "run.txt").write_text("q1 Q0 d1 1 0.5 x\nq1 Q0 d2 2 0.25 x\n", encoding="utf-8")
     assert read_retrieved(tmp_path / "run.txt") == {"q1": {"d1": 0.5, "d2": 0.25}}
 

@@ -112,7 +112,7 @@ def test_folders_may_be_identities():
         (([],), "`paths` must not be empty; got none."),
         (
             (["a"], "market1502"),
-            "`pattern` must be one of market1501, dukemtmc, veri776, msmt17, or a regular expression",
+            "`pattern` must be one of market1501, dukemtmc, veri776, msmt17, vpr, or a regular expression",
         ),
         ((["a"], "(?P<identity>"), "`pattern` must be one of market1501,"),
     ],
@@ -166,13 +166,20 @@ def test_an_empty_line_is_a_missing_label(tmp_path):
         read_labels(path, field="identities")
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "a.jpg 3\n", "3,4\n", "3\t4\n"])
-def test_lines_without_one_label_are_refused(text, tmp_path):
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_text_without_a_label_is_refused(text, tmp_path):
     path = text_of(tmp_path / "a.txt", text)
-    with pytest.raises(ValueError, match=r"a.txt: the file must be text in UTF-8 with one label a line; got "):
+    with pytest.raises(ValueError, match=r"a.txt: the file must be text in UTF-8, a row in each line, all of one length"):
         read_labels(path, field="identities")
 
 
-def test_lines_of_text_without_a_field_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"a.txt: the suffix must be one of .csv, "):
-        read_labels(text_of(tmp_path / "a.txt", "3\n"))
+@pytest.mark.parametrize("text", ["3,4\n", "3\t4\n"])
+def test_two_columns_that_may_both_be_the_labels_are_refused(text, tmp_path):
+    path = text_of(tmp_path / "a.txt", text)
+    with pytest.raises(ValueError, match=r"a.txt: the identities must be an array without a name"):
+        read_labels(path, field="identities")
+
+
+def test_the_identities_beside_names_of_images_are_taken_for_the_field(tmp_path):
+    path = text_of(tmp_path / "a.txt", "a.jpg 3\nb.jpg 5\n")
+    assert in_lists(read_labels(path, field="identities")) == {"identities": [3, 5]}

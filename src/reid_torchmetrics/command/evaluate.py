@@ -19,8 +19,17 @@ from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
-from . import matrices, roles, say
-from .label_tables import FILE_NAMES, TABLE_FILES, check_shards, files_of, label_files, read_table, rows_by_name
+from . import UsageError, matrices, roles, say
+from .label_tables import (
+    FILE_NAMES,
+    TABLE_FILES,
+    check_shards,
+    files_of,
+    label_files,
+    read_field,
+    read_table,
+    rows_by_name,
+)
 from .label_tables import joined as joined_tables
 from .options import named_values, parsed
 from .outputs import Outputs
@@ -48,6 +57,8 @@ def run(words: Sequence[str]) -> int:
         matrices.check_options(f"`--{source.kind}`", vars(arguments) | options)
     if arguments.stream:
         check_streamed(vars(arguments) | options)
+    if arguments.ground_truth is None and (arguments.truth_form or arguments.from_one):
+        raise UsageError("`--truth-form` and `--from-one` must come with `--ground-truth`; got none")
     extra = names_in_rules(protocol.relevance_options)
     sides = read_sides(arguments, protocol.missing, extra)
     if arguments.ground_truth is None:
@@ -96,10 +107,7 @@ def read_sides(
         columns = [read_table(path, asked, pattern, of_table, guesses, keeps_names=keeps_names) for path in paths]
         read.setdefault(TABLE_FILES, []).append(columns)
     for field in (field for field in labels if field != TABLE_FILES):
-        read[field] = [
-            [data.read_labels(path, field=field, missing=missing, labels=extra) for path in files_of(word)]
-            for word in labels[field]
-        ]
+        read[field] = [[read_field(path, field, missing, extra) for path in files_of(word)] for word in labels[field]]
     if is_one_file and is_matrix and matrices.is_one_set(sides, read.values()):
         del sides["gallery"]
     for field, columns_of_words in read.items():
@@ -268,7 +276,11 @@ def _evaluated(sides: _Sides, options: dict[str, Any], arguments: SimpleNamespac
     """All processes get the same results, with what a report shows if there is one."""
     if arguments.stream:
         return streamed(sides, options, share)
-    truth = None if arguments.ground_truth is None else data.read_ground_truth(arguments.ground_truth, by_name=False)
+    truth = None
+    if arguments.ground_truth is not None:
+        truth = data.read_ground_truth(
+            arguments.ground_truth, by_name=False, form=arguments.truth_form, from_one=bool(arguments.from_one)
+        )
     mixed = [side for side in sides.values() if "roles" in side.columns and roles.are_mixed(side.columns["roles"])]
     if reason := _reason_for_one_call(sides, options, has_lists_of_both=bool(mixed) and truth is not None):
         return _by_one_call(sides, options, truth, share, reason)

@@ -55,10 +55,10 @@ def read_table(
     guesses: list[str] = []
     table = data.read_labels(path, guesses=guesses, used=used, **asked)
     file_names, known = table.pop("names", None), pattern or "market1501"
-    if file_names is not None and "identities" not in table:
+    if file_names is not None and ("identities" not in table or pattern is not None):
         used.add(FILE_NAMES)
         try:
-            table |= data.labels_from_names(file_names, known)
+            table = data.labels_from_names(file_names, known) | table
         except ValueError as error:
             remedy = "Say by `--file-names` how they hold labels, or by `--names identities=COLUMN` what does."
             raise ValueError(f"{path}: {error} {remedy}") from None
@@ -71,6 +71,14 @@ def read_table(
         table["names"] = file_names
     said += [line.removeprefix(f"{path}: ") for line in guesses]
     return table
+
+
+def read_field(path: str, field: Any, missing: Any, extra: Sequence[str] = ()) -> Columns:
+    """The array of one label: alone in a file, or called so behind a colon, `places.npz:utmQ`."""
+    file, colon, name = path.rpartition(":")
+    if not colon or Path(path).exists() or not Path(file).suffix:
+        return data.read_labels(path, field=field, missing=missing, labels=extra)
+    return data.read_labels(file, names={field: name}, field=field, missing=missing, labels=extra)
 
 
 def files_of(word: str) -> list[str]:

@@ -7,13 +7,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from reid_torchmetrics.data import read_ground_truth, read_labels, read_retrieved
+from reid_torchmetrics.data import read_ground_truth, read_retrieved
 from reid_torchmetrics.functional.retrieval import evaluate_lists
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
 
 from . import UsageError, say
-from .label_tables import FILE_NAMES, TABLE_FILES, label_files, read_table
+from .label_tables import FILE_NAMES, TABLE_FILES, label_files, read_field, read_table
 from .options import named_values, parsed
 from .outputs import Outputs
 from .sides import Columns
@@ -28,17 +28,21 @@ def run(words: Sequence[str]) -> int:
     if bool(files) == bool(arguments.positives):
         came = "both" if files else "neither"
         raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {came}")
+    if files and arguments.truth_form:
+        raise UsageError("`--truth-form` must come with a file of the right items; got `--labels`")
     names = named_values("--names", arguments.names)
     if not files:
         _check_used(names, arguments.file_names, used=set())
     outputs = Outputs(arguments, [arguments.retrieved, *([arguments.positives] if arguments.positives else [])])
-    retrieved = read_retrieved(arguments.retrieved)
+    from_one = bool(arguments.from_one)
+    retrieved = read_retrieved(arguments.retrieved, form=arguments.form, from_one=from_one)
     if files:
         asked = {"names": names, "missing": options.get("missing") or "error", "labels": extra}
         labels = _read_labels(files, asked, arguments.file_names, retrieved)
         return outputs.write({"": evaluate_lists(retrieved, **labels, **options)})
-    positives = read_ground_truth(arguments.positives)
-    if Path(arguments.retrieved).suffix == ".txt" and isinstance(retrieved, list):
+    positives = read_ground_truth(arguments.positives, form=arguments.truth_form, from_one=from_one)
+    is_one_list = isinstance(retrieved, list) and not any(isinstance(items, list) for items in retrieved)
+    if Path(arguments.retrieved).suffix == ".txt" and is_one_list:
         # The names that one query has retrieved, in a file of its name.
         query = Path(arguments.retrieved).stem
         if query not in positives:
@@ -63,7 +67,7 @@ def _read_labels(
             if field == TABLE_FILES:
                 of_side.update(read_table(path, asked, pattern, used, guesses, keeps_names=True))
             else:
-                of_side.update(read_labels(path, field=field, missing=asked["missing"], labels=asked["labels"]))
+                of_side.update(read_field(path, field, asked["missing"], asked["labels"]))
             paths.append(path)
     _check_used(asked["names"], pattern, used)
     if guesses:

@@ -4,7 +4,9 @@
 .npz                a zip archive of .npy files                   mapped, but for compressed ones
 .pt, .pth           torch.save: a tensor, or a dict of tensors    mapped, but for files of torch before 1.6
 .safetensors        header, numbers                               mapped
-.mat                MATLAB up to 7.2                              read
+.mat                MATLAB up to 7.2; 7.3 is HDF5                 read
+.h5, .hdf5          HDF5, by h5py                                 mapped, but for arrays in pieces
+.fvecs, .bvecs      vectors, as of TEXMEX                         mapped; bytes become floats
 
 Headers are compared with the sizes of the files before anything is inflated, and `Allowance` bounds the rest.
 """
@@ -33,7 +35,10 @@ from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import Allowance, readable
 
-from .mat_files import read_mat
+from .foreign_forms import CONVERSIONS, conversion
+from .hdf5_files import read_hdf5
+from .mat_files import is_version_7_3, read_mat
+from .vector_files import read_vectors
 
 
 class _Unnamed(str):
@@ -50,11 +55,16 @@ class _Unnamed(str):
     __hash__ = str.__hash__
 
 
+class PythonObjects:
+    """Stand for an array of Python objects, readable by pickle alone, beside arrays that can be read."""
+
+
+class _ObjectsError(ValueError):
+    """An array with Python objects."""
+
+
 UNNAMED = _Unnamed()
 """the name of an array that is alone in its file; a blank name in a file is another one"""
-
-AS_JSON = "save lists of items as JSON, by `json.dump([each.tolist() for each in lists], file)`"
-"""instead of objects"""
 
 Format: TypeAlias = tuple[Callable[[Path], dict[str, Any]], str]
 """what reads a file, and what it must be"""
@@ -82,7 +92,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
     except ModuleNotFoundError:
         raise
     except Exception as error:  # damaged files make libraries raise anything
-        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        kind = "" if type(error) in (ValueError, _ObjectsError) else f"{type(error).__name__}: "
         raise refused(path, f"the file must be {what}", f"{kind}{_first_line(error)}") from error
 
 
@@ -142,7 +152,8 @@ def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict
         return {each.stem: read_arrays(each)[UNNAMED] for each in files}
     formats, suffix = formats or FORMATS, path.suffix.lower()
     if suffix not in formats:
-        raise refused(path, f"the suffix must be one of {', '.join(formats)}", repr(path.suffix))
+        came = f"{path.suffix!r}{conversion(suffix)}"
+        raise refused(path, f"the suffix must be one of {', '.join(formats)}", came)
     read, what = formats[suffix]
     with reading(path, what):
         if not path.is_file():
@@ -166,7 +177,11 @@ def _read_npz(path: Path) -> dict[str, Any]:
                 raise ValueError(f"{count} arrays called `{name.removesuffix('.npy')}`")
         arrays: dict[str, Any] = {}
         for member in members:
-            arrays[member.filename.removesuffix(".npy")] = _read_member(path, archive, member, allowance)
+            name = member.filename.removesuffix(".npy")
+            try:
+                arrays[name] = _read_member(path, archive, member, allowance)
+            except _ObjectsError:  # it may not be needed
+                arrays[name] = PythonObjects()
         return arrays
 
 
@@ -194,7 +209,7 @@ def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
         raise ValueError(f"{name} in version {version[0]}.{version[1]} of the format")
     shape, is_fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject:
-        raise ValueError(f"{name} with Python objects, which only pickle reads: {AS_JSON}")
+        raise _ObjectsError(_why_not_read(name, shape))
     # Without bytes, any number of values would fit into the file.
     if dtype.itemsize == 0:
         raise ValueError(f"{name} of dtype {dtype.str}, whose values have no bytes")
@@ -204,6 +219,13 @@ def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
     if offset - start + math.prod(shape) * dtype.itemsize != size:
         raise ValueError(f"{name} of shape {[*shape]} and dtype {dtype} in {size} bytes")
     return {"shape": shape, "dtype": dtype, "offset": offset, "order": "F" if is_fortran else "C"}
+
+
+def _why_not_read(name: str, shape: Sequence[int]) -> str:
+    """Name the line that converts an array of Python objects; a single one is a dict."""
+    lines = ("dict in .npy",) if len(shape) == 0 else ("embeddings as objects", "lists as objects")
+    remedy = ", or lists of items by ".join(f"`{CONVERSIONS[line]}`" for line in lines)
+    return f"{name} with Python objects, which only pickle reads: convert it by {remedy}"
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
@@ -218,11 +240,16 @@ def _read_torch(path: Path) -> dict[str, Any]:
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=is_archive)
     except UnpicklingError as error:  # with advice to trust the file
         found = re.search(r"(?:GLOBAL|Unsupported class) (\S+)", str(error))
-        raise ValueError(f"the class {found[1]}" if found else "a damaged pickle") from error
+        if found is None:
+            raise ValueError("a damaged pickle") from error
+        # A pickle may forge a dtype of NumPy whose values are pointers, so that its classes are not allowed either.
+        remedy = conversion("NumPy in .pt") if found[1].startswith("numpy.") else ""
+        raise ValueError(f"the class {found[1]}{remedy}") from error
     if isinstance(saved, Tensor):
         saved = {UNNAMED: saved}
     if not isinstance(saved, dict):
-        raise ValueError(f"a {type(saved).__name__}")  # noqa: TRY004 - of a file, not of an argument
+        kind = type(saved).__name__
+        raise ValueError(f"a {kind}{conversion(f'{kind} in .pt')}")  # noqa: TRY004 - of a file, not of an argument
     arrays = {name if name is UNNAMED else str(name): value for name, value in saved.items()}
     for name, value in arrays.items():
         allowance.spend(f"`{name or 'the tensor'}`", _num_bytes_beyond_file(value))
@@ -262,6 +289,18 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it cannot be iterated
 
 
+def _read_mat(path: Path) -> dict[str, Any]:
+    return read_hdf5(path) if is_version_7_3(path) else read_mat(path)
+
+
+def _read_fvecs(path: Path) -> dict[str, Any]:
+    return {UNNAMED: read_vectors(path, "<f4")}
+
+
+def _read_bvecs(path: Path) -> dict[str, Any]:
+    return {UNNAMED: read_vectors(path, "u1").astype(np.float32)}
+
+
 FORMATS: dict[str, Format] = {
     ".npy": (_read_npy, "a whole array of numpy.save without pickle"),
     ".npz": (_read_npz, "a whole archive of numpy.savez without pickle"),
@@ -269,6 +308,9 @@ FORMATS: dict[str, Format] = {
         (".pt", ".pth"), (_read_torch, "a tensor or a dict of tensors of torch.save, without other classes")
     ),
     ".safetensors": (_read_safetensors, "whole tensors of safetensors"),
-    ".mat": (read_mat, "a whole MATLAB file of version 5 to 7.2"),
+    ".mat": (_read_mat, "a whole MATLAB file of version 5 to 7.3"),
+    **dict.fromkeys((".h5", ".hdf5"), (read_hdf5, "a whole file of HDF5")),
+    ".fvecs": (_read_fvecs, "vectors of floats, all of one length"),
+    ".bvecs": (_read_bvecs, "vectors of bytes, all of one length"),
 }
 """by suffix"""

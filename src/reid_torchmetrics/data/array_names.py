@@ -14,7 +14,8 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
-from .array_files import UNNAMED, of_file, refused
+from .array_files import UNNAMED, PythonObjects, of_file, refused
+from .foreign_forms import conversion
 from .role_flags import as_roles, as_vector, note_on_roles
 
 Labels: TypeAlias = dict[str, Array]
@@ -34,6 +35,14 @@ FIELD_NAMES = {
     "names": "names name paths path filenames filename file_names file_name image_path img_path",
 }
 """what an array may be called, by what it is here; positions may also be two columns"""
+
+FURTHER_NAMES = {"identities": "class_id item_id", "names": "image_name img_name"}
+"""names in benchmarks, taken where no name of the field is there"""
+SIDE_NAMES = {
+    "query": {"embeddings": "test", "positions": "utmq cq"},
+    "gallery": {"embeddings": "train", "positions": "utmdb cdb"},
+}
+"""such names of one side: of ann-benchmarks, Patch-NetVLAD and NetVLAD"""
 
 MATRICES: tuple[_names.MatrixKind, ...] = ("embeddings", "distances", "scores")
 """what a file of samples may hold; without a name of the user's the first that is there"""
@@ -93,13 +102,23 @@ def _spellings(key: str, role: str | None) -> set[str]:
     return {prefix + name for prefix in prefixes for name in names}
 
 
-def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked: Asked, alone: str) -> dict[str, str]:
+def _further_spellings(key: str, role: str | None) -> list[str]:
+    """What an array of a benchmark may be called that is `key`, of a side or of any."""
+    sides = [role] if role else SIDE_NAMES
+    names = [FURTHER_NAMES.get(key, ""), *(SIDE_NAMES[side].get(key, "") for side in sides)]
+    return " ".join(names).split()
+
+
+def find_names(
+    path: Path, keys: Collection[str], arrays: Mapping[str, Any], asked: Asked, alone: str
+) -> dict[str, str]:
     """The array that is each of the `keys`, where there is one: as asked for, ours, or the only one that may be.
 
     An array without a name is `alone`.
 
     Raises:
-        ValueError: a file without an array that is asked for, or with several that may be the same.
+        ValueError: a file without an array that is asked for, with several that may be the same, or with one of Python
+            objects.
     """
     named = [name for name in arrays if name != UNNAMED]
     for key, name in asked.names.items():
@@ -122,11 +141,29 @@ def find_names(path: Path, keys: Collection[str], arrays: Collection[str], asked
         # An array that a user calls a label of its own is nothing else.
         free = [name for name in named if key in asked.labels or name not in asked.labels]
         fitting = fitting or [name for name in free if name.lower().replace("-", "_") in spellings]
+        fitting = fitting or [name for name in free if name.lower() in _further_spellings(key, asked.role)]
         if len(fitting) > 1:
             rule = f"one array must be the {key}, or be said to be by `names`"
             raise refused(path, rule if asked.role else f"{rule} or `role`", _listed(fitting))
         chosen.update((key, name) for name in fitting)
-    return chosen
+    return _without_objects(path, chosen, arrays, asked)
+
+
+def _without_objects(path: Path, chosen: Mapping[str, str], arrays: Mapping[str, Any], asked: Asked) -> dict[str, str]:
+    """Leave out names of files that are Python objects, unless these are all, or the user names them.
+
+    Raises:
+        ValueError: another array of Python objects.
+    """
+    objects = {key: name for key, name in chosen.items() if isinstance(arrays[name], PythonObjects)}
+    is_needed = "names" in asked.names or len(chosen) == 1
+    if not is_needed:
+        objects.pop("names", None)
+    for key, name in objects.items():
+        form = "embeddings as objects" if key in MATRICES else "texts as objects"
+        rule = f"the {key} must be numbers or strings, as Python objects are only read by pickle"
+        raise refused(path, rule, f"`{name}` of objects{conversion(form)}")
+    return {key: name for key, name in chosen.items() if not isinstance(arrays[name], PythonObjects)}
 
 
 def _is_looked_for(key: str, chosen: Collection[str], asked: Asked) -> bool:
@@ -218,6 +255,9 @@ def as_label(
     if values.dtype.kind not in ("iufUS" if wanted.endswith("strings") else "iuf"):
         raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")
     if key == "positions":  # before rows become vectors: [1, 2] is one position, not two labels
+        # MATLAB has a column for each position. Two of two coordinates are rows.
+        is_of_columns = values.ndim == 2 and len(values) == 2 and values.shape[1] > 3
+        values = values.T if is_of_columns and length in (None, values.shape[1]) else values
         return _checks.positions(name, values, length).numpy()
     return _as_numbers_or_names(key, name, as_vector(name, values, length), wanted, missing)
 

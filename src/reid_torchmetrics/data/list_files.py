@@ -1,7 +1,6 @@
 """Ranked lists and their truth: TREC's runs and judgements, faiss' neighbors, Oxford's and Paris' files, JSON.
 
-trec run      query Q0 item rank score name     {query: {item: score}}
-qrels         query 0 item grade                {query: {item: grade}}
+lines         see `list_lines`
 names         item                              [item, ...], best first
 Oxford        all_souls_1_good.txt, _ok, _junk  {query: {"good": [item, ...], ...}}
 revisited     gnd_roxford5k.pkl                 {query: {"easy": [item, ...], ...}}
@@ -9,6 +8,7 @@ revisited     gnd_roxford5k.pkl                 {query: {"easy": [item, ...], ..
 
 from __future__ import annotations
 
+import csv
 import json
 import pickle
 import pickletools
@@ -21,86 +21,183 @@ from typing import Any
 
 import numpy as np
 
-from reid_torchmetrics._files import Allowance, readable
+from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._arrays import Array
+from reid_torchmetrics._files import Allowance
 
-from .array_files import AS_JSON, UNNAMED, read_arrays, reading, refused, text_lines
+from .array_files import FORMATS, UNNAMED, Format, read_arrays, reading, refused, text_lines
+from .list_lines import RETRIEVED_FORMS, TRUTH_FORMS, read_lines
+from .vector_files import read_vectors
 
-NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
-_RUN = ("query Q0 item rank score name", re.compile(rf"(\S+)\s+\S+\s+(\S+)\s+\S+\s+({NUMBER})\s+\S+"), float)
-_QRELS = ("query 0 item grade", re.compile(r"(\S+)\s+\S+\s+(\S+)\s+([-+]?\d+)"), int)
 _NUM_ITEM_BYTES = 8  # of a reference in a list
+_VERI = ("gt_index.txt", "jk_index.txt")
 _OXFORD_LISTS = ("good", "ok", "junk")
 
 
-def read_retrieved(path: str | PathLike[str]) -> Any:
+def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = None, from_one: bool = False) -> Any:
     """Read ranked lists, for `evaluate_lists`.
 
     Args:
-        path: of a run in TREC's form, lines of six columns: query, Q0, item, rank, score and name; a .npy of integers,
-            as `search` of faiss returns them; a .json; a text file of items, one in a line, best first; or a folder of
-            such text files, .txt, named like the queries.
+        path: of lines of text in a form below; a .npy of integers, as `search` of faiss returns them, an .ivecs, or
+            `neighbors` in HDF5; a .json; a .csv of queries with their items by white space; a text file of items, one
+            in a line, best first; or a folder of such text files, .txt, named like the queries.
+        form: of lines: "run", `query Q0 item rank score name`, as of TREC; "rank", `query item rank`, as of MS MARCO;
+            "query", a query before its items, as of MSLS and hloc; or "items", numbers of items alone, as of VisDA.
+            None for the one form that all lines have.
+        from_one: whether numbers of items count from 1.
 
     Returns:
-        Scores by query and item for a run, strings and floats; an array [queries, items], mapped, for a .npy; what
-        stands in it for a .json, queries with lists or with items and scores; a list of items for a text file; lists of
-        items by query for a folder.
+        Scores by query and item for a run, strings and floats; lists of items by query where lines name it, for a .csv
+        and for a folder; lists of numbers for items alone; an array [queries, items], mapped, for arrays; what stands
+        in it for a .json, queries with lists or with items and scores; a list of items for a text file.
 
     Raises:
         FileNotFoundError: no such file, or a folder without a .txt.
-        ValueError: a damaged file, a line of another form, a score that is no number, or an item that a run repeats
-            for a query; the message is one line that names the file, and the line in it.
+        ValueError: an unknown `form`, lines that fit several forms, a damaged file, a line of another form, a score
+            that is no number, an item that a query repeats, or names where numbers count from 1; the message is one
+            line that names the file, and the line in it.
     """
     path = Path(path)
+    if form is not None:
+        _checks.one_of("form", form, RETRIEVED_FORMS)
+    lists = _read_retrieved(path, form)
+    return _from_zero(path, lists) if from_one else lists
+
+
+def _read_retrieved(path: Path, form: str | None) -> Any:
+    suffix = path.suffix.lower()
     if path.is_dir():
         if not (lists := sorted(path.glob("*.txt"))):
             raise FileNotFoundError(f"There is no .txt file in {str(path)!r}.")
         return {each.stem: _read_items(each) for each in lists}
-    if path.suffix.lower() == ".npy":
-        neighbors = read_arrays(path)[UNNAMED]
-        if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
-            came = f"{[*neighbors.shape]} of {neighbors.dtype}"
-            raise refused(path, "the array must hold integers of shape [queries, items]", came)
-        return neighbors
-    if path.suffix.lower() == ".json":
+    if suffix in _ARRAYS:
+        return _read_neighbors(path)
+    if suffix == ".json":
         return _read_json(path)
+    if suffix == ".csv":
+        return _read_csv(path)
     # Runs have any suffix, or none: the first line says what it is.
     _, first = next(text_lines(path), ("", ""))
-    return _read_table(path, *_RUN) if len(first.split()) > 1 else _read_items(path)
+    if form is None and len(first.split()) < 2:
+        return _read_items(path)
+    return read_lines(path, RETRIEVED_FORMS, form)
 
 
-def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any:
+def read_ground_truth(
+    path: str | PathLike[str], *, by_name: bool = True, form: _names.TruthForm | None = None, from_one: bool = False
+) -> Any:
     """Read the truth of ranked lists, for `evaluate_lists`.
 
     Args:
-        path: of judgements in TREC's form (qrels), lines of four columns: query, 0, item and grade; a folder of Oxford
-            or Paris, with `<query>_good.txt`, `_ok.txt` and `_junk.txt` for each query; a .json; or a
-            `gnd_roxford5k.pkl` of the revisited ones, of which containers, strings, numbers and arrays of numbers are
-            read and nothing else, so that it cannot run code. Sources: trec_eval; Philbin et al., CVPR 2007;
-            Radenović et al., CVPR 2018.
+        path: of lines of text in a form below; a folder of Oxford or Paris, with `<query>_good.txt`, `_ok.txt` and
+            `_junk.txt` for each query, or of VeRi, with `gt_index.txt` and `jk_index.txt`; a .json; a .csv or arrays as
+            for `read_retrieved`; or a `gnd_roxford5k.pkl` of the revisited ones, of which containers, strings, numbers
+            and arrays of numbers are read and nothing else, so that it cannot run code. Sources: trec_eval; Philbin et
+            al., CVPR 2007; Radenović et al., CVPR 2018.
         by_name: whether queries and items of a .pkl are its names; else they are numbers, for `ground_truth=` of the
             metrics.
+        form: of lines: "qrels", `query 0 item grade`, as of TREC; "grades", `query item grade`, as of BEIR; "pairs",
+            `query item`, as of hloc; or "items", numbers of items alone, as of VeRi. None for the one form that all
+            lines have.
+        from_one: whether numbers of items count from 1, as VeRi's.
 
     Returns:
-        Grades by query and item for judgements, strings and ints; lists of items by query and name for a folder,
-        "good", "ok" and "junk", and for a .pkl, such as "easy", "hard" and "junk"; what stands in it for a .json.
+        Grades by query and item for judgements, strings and ints; lists of items by query for pairs and a .csv, and by
+        query and name for a folder, "good", "ok" and "junk", and for a .pkl, such as "easy", "hard" and "junk"; lists
+        of numbers for arrays and for items alone, "ok" and "junk" in VeRi's folder; what stands in it for a .json.
 
     Raises:
         FileNotFoundError: no such file, or a folder without a `_good.txt`, `_ok.txt` or `_junk.txt`.
-        ValueError: a damaged file, a line of another form, an item that a query repeats in judgements, a query without
-            one of its three lists, or a .pkl with other classes or items that it does not list; the message is one line
-            that names the file, and the line in it.
+        ValueError: an unknown `form`, lines that fit several forms, a damaged file, a line of another form, an item
+            that a query repeats, a query without one of its three lists, names where numbers count from 1, or a .pkl
+            with other classes or items that it does not list; the message is one line that names the file, and the
+            line in it.
     """
     path = Path(path)
+    if form is not None:
+        _checks.one_of("form", form, TRUTH_FORMS)
+    truth = _read_truth(path, form, by_name=by_name)
+    return _from_zero(path, truth) if from_one else truth
+
+
+def _read_truth(path: Path, form: str | None, *, by_name: bool) -> Any:
+    suffix = path.suffix.lower()
     if path.is_dir():
-        return _read_folder(path)
-    if path.suffix.lower() == ".json":
+        return _read_veri(path) if (path / _VERI[0]).is_file() else _read_folder(path)
+    if suffix == ".json":
         return _read_json(path)
-    if path.suffix.lower() == ".npy":
-        raise refused(readable(path), AS_JSON, "an array")
-    if path.suffix.lower() == ".pkl":
+    if suffix == ".csv":
+        return _read_csv(path)
+    if suffix in _ARRAYS:
+        return [row[row >= 0].tolist() for row in _read_neighbors(path)]
+    if suffix == ".pkl":
         with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
             return _read_revisited(path.read_bytes(), by_name=by_name)
-    return _read_table(path, *_QRELS)
+    return read_lines(path, TRUTH_FORMS, form)
+
+
+def _read_veri(folder: Path) -> list[dict[str, list[int]]]:
+    """Return the positives and the junk of each query of VeRi."""
+    positives, junk = (read_lines(folder / name, TRUTH_FORMS, "items") for name in _VERI)
+    if len(positives) != len(junk):
+        raise refused(folder, "both files must have a line for each query", f"{len(positives)} and {len(junk)}")
+    return [{"ok": ok, "junk": dropped} for ok, dropped in zip(positives, junk, strict=True)]
+
+
+def _from_zero(path: Path, lists: Any) -> Any:
+    """Return lists of numbers that count from 1 as numbers from 0 on; 0 in an array is nothing.
+
+    Raises:
+        ValueError: names in the place of numbers, or a number below 1.
+    """
+    if isinstance(lists, np.ndarray):
+        return lists - 1
+    if isinstance(lists, list):
+        return [_from_zero(path, items) for items in lists]
+    if isinstance(lists, dict):
+        return {name: _from_zero(path, items) for name, items in lists.items()}
+    if not isinstance(lists, int) or lists < 1:
+        raise refused(path, "items that count from 1 must be numbers from 1 on", repr(lists))
+    return lists - 1
+
+
+def _read_csv(path: Path) -> dict[str, list[str]]:
+    """Return the items of queries, as Kaggle's submissions have them: `id,images`, below it `a,b c d`."""
+    lists: dict[str, list[str]] = {}
+    with reading(path, "comma-separated values, a query and its items by white space, below a row of names"):
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = [row for row in csv.reader(file, strict=True) if row]
+        if not rows or any(len(row) != 2 for row in rows) or len(rows[0][1].split()) > 1:
+            raise ValueError(", ".join(rows[0]) if rows else "nothing")
+        for query, items in rows[1:]:
+            if query in lists:
+                raise ValueError(f"{query!r} twice")
+            lists[query] = items.split()
+    return lists
+
+
+def _read_neighbors(path: Path) -> Array:
+    """Return the integers [queries, items] of a file of arrays, where HDF5 has them as `neighbors`."""
+    arrays = read_arrays(path, _ARRAYS)
+    name = UNNAMED if UNNAMED in arrays else "neighbors"
+    if name not in arrays:
+        raise refused(path, "an array must be called `neighbors`", ", ".join(arrays) or "none")
+    neighbors: Array = arrays[name]
+    if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
+        came = f"{[*neighbors.shape]} of {neighbors.dtype}"
+        raise refused(path, "the array must hold integers of shape [queries, items]", came)
+    return neighbors
+
+
+def _read_ivecs(path: Path) -> dict[str, Array]:
+    return {UNNAMED: read_vectors(path, "<i4")}
+
+
+_ARRAYS: dict[str, Format] = {
+    **{suffix: FORMATS[suffix] for suffix in (".npy", ".h5", ".hdf5")},
+    ".ivecs": (_read_ivecs, "vectors of integers, all of one length"),
+}
+"""files of neighbors, by suffix"""
 
 
 def _read_items(path: Path) -> list[str]:
@@ -109,32 +206,6 @@ def _read_items(path: Path) -> list[str]:
         if len(line.split()) > 1:
             raise refused(where, "a line must be one item", repr(line[:80]))
     return [line for _, line in lines]
-
-
-def _read_table(path: Path, form: str, pattern: re.Pattern[str], number: type) -> dict[str, dict[str, Any]]:
-    """The numbers in lines by query and item."""
-    table: dict[str, dict[str, Any]] = {}
-    second_words: set[str] = set()
-    for where, line in text_lines(path):
-        found = pattern.fullmatch(line)
-        if found is None:
-            raise refused(where, f"a line must be {form}", repr(line[:80]))
-        query, item, value = found.groups()
-        if form == _RUN[0]:
-            # Lists of a query and five items have six columns, too; in a run the second says nothing.
-            second_words.add(line.split()[1])
-            if len(second_words) > 1:
-                raise refused(where, "the second column of a run must be one word, such as Q0", sorted(second_words))
-        items = table.setdefault(query, {})
-        if item in items:
-            raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
-        try:
-            items[item] = number(value)
-        except ValueError:  # Python reads integers of up to 4300 digits
-            raise refused(where, f"a line must be {form}", f"a number of {len(value)} digits") from None
-    if not table:
-        raise refused(path, f"the file must have lines of {form}", "none")
-    return table
 
 
 def _read_json(path: Path) -> Any:

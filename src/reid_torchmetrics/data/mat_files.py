@@ -22,11 +22,19 @@ from reid_torchmetrics._files import Allowance
 _HEADER, _VERSION, _TAG = 128, 124, 8
 _FIRST = 1024  # compressed bytes that hold at least a tag
 _MATRIX, _COMPRESSED = 14, 15
+_HDF5 = b"\x00\x02IM"
+"""the version 7.3"""
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 """types of elements"""
 _CLASSES = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 """types of arrays; their numbers may take less room"""
 _COMPLEX = 0x0800
+
+
+def is_version_7_3(path: Path) -> bool:
+    """Return whether a file is of version 7.3, HDF5 behind the same header."""
+    with path.open("rb") as file:
+        return file.read(_HEADER)[_VERSION:] == _HDF5
 
 
 def read_mat(path: Path) -> dict[str, Array]:

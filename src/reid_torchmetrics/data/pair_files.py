@@ -18,7 +18,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, read_arrays, refused, text_lines
-from .list_files import NUMBER
+from .list_lines import NUMBER
 from .sample_files import TABLES
 
 PAIR_NAMES = {
@@ -46,7 +46,8 @@ def read_pairs(
 
     Args:
         path: of arrays `scores` and `same` by name, also of columns of a .csv; or, with a file of scores, of a text
-            file with a pair in each line, as of LFW, VoxCeleb or Kaldi, or two names and 1 or 0.
+            file with a pair in each line, as of LFW, VoxCeleb or Kaldi, or two names and 1 or 0; or of flags alone,
+            such as InsightFace's `lfw_list.npy`.
         scores: of a .npy, or of a text file: in each line the score of the pair in the same line of the list, alone or
             before or after the pair.
         form: of the lines of a list of pairs: "first", `1 first second`, as of VoxCeleb; "last", `first second 1` or
@@ -64,11 +65,15 @@ def read_pairs(
     if form is not None:
         _checks.one_of("form", form, _names.PairForm)
     path, beside = Path(path), None if scores is None else Path(scores)
-    if (path.suffix.lower() in TABLES | FORMATS) != (beside is None):
+    tables = TABLES.keys() | FORMATS if beside is None else {".csv", ".parquet", *FORMATS}
+    is_list = path.suffix.lower() not in tables
+    # InsightFace writes an array of flags alone, `lfw_list.npy`.
+    flags_alone = () if is_list or beside is None else read_arrays(path, TABLES | FORMATS).get(UNNAMED, ())
+    if (is_list or len(flags_alone) > 0) != (beside is not None):
         rule = "scores must be beside `same` in arrays, or in a file for a list of pairs"
         raise refused(path, rule, beside or "none")
     if beside is not None:
-        pairs, same = _read_list(path, form)
+        pairs, same = _read_list(path, form) if is_list else ([], flags_alone)
         is_array = beside.suffix.lower() in FORMATS
         given = read_arrays(beside).get(UNNAMED, ()) if is_array else _read_scores(beside, pairs)
     else:
@@ -84,7 +89,7 @@ def read_pairs(
     return values.astype(np.float64), flags.astype(bool)
 
 
-def _read_list(path: Path, form: str | None) -> tuple[list[str], list[bool]]:
+def _read_list(path: Path, form: str | None) -> tuple[list[str], Sequence[bool]]:
     """The names of each pair, and whether they are of one identity, by a form that all lines have."""
     lines = [*text_lines(path)]
     lines = lines[1:] if lines and re.fullmatch(r"\d+(\s+\d+)?", lines[0][1]) else lines

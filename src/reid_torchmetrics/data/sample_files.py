@@ -5,13 +5,12 @@ Embeddings are mapped, not copied.
 
 from __future__ import annotations
 
-import csv
 import glob
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path, PurePath
 from typing import Any, cast
@@ -24,7 +23,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, natural_order
 
-from .array_files import FORMATS, UNNAMED, Format, num_bytes_of, of_file, optional, read_arrays, refused
+from .array_files import FORMATS, UNNAMED, Format, PythonObjects, of_file, optional, read_arrays, refused
 from .array_names import (
     FIELD_NAMES,
     MATRICES,
@@ -37,13 +36,23 @@ from .array_names import (
     guessed,
 )
 from .role_flags import with_flags
+from .text_tables import are_images, is_header_missing, names_by_place, parsed, read_csv, read_text
 
 NAME_PATTERNS = {
     **dict.fromkeys(("market1501", "dukemtmc", "veri776"), r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"),
     "msmt17": r"(?:^|/)(?P<identity>\d+)_\d+_(?P<camera>\d+)_[^/]*$",
+    "vpr": r"(?:^|/)@(?P<easting>-?\d+(?:\.\d+)?)@(?P<northing>-?\d+(?:\.\d+)?)@[^/]*$",
 }
-"""for each benchmark how a file's name begins: the person or vehicle, and the camera"""
-_PLURALS = {"identity": "identities", "camera": "cameras"}
+"""for each benchmark how a file's name begins: the person or vehicle, and the camera; or the position of a place"""
+_GROUPS = {
+    "identity": "identities",
+    "camera": "cameras",
+    "sequence": "sequences",
+    "clothes": "clothes",
+    "group": "groups",
+    **dict.fromkeys(("easting", "northing"), "positions"),
+}
+"""the labels in names of files, by the groups of a pattern"""
 _KINDS = {"b": "", "i": "", "f": "", "U": " as strings"}
 _NUMBERS = ("int", "uint", "float", "double", "halffloat")  # beginnings of the names of types of Parquet
 _TEXTS = ("string", "large_string", "binary", "large_binary")
@@ -101,12 +110,13 @@ def read_samples(
     labels: Collection[str] = (),
     kind: _names.MatrixKind | None = None,
 ) -> list[SampleFile]:
-    """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
+    """Open files of embeddings and labels: .npy, .npz, .pt, .safetensors, .mat, .h5, .fvecs, .bvecs; .parquet, .csv.
 
     Arrays are found by the names that the field uses, such as `feat`, `pids` and `camids`, or `gallery_f`,
     `gallery_label` and `gallery_cam`, as layumi's `pytorch_result.mat` has them. Embeddings stay on disk, mapped,
-    unless they are compressed, as by `numpy.savez_compressed`. No file can run code: what needs pickle is refused.
-    Whether embeddings are finite is left to the evaluation.
+    unless they are compressed, as by `numpy.savez_compressed`, or in a table: a column of lists in a .parquet, or a
+    column for each dimension, counted by name or without names, as `numpy.savetxt` writes it. No file can run code:
+    what needs pickle is refused. Whether embeddings are finite is left to the evaluation.
 
     Args:
         source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
@@ -161,8 +171,10 @@ def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]], asked: A
 
 
 def _open(path: Path, asked: Asked) -> SampleFile:
-    arrays = read_arrays(path)
+    arrays, user_names = read_arrays(path, _SAMPLES), asked.names
     with of_file(path):
+        if path.suffix.lower() in TABLES:
+            arrays, asked = _with_counted(_with_positions(arrays, user_names), asked)
         arrays, unread = with_flags(arrays, asked.names)
     chosen = find_names(path, [*_ARRAYS, *asked.labels], arrays, asked, alone=asked.kind or "embeddings")
     if asked.kind is not None and asked.kind not in chosen:
@@ -175,7 +187,7 @@ def _open(path: Path, asked: Asked) -> SampleFile:
     kind = kinds[0]
     if "roles" in chosen and np.ndim(arrays[chosen["roles"]]) == 0:  # one word about the whole file
         del chosen["roles"]
-    guesses = (*guessed(path, chosen, asked.names, arrays), *_unread_roles(path, unread))
+    guesses = (*guessed(path, chosen, user_names, arrays), *_unread_roles(path, unread))
     name = chosen.pop(kind)
     # Rows of a matrix are of the queries, its columns of the gallery.
     embeddings = arrays[name].T if kind != "embeddings" and asked.role == "gallery" else arrays[name]
@@ -224,7 +236,8 @@ def _names_of_rows(arrays: Mapping[str, Any], asked: Asked, length: int) -> Arra
     """The one array of strings that is called like names of files, of one side or of all."""
     name = asked.names.get("names", "")
     called = [name] if name in arrays else [each for each in arrays if asked.may_be("names", each)]
-    texts = [np.asarray(arrays[each]) for each in called if not isinstance(arrays[each], Tensor)]
+    unread = (Tensor, PythonObjects)
+    texts = [np.asarray(arrays[each]) for each in called if not isinstance(arrays[each], unread)]
     fitting = [values.ravel() for values in texts if values.dtype.kind in "US" and values.size == length]
     return fitting[0].astype(str) if len(fitting) == 1 else None
 
@@ -259,21 +272,23 @@ def read_labels(
     missing: _names.MissingLabels = "error",
     labels: Collection[str] = (),
 ) -> Labels:
-    """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
+    """Read the labels of samples from a table: .csv, .tsv, .txt, .parquet (PyArrow), or a file of `read_samples`.
 
     With `field` they may also be lines of text, a label each (.txt).
 
     Columns are found by the names that the field uses, such as `pid` and `camid`. Positions may be a pair of columns:
-    easting and northing, utm_east and utm_north, x and y.
+    easting and northing, utm_east and utm_north, x and y. A .txt without names in its first row may be a column of
+    names of images or of identities, or one of each.
 
     Args:
-        path: of the file, or of a folder with .npy files by name; a .csv begins with a row of names, and is in UTF-8.
-        names: what a column is called, by what it is: `{"identities": "y"}`; else exactly one column may be it.
+        path: of the file, or of a folder with .npy files by name; text is in UTF-8, a .csv begins with a row of names.
+        names: what a column is called, by what it is: `{"identities": "y"}`, or "column 2" where columns have no names;
+            else exactly one column may be it.
         guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
         used: as in `read_samples`.
         field: what an array without a name is, as in a .npy, one of `labels` included; None: identities, or positions
-            if it holds two or three floats for each sample.
-        missing: as in `read_samples`; an empty cell of a .csv, and a null of a .parquet, is missing.
+            if it holds two or three floats for each sample. If `names` has it, nothing else is read.
+        missing: as in `read_samples`; an empty cell of text, and a null of a .parquet, is missing.
         labels: as in `read_samples`.
 
     Returns:
@@ -291,56 +306,70 @@ def read_labels(
             message is one line that names the file and the column.
     """
     path, asked = Path(path), Asked(names or {}, used=used, missing=missing, labels=labels)
-    keys = [*_COLUMNS, *asked.labels]
+    keys: list[str] = [*_COLUMNS, *asked.labels]
     _checks.one_of("field", field or "identities", keys)
-    # Lines of text have no name, so that a field must say what they are.
-    lines = {} if field is None else {".txt": _LABEL_LINES}
-    columns = read_arrays(path, TABLES | FORMATS | lines)
-    if field is not None and UNNAMED not in columns:
+    columns = read_arrays(path, TABLES | TEXTS | FORMATS)
+    if path.suffix.lower() in TEXTS:
+        asked = replace(asked, names=names_by_place(columns) | dict(asked.names))
+    is_field_named = field is not None and field in asked.names
+    if field is not None and UNNAMED not in columns and not is_field_named:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
         columns, unread = with_flags(_with_positions(columns, asked.names), asked.names)
     alone, given = field or "identities", columns.get(UNNAMED, np.empty(0))
     if field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
         alone = "positions"  # and nothing else
+    elif field is None and are_images(given):
+        alone = "names"
+    if field is not None and is_field_named:
+        keys, asked = [field], replace(asked, names={field: asked.names[field]})
     chosen = find_names(path, keys, columns, asked, alone)
     if not chosen:
-        raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
+        rule = "a column must be a label by its name, or be said to be by `names`"
+        if path.suffix.lower() in TEXTS | TABLES and is_header_missing([*columns]):
+            rule = "the first row must name the columns, or `names` must, such as `identities='column 2'`"
+        raise refused(path, rule, ", ".join(columns))
     if guesses is not None:
-        guesses += [*guessed(path, chosen, asked.names, columns), *_unread_roles(path, unread)]
+        guesses += [*guessed(path, chosen, names or {}, columns), *_unread_roles(path, unread)]
     return as_labels(path, chosen, columns, missing=missing)
 
 
-def _read_csv(path: Path) -> dict[str, Any]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, strict=True)
-        # A blank cell is what pandas and R write above the numbers of rows, and Excel behind the last column.
-        names = [name.strip() for name in next(rows, [])]
-        header = [name or f"column {place}" for place, name in enumerate(names, start=1)]
-        cells = [(rows.line_num, row) for row in rows if row]  # a blank line is none
-    for line, row in cells:
-        if len(row) != len(header):
-            raise ValueError(f"{len(row)} cells for {len(header)} names in line {line}")
-    if not cells or len(set(header)) < len(header):
-        raise ValueError(f"{len(cells)} rows of {', '.join(header) or 'nothing'}")
-    columns = zip(*(row for _, row in cells), strict=True)
-    allowance = Allowance(path.stat().st_size)
-    return {name: _parsed(column, allowance) for name, column in zip(header, columns, strict=True)}
-
-
-def _read_parquet(path: Path) -> dict[str, Any]:
+def _read_parquet(path: Path, *, has_vectors: bool = False) -> dict[str, Any]:
+    """Return the flat columns of a table, and with `has_vectors` also columns of lists of floats."""
     parquet = optional("pyarrow.parquet", "pyarrow")
     allowance = Allowance(path.stat().st_size)
     with parquet.ParquetFile(path) as file:
-        # Lists may be embeddings.
-        flat = [field.name for field in file.schema_arrow if not field.type.num_fields]
+        schema = file.schema_arrow
+        flat = [field.name for field in schema if not field.type.num_fields]
+        vectors = [field.name for field in schema if has_vectors and _is_vector(field.type)]
         # Equal values may take a bit each.
         allowance.spend("a table", 8 * file.metadata.num_rows * len(flat))
         groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
         allowance.spend("a table", sum(group.total_byte_size for group in groups))
-        texts = [field.name for field in file.schema_arrow if str(field.type) in _TEXTS]
-    table = parquet.read_table(path, columns=flat, read_dictionary=texts)
-    return {name: _column(name, table[name], allowance) for name in flat}
+        # PyArrow may abort where the metadata of a column are damaged: they are looked at for lists alone.
+        for group in groups if vectors else ():
+            leaves = [group.column(place) for place in range(group.num_columns)]
+            nested = [leaf.num_values for leaf in leaves if leaf.path_in_schema.partition(".")[0] in vectors]
+            allowance.spend("lists", 8 * sum(nested))
+        texts = [field.name for field in schema if str(field.type) in _TEXTS]
+    table = parquet.read_table(path, columns=flat + vectors, read_dictionary=texts)
+    columns = {name: _column(name, table[name], allowance) for name in flat}
+    return columns | {name: _vectors(name, table[name]) for name in vectors}
+
+
+def _is_vector(kind: Any) -> bool:
+    """Return whether a type of Parquet is of lists of floats."""
+    is_list = str(kind).partition("<")[0] in ("list", "large_list", "fixed_size_list")
+    return is_list and str(kind.field(0).type) in ("halffloat", "float", "double")
+
+
+def _vectors(name: str, column: Any) -> Array:
+    """Return the lists of a column as [N, D]."""
+    lengths = optional("pyarrow.compute", "pyarrow").list_value_length(column).unique().to_pylist()
+    if len(lengths) != 1 or lengths[0] is None:
+        raise ValueError(f"`{name}` with lists of lengths {', '.join(map(str, lengths[:5])) or 'none'}")
+    parts = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    return np.concatenate(parts).reshape(-1, lengths[0])
 
 
 def _column(name: str, column: Any, allowance: Allowance) -> Array:
@@ -364,40 +393,19 @@ def _column(name: str, column: Any, allowance: Allowance) -> Array:
 
 
 TABLES: dict[str, Format] = {
-    ".csv": (_read_csv, "comma-separated values in UTF-8, rows as long as the first, which names them"),
+    ".csv": (read_csv, "comma-separated values in UTF-8, rows as long as the first, which names them"),
+    ".tsv": (read_csv, "values separated by tabs in UTF-8, rows as long as the first, which names them"),
     ".parquet": (_read_parquet, "a whole table of Parquet"),
 }
-
-
-def _parsed(texts: Sequence[str], allowance: Allowance | None = None) -> Array:
-    """Integers or floats if all texts are, NaN for an empty one, else strings, of at most some bytes."""
-    is_name = any("_" in text for text in texts)  # Python reads 1_2 as 12
-    for dtype in () if is_name else (np.int64, np.float64):
-        with suppress(ValueError, OverflowError):
-            return np.array(texts, dtype=dtype)
-    is_empty = np.array([not text for text in texts])
-    if not is_name and is_empty.any() and not is_empty.all():
-        with suppress(ValueError, OverflowError):
-            return np.array([text or "nan" for text in texts], dtype=np.float64)
-    if allowance is not None:
-        allowance.spend("texts", num_bytes_of(texts))
-    return np.array(texts, dtype=str)
-
-
-def _read_label_lines(path: Path) -> dict[str, Any]:
-    """Read one label from each line; an empty line is a missing label."""
-    lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").split("\n")]
-    if lines[-1] == "":  # behind the end of the last line
-        lines.pop()
-    if not any(lines):
-        raise ValueError("no line with a label")
-    for number, line in enumerate(lines, start=1):
-        if len(line.split()) > 1 or "," in line:
-            raise ValueError(f"several words in line {number}, {line[:80]!r}")
-    return {UNNAMED: _parsed(lines, Allowance(path.stat().st_size))}
-
-
-_LABEL_LINES: Format = (_read_label_lines, "text in UTF-8 with one label a line")
+"""by suffix"""
+TEXTS: dict[str, Format] = {".txt": (read_text, "text in UTF-8, a row in each line, all of one length")}
+"""tables that may be lists to other readers"""
+_SAMPLES: dict[str, Format] = {
+    **FORMATS,
+    **TABLES,
+    ".parquet": (partial(_read_parquet, has_vectors=True), TABLES[".parquet"][1]),
+}
+"""files of embeddings"""
 
 
 def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -410,17 +418,45 @@ def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[s
     return columns
 
 
+def _with_counted(columns: dict[str, Any], asked: Asked) -> tuple[dict[str, Any], Asked]:
+    """Join the columns that count the dimensions of embeddings by their names, `feat_0` to `feat_511`, as one array.
+
+    Columns without names are counted, too. Where an array is called like embeddings, nothing is joined.
+    """
+    counted: dict[str, list[str]] = {}
+    for name, values in columns.items():
+        match = re.fullmatch(r"(.*?)(\d+)", name, re.DOTALL)
+        if match is not None and np.ndim(values) == 1 and np.asarray(values).dtype.kind in "iuf":
+            counted.setdefault(match[1], []).append(name)
+    runs: list[list[str]] = []
+    for prefix, names in counted.items():
+        numbers = [int(name.removeprefix(prefix)) for name in names]
+        if len(names) > 1 and numbers in ([*range(len(names))], [*range(1, len(names) + 1)]):
+            runs.append(names)
+    is_named = "embeddings" in asked.names or any(asked.may_be("embeddings", name) for name in columns)
+    if is_named or len(runs) != 1:
+        return columns, asked
+    (names,) = runs
+    joined_name = f"{names[0]} to {names[-1]}"
+    joined = {joined_name: np.stack([columns[name] for name in names], axis=1).astype(np.float64)}
+    other = {name: values for name, values in columns.items() if name not in names}
+    return other | joined, replace(asked, names={**asked.names, "embeddings": joined_name})
+
+
 def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "market1501") -> Labels:
-    r"""Identities and cameras from the names of files.
+    r"""Identities, cameras and other labels from the names of files.
 
     Args:
         paths: of N images, which need not exist.
         pattern: "market1501", "dukemtmc" or "veri776", `0002_c1s1_000451_03.jpg`, where -1 is junk; "msmt17",
-            `0000_000_01_0303morning_0015_0.jpg`; or a regular expression with a group `identity`, and `camera`
-            where there is one, found in the path: `r"(?P<identity>[^/]+)/[^/]+$"` takes folders.
+            `0000_000_01_0303morning_0015_0.jpg`; "vpr", `@0543256.96@4178906.70@10@S@.jpg`, as of
+            VPR-datasets-downloader; or a regular expression that is found in the path, with some of the groups
+            `identity`, `camera`, `sequence`, `clothes`, `group`, and `easting` with `northing`:
+            `r"(?P<identity>[^/]+)/[^/]+$"` takes folders.
 
     Returns:
-        "identities" and "cameras", each int64 [N] if all are numbers, else strings for `number_identities`.
+        "identities", "cameras", "sequences", "clothes" and "groups", each int64 [N] if all are numbers, else strings
+        for `number_identities`; "positions", float64 [N, 2].
 
     Raises:
         ValueError: a name without the pattern, no names, or a pattern that is no such expression.
@@ -431,11 +467,12 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
     """
     try:
         expression = re.compile(NAME_PATTERNS.get(pattern, pattern))
-        fits = {"identity"} <= expression.groupindex.keys() <= _PLURALS.keys()
     except re.error:
-        fits = False
-    if not fits:
-        rule = f"one of {', '.join(NAME_PATTERNS)}, or a regular expression with groups `identity` and `camera`"
+        expression = re.compile("")  # without groups
+    groups = expression.groupindex.keys()
+    is_half = ("easting" in groups) != ("northing" in groups)
+    if not groups or is_half or not groups <= _GROUPS.keys():
+        rule = f"one of {', '.join(NAME_PATTERNS)}, or a regular expression with groups such as `identity` and `camera`"
         raise ValueError(f"`pattern` must be {rule}; got {pattern!r}.")
     rows = []
     for path in paths:
@@ -445,5 +482,9 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
         rows.append(match.groupdict())
     if not rows:
         raise ValueError("`paths` must not be empty; got none.")
-    columns = {name: _parsed([row[name] for row in rows]) for name in expression.groupindex}
-    return {_PLURALS[name]: as_label(_PLURALS[name], name, column) for name, column in columns.items()}
+    columns: dict[str, Any] = {name: parsed([row[name] for row in rows]) for name in expression.groupindex}
+    if "easting" in columns:
+        columns["positions"] = np.stack([columns.pop("easting"), columns.pop("northing")], axis=1)
+    return {
+        _GROUPS.get(name, name): as_label(_GROUPS.get(name, name), name, values) for name, values in columns.items()
+    }

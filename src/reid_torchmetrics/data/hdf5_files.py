@@ -1,0 +1,61 @@
+"""HDF5: the arrays of numbers at the top of a file, as of triplet-reid, ann-benchmarks and MATLAB 7.3; by h5py.
+
+Arrays that lie in one piece are mapped. Links to other files are not followed, and no array is read whose values are
+in other files, or whose values are Python objects to h5py, such as texts of any length.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reid_torchmetrics._arrays import Array
+from reid_torchmetrics._extras import require
+from reid_torchmetrics._files import Allowance
+
+_KINDS = "iufbS"
+_MATLAB_NUMBERS = b"single double logical int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+"""classes of arrays; a text of MATLAB has the class char, and numbers in HDF5"""
+
+
+def read_hdf5(path: Path) -> dict[str, Array]:
+    """Return the arrays of numbers and of texts of fixed length by name, with the shapes that MATLAB shows.
+
+    Raises:
+        ModuleNotFoundError: h5py is not installed.
+        ValueError: an array would inflate to more than `Allowance` allows.
+        OSError: the file is damaged.
+    """
+    require("This file", "h5py")
+    h5py: Any = import_module("h5py")
+    allowance = Allowance(path.stat().st_size)
+    arrays: dict[str, Array] = {}
+    with h5py.File(path, "r") as file:
+        for name in file:
+            # Soft and external links may lead to other files.
+            is_own = isinstance(file.get(name, getlink=True), h5py.HardLink)
+            if is_own and file.get(name, getclass=True) is h5py.Dataset and _is_readable(file[name]):
+                arrays[name] = _array(path, name, file[name], allowance)
+    return arrays
+
+
+def _is_readable(dataset: Any) -> bool:
+    """Return whether an array has numbers or texts of fixed length that lie in its file."""
+    is_elsewhere = dataset.is_virtual or dataset.external
+    matlab_class = dataset.attrs.get("MATLAB_class", b"double")
+    is_matlab_number = matlab_class in _MATLAB_NUMBERS and "MATLAB_empty" not in dataset.attrs
+    return dataset.shape is not None and dataset.dtype.kind in _KINDS and not is_elsewhere and is_matlab_number
+
+
+def _array(path: Path, name: str, dataset: Any, allowance: Allowance) -> Array:
+    offset = dataset.id.get_offset()
+    if offset is None:  # in pieces, perhaps compressed
+        allowance.spend(f"`{name}`", dataset.size * dataset.dtype.itemsize)
+        values = dataset[()]
+    else:
+        values = np.memmap(path, dataset.dtype, mode="r", offset=offset, shape=dataset.shape)
+    is_matlab = "MATLAB_class" in dataset.attrs
+    return np.asarray(values).T if is_matlab else values

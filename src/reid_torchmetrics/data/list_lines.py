@@ -1,0 +1,194 @@
+"""Ranked lists and their truth in lines of text, by the one form that all lines have.
+
+run       query Q0 item rank score name     TREC
+rank      query item rank                   MS MARCO
+query     query item item ...               MSLS; in two columns a query may have more lines, as of hloc
+items     item item ...                     VisDA, VeRi: numbers of items, of the query with the number of the line
+qrels     query 0 item grade                TREC
+grades    query item grade                  BEIR, below a header
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .array_files import refused, text_lines
+
+NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
+_INTEGER = r"\d{1,18}"  # int64
+RETRIEVED_FORMS = ("run", "rank", "query", "items")
+TRUTH_FORMS = ("qrels", "grades", "pairs", "items")
+
+_PATTERNS = {
+    "run": rf"(?P<query>\S+)\s+(?P<constant>\S+)\s+(?P<item>\S+)\s+\S+\s+(?P<number>{NUMBER})\s+\S+",
+    "rank": rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>{_INTEGER})",
+    "query": r"(?P<query>\S+)(?!\s+[Qq]0\s)(?P<items>(?:\s+\S+)+)",
+    "pairs": r"(?P<query>\S+)(?P<items>\s+\S+)",
+    "items": rf"(?P<items>{_INTEGER}(?:\s+{_INTEGER})*)",
+    "qrels": rf"(?P<query>\S+)\s+\S+\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})",
+    "grades": rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})",
+}
+_WORDS = {
+    "run": "query Q0 item rank score name",
+    "rank": "query item rank",
+    "query": "query item item ...",
+    "pairs": "query item",
+    "items": "item item ...",
+    "qrels": "query 0 item grade",
+    "grades": "query item grade",
+}
+_HEADERS = ("query-id", "query_id", "queryid", "qid", "query")
+"""first words of a header"""
+
+_Lines = Sequence[tuple[str, str]]
+
+
+def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
+    """Return the lists in the lines of a file.
+
+    Args:
+        path: of the file.
+        forms: that the lines may have.
+        form: one of them; None for the one that all lines have.
+
+    Returns:
+        Numbers by query and item for a run and for judgements; items by query for ranks and for queries with items;
+        lists of numbers for items alone.
+
+    Raises:
+        ValueError: lines that fit several forms or none, or an item that a query repeats.
+    """
+    lines = list(text_lines(path))
+    has_header = len(lines) > 1 and lines[0][1].split()[0].lower() in _HEADERS
+    if has_header:
+        lines = lines[1:]
+    if not lines:
+        raise refused(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
+    form = form or _form_of(path, lines, forms, has_header=has_header)
+    matches = []
+    for where, line in lines:
+        match = re.fullmatch(_PATTERNS[form], line)
+        if match is None:
+            raise refused(where, f"a line must be {_WORDS[form]}", repr(line[:80]))
+        matches.append((where, match))
+    if form == "items":
+        return _numbered_lists(matches)
+    if form in ("query", "pairs"):
+        return _named_lists(matches)
+    table = _table(matches, float if form == "run" else int)
+    if form == "rank":
+        _check_ranks(path, table)
+        return {query: sorted(items, key=lambda item: items[item]) for query, items in table.items()}
+    return table
+
+
+def _form_of(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: bool) -> str:
+    """Return the form that all lines have; if none has all, the one that has most lines from the first on."""
+    num_fitting = {form: _num_fitting(lines, form) for form in forms}
+    fitting = [form for form in forms if num_fitting[form] == len(lines)]
+    if not fitting:
+        return max(forms, key=lambda form: num_fitting[form])
+    told = [form for form in fitting if _is_told(lines, form, has_header=has_header)]
+    if len(told) != 1 and len(fitting) > 1:
+        rule = "lines must fit one form, which `form` says (`--form` or `--truth-form` in the command)"
+        meanings = "; ".join(_WORDS[form] for form in fitting)
+        raise refused(path, f"{rule}, one of {', '.join(fitting)}", f"lines that are {meanings}")
+    return (told or fitting)[0]
+
+
+def _num_fitting(lines: _Lines, form: str) -> int:
+    """Return how many lines from the first on have a form."""
+    constants: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    for place, (_, line) in enumerate(lines):
+        match = re.fullmatch(_PATTERNS[form], line)
+        if match is None:
+            return place
+        if form == "run":
+            constants.add(match["constant"])
+        if len(constants) > 1:
+            return place
+        # Ranks of a query differ, and so do queries with more than one item in their line.
+        key = _key_of_line(match, form)
+        if key in seen:
+            return place
+        if key is not None:
+            seen.add(key)
+    return len(lines)
+
+
+def _key_of_line(match: re.Match[str], form: str) -> tuple[str, str] | None:
+    """Return what no other line of a form may have; None for a line that may have anything."""
+    if form == "rank":
+        return match["query"], match["number"]
+    if form == "query" and len(match["items"].split()) > 1:
+        return match["query"], ""
+    return None
+
+
+def _is_told(lines: _Lines, form: str, *, has_header: bool) -> bool:
+    """Return whether a constant column, counted ranks or a header tell a table from a list of items."""
+    if form in ("run", "qrels"):
+        return len({line.split()[1] for _, line in lines}) == 1
+    return has_header if form == "grades" else form == "rank" and _are_counted(lines)
+
+
+def _are_counted(lines: _Lines) -> bool:
+    """Return whether ranks count the lines of each query, from 0 or 1 on, and some query has two."""
+    ranks: dict[str, list[int]] = {}
+    for _, line in lines:
+        query, _, rank = line.split()
+        ranks.setdefault(query, []).append(int(rank))
+    firsts = {min(ranks_of_query) for ranks_of_query in ranks.values()}
+    is_whole = all(max(each) - min(each) == len(each) - 1 for each in ranks.values())
+    return is_whole and firsts in ({0}, {1}) and len(ranks) < len(lines)
+
+
+def _numbered_lists(matches: Sequence[tuple[str, re.Match[str]]]) -> list[list[int]]:
+    """Return the items of each line; a blank line is a query without items."""
+    num_lines = int(matches[-1][0].rpartition(":")[2])
+    lists: list[list[int]] = [[] for _ in range(num_lines)]
+    for where, match in matches:
+        lists[int(where.rpartition(":")[2]) - 1] = [int(item) for item in match["items"].split()]
+    return lists
+
+
+def _named_lists(matches: Sequence[tuple[str, re.Match[str]]]) -> dict[str, list[str]]:
+    lists: dict[str, dict[str, None]] = {}
+    for where, match in matches:
+        query = match["query"]
+        if query in lists and len(match["items"].split()) > 1:
+            raise refused(where, "a query with several items must have one line", f"{query!r} again")
+        items = lists.setdefault(query, {})
+        for item in match["items"].split():
+            if item in items:
+                raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
+            items[item] = None
+    return {query: list(items) for query, items in lists.items()}
+
+
+def _check_ranks(path: Path, table: Mapping[str, Mapping[str, int]]) -> None:
+    """Raise unless the ranks of each query differ."""
+    for query, ranks in table.items():
+        if len(set(ranks.values())) < len(ranks):
+            raise refused(path, "the ranks of a query must differ", f"{list(ranks.values())[:10]} for {query!r}")
+
+
+def _table(matches: Sequence[tuple[str, re.Match[str]]], number: type) -> dict[str, dict[str, Any]]:
+    """Return the numbers in lines by query and item."""
+    table: dict[str, dict[str, Any]] = {}
+    constants: set[str] = set()
+    for where, match in matches:
+        query, item = match["query"], match["item"]
+        # Lists of a query and five items have six columns, too; in a run the second says nothing.
+        constants.add(match.groupdict().get("constant", ""))
+        if len(constants) > 1:
+            raise refused(where, "the second column of a run must be one word, such as Q0", sorted(constants))
+        items = table.setdefault(query, {})
+        if item in items:
+            raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
+        items[item] = number(match["number"])
+    return table

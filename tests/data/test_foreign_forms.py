@@ -1,0 +1,109 @@
+"""Forms that no reader takes: the message has the line of Python that converts the file, and the line does so."""
+
+import io
+import json
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from reid_torchmetrics.command import main
+from reid_torchmetrics.data import read_ground_truth, read_labels, read_pairs, read_samples
+from reid_torchmetrics.data.foreign_forms import CONVERSIONS
+
+X, IDS = np.eye(3, 4), np.array([5, 6, 5])
+
+
+def remedy(reader, path):
+    """The line of Python in the message that refuses a file."""
+    with pytest.raises(ValueError, match=re.escape(str(path))) as raised:
+        reader(path)
+    return re.search(r"convert it by `(.*?)`", str(raised.value))[1]
+
+
+def as_dict():
+    return {"feat": X.tolist(), "pids": IDS.tolist()}
+
+
+ARRAYS = {
+    "a.pkl": lambda path: path.write_bytes(pickle.dumps(as_dict())),
+    "a.json": lambda path: path.write_text(json.dumps(as_dict()), encoding="utf-8"),
+    "a.npy": lambda path: np.save(path, as_dict(), allow_pickle=True),
+    "a.pt": lambda path: torch.save({"feat": X, "pids": IDS}, path),
+    "a.txt": lambda path: np.savetxt(path, X),
+    "a.fbin": lambda path: path.write_bytes(np.array(X.shape, "i4").tobytes() + X.astype("f4").tobytes()),
+    "list.pt": lambda path: torch.save([torch.tensor(row) for row in X], path),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_the_line_in_the_message_makes_embeddings_of_the_file(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / name
+    ARRAYS[name](path)
+    line = remedy(read_samples, path)
+    known = {"numpy": np, "torch": torch, "json": json, "pickle": pickle, "path": path}
+    if name == "a.npy":
+        known["array"] = np.load(path, allow_pickle=True)
+    if name == "list.pt":
+        known["tensors"] = torch.load(path)
+    with path.open("rb") as known["file"]:
+        exec(line, known)  # noqa: S102 - the line of the message, as a user would paste it
+    converted = [each for each in tmp_path.iterdir() if each != path] or [path]
+    (samples,) = read_samples(converted[0])
+    assert samples.embeddings.tolist() == X.tolist()
+    assert [*samples.labels.values()] == [] or samples.labels["identities"].tolist() == IDS.tolist()
+
+
+def test_the_lines_for_tables_and_lists_are_right(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = tmp_path / "a.jsonl"
+    pd.DataFrame({"pid": IDS}).to_json(table, orient="records", lines=True)
+    pytest.importorskip("pyarrow")
+    exec(remedy(read_labels, table), {"pandas": pd, "path": table})  # noqa: S102
+    assert read_labels("table.parquet")["identities"].tolist() == IDS.tolist()
+    rows = np.array([np.array([1, 2]), np.array([0])], dtype=object)
+    np.save("gt.npy", rows)
+    with pytest.raises(ValueError, match=re.escape(f"lists of items by `{CONVERSIONS['lists as objects']}`.")):
+        read_ground_truth("gt.npy")
+    file = io.StringIO()
+    exec(CONVERSIONS["lists as objects"], {"json": json, "array": rows, "file": file})  # noqa: S102
+    assert json.loads(file.getvalue()) == [[1, 2], [0]]
+
+
+def test_an_array_of_objects_that_is_not_needed_is_left_unread(tmp_path):
+    paths = np.array(["a.jpg", "b.jpg", "c.jpg"], dtype=object)  # as `df.path.values`
+    np.savez(tmp_path / "a.npz", feat=X, pids=IDS, paths=paths)
+    (samples,) = read_samples(tmp_path / "a.npz")
+    assert samples.embeddings.tolist() == X.tolist()
+    assert samples.names is None
+    assert read_labels(tmp_path / "a.npz")["identities"].tolist() == IDS.tolist()
+
+
+@pytest.mark.parametrize("arrays", [{"pids": IDS.astype(object)}, {"paths": np.array(["a.jpg"], dtype=object)}])
+def test_an_array_of_objects_that_is_needed_has_its_remedy(arrays, tmp_path):
+    np.savez(tmp_path / "a.npz", **arrays)
+    assert remedy(read_labels, tmp_path / "a.npz") == "array.astype(str)"
+    (name,) = arrays
+    np.savez(tmp_path / "a.npz", **{name: arrays[name].astype(str)})
+    read_labels(tmp_path / "a.npz")
+
+
+def test_a_class_of_another_package_is_not_said_to_be_converted(tmp_path):
+    torch.save({"feat": torch.nn.Linear(2, 2)}, tmp_path / "a.pt")
+    with pytest.raises(ValueError, match=r"got the class torch\.nn\.modules\.linear\.Linear\.$"):
+        read_samples(tmp_path / "a.pt")
+
+
+def test_flags_of_pairs_and_their_scores_are_two_arrays(tmp_path, monkeypatch, capsys):
+    # InsightFace writes `lfw_list.npy`, whether the two of each pair are one person.
+    monkeypatch.chdir(tmp_path)
+    np.save("lfw_list.npy", np.array([True, False, True]))
+    np.save("scores.npy", np.array([0.9, 0.5, 0.4]))
+    scores, same = read_pairs("lfw_list.npy", "scores.npy")
+    assert (scores.tolist(), same.tolist()) == ([0.9, 0.5, 0.4], [True, False, True])
+    assert main(["pairs", "lfw_list.npy", "scores.npy", "--reports", "auc"]) == 0
+    assert "50.0" in capsys.readouterr().out  # one of two pairs of a genuine and an impostor score is in order

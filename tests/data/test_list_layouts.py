@@ -1,0 +1,165 @@
+"""Ranked lists and their truth in text, as the projects that are named write them."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics import evaluate
+from reid_torchmetrics.command import main
+from reid_torchmetrics.data import read_ground_truth, read_retrieved
+from reid_torchmetrics.functional.retrieval import evaluate_lists
+
+
+def written(path, text):
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+RETRIEVED = {
+    "MS MARCO run": ("run.tsv", "2\t77\t1\n2\t55\t2\n9\t55\t1\n", {"2": ["77", "55"], "9": ["55"]}),
+    "MS MARCO run with names": ("run.tsv", "q d1 1\nq d2 2\n", {"q": ["d1", "d2"]}),
+    "a run whose lines are not in order": ("run.tsv", "q d2 2\nq d1 1\n", {"q": ["d1", "d2"]}),
+    "hloc pairs": ("pairs.txt", "q/1.jpg db/7.jpg\nq/1.jpg db/3.jpg\n", {"q/1.jpg": ["db/7.jpg", "db/3.jpg"]}),
+    "MSLS predictions": ("predictions.csv.txt", "kA kB kC kD\nkE kF kG kH\n", {"kA": [*"BCD"], "kE": [*"FGH"]}),
+    "Kaggle": ("submission.csv", "id,images\nq1,a b\nq2,\n", {"q1": ["a", "b"], "q2": []}),
+    "VisDA": ("result.txt", "3 1 0\n3 2 0\n", [[3, 1, 0], [3, 2, 0]]),
+    "TREC of integers": ("a.run", "1 0 5 1 0.5 x\n1 0 6 2 0.25 x\n", {"1": {"5": 0.5, "6": 0.25}}),
+}
+TRUTH = {
+    "BEIR test.tsv": ("test.tsv", "query-id\tcorpus-id\tscore\n1\t7\t2\n1\t9\t0\n", {"1": {"7": 2, "9": 0}}),
+    "grades of names": ("qrels.txt", "q d1 2\nq d2 0\n", {"q": {"d1": 2, "d2": 0}}),
+    "MS MARCO qrels": ("qrels.tsv", "1\t0\t7\t1\n2\t0\t9\t1\n", {"1": {"7": 1}, "2": {"9": 1}}),
+    "hloc pairs": ("pairs.txt", "q/1.jpg db/7.jpg\nq/1.jpg db/3.jpg\n", {"q/1.jpg": ["db/7.jpg", "db/3.jpg"]}),
+    "Kaggle": ("solution.csv", "id,images\nq1,a b\n", {"q1": ["a", "b"]}),
+    "VeRi gt_index.txt": ("gt_index.txt", "4 5 6 \n7\n\n8 9 \n", [[4, 5, 6], [7], [], [8, 9]]),
+}
+
+
+@pytest.mark.parametrize("layout", RETRIEVED)
+def test_lists_are_read_as_their_project_writes_them(layout, tmp_path):
+    name, text, expected = RETRIEVED[layout]
+    lists = read_retrieved(written(tmp_path / name, text))
+    if layout == "MSLS predictions":
+        lists = {query: [item[1:] for item in items] for query, items in lists.items()}
+    assert lists == expected
+
+
+@pytest.mark.parametrize("layout", TRUTH)
+def test_the_truth_is_read_as_its_project_writes_it(layout, tmp_path):
+    name, text, expected = TRUTH[layout]
+    assert read_ground_truth(written(tmp_path / name, text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "forms"),
+    [
+        (read_retrieved, "0 3 4\n1 4 5\n", "rank, query, items"),
+        (read_retrieved, "q d1 1\nr d2 1\n", "rank, query"),
+        (read_retrieved, "0 3\n0 4\n", "query, items"),
+        (read_ground_truth, "0 3 1\n0 4 1\n", "grades, items"),
+        (read_ground_truth, "0 3\n1 4\n", "pairs, items"),
+        (read_ground_truth, "1 0 5 1\n1 1 6 1\n", "qrels, items"),
+    ],
+)
+def test_lines_that_fit_several_forms_are_an_error_and_each_form_can_be_said(read, text, forms, tmp_path):
+    path = written(tmp_path / "a.txt", text)
+    said = "lines must fit one form, which `form` says (`--form` or `--truth-form` in the command), one of"
+    with pytest.raises(ValueError, match=re.escape(f"{path}: {said} {forms}; got lines that are ")):
+        read(path)
+    results = [read(path, form=form) for form in forms.split(", ")]
+    assert all(first != second for first, second in pairwise(results))
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "form", "message"),
+    [
+        (read_retrieved, "q d1 1\nq d1 2\n", None, ":2: a query must have an item once; got 'd1' again for 'q'."),
+        (read_retrieved, "a b c d\na e f\n", None, ":2: a query with several items must have one line; got 'a' again."),
+        (read_retrieved, "q a 1\nq b 1\n", None, ": the ranks of a query must differ; got [1, 1] for 'q'."),
+        (read_retrieved, "q Q0 a 1 1 x\nq Q1 b 2 1 x\n", None, ":2: the second column of a run must be one word, such"),
+        (read_retrieved, "3 4\n3 b\n", "items", ":2: a line must be item item ...; got '3 b'."),
+        (read_retrieved, "q a b a\n", None, ":1: a query must have an item once; got 'a' again for 'q'."),
+        (read_ground_truth, "q 0 d 1.5\n", None, ":1: a line must be query 0 item grade; got 'q 0 d 1.5'."),
+        (read_retrieved, "q d\n", "pairs", "`form` must be one of 'run', 'rank', 'query', 'items'; got 'pairs'."),
+    ],
+)
+def test_a_line_of_another_form_is_named(read, text, form, message, tmp_path):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read(written(tmp_path / "a.txt", text), form=form)
+
+
+@pytest.mark.parametrize("text", ["id,images\nq,a\nq,b\n", "id,images,Usage\nq,a,Public\n", "q1,a b\nq2,c d\n", ""])
+def test_a_csv_of_other_columns_is_no_list(text, tmp_path):
+    with pytest.raises(ValueError, match=r"a\.csv: the file must be comma-separated values, a query and its items by"):
+        read_retrieved(written(tmp_path / "a.csv", text))
+
+
+def test_numbers_from_one_are_counted_from_zero(tmp_path):
+    text = written(tmp_path / "gt_index.txt", "1 3\n2\n")
+    np.save(tmp_path / "I.npy", np.array([[1, 3, 0]]))
+    assert read_ground_truth(text, from_one=True) == [[0, 2], [1]]
+    assert read_retrieved(tmp_path / "I.npy", from_one=True).tolist() == [[0, 2, -1]]
+    for contents, came in (("1 0\n2 3 4\n", "0"), ("q d\n", "'d'")):
+        with pytest.raises(ValueError, match=f"items that count from 1 must be numbers from 1 on; got {came}."):
+            read_ground_truth(written(tmp_path / "b.txt", contents), from_one=True)
+
+
+def veri(folder):
+    """VeRi's files of two queries and four images: 1 and 4 are right, and 2 and 1 are junk."""
+    written(folder / "gt_index.txt", "1 \n4 \n")
+    written(folder / "jk_index.txt", "2 \n1 \n")
+    return folder
+
+
+# The first query finds junk, another image, and then its positive: 1/2; the second finds its positive first: 1.
+RANKED = "2 3 1 4\n4 1 2 3\n"
+
+
+def test_the_folder_of_veri_has_positives_and_junk(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    truth = read_ground_truth(veri(tmp_path), from_one=True)
+    assert truth == [{"ok": [0], "junk": [1]}, {"ok": [3], "junk": [0]}]
+    written(tmp_path / "ranked.txt", RANKED)
+    lists = read_retrieved("ranked.txt", form="items", from_one=True)
+    assert evaluate_lists(lists, truth)["map"] == 0.75
+    words = ["lists", "ranked.txt", ".", "--form", "items", "--from-one", "--reports", "map"]
+    assert main(words) == 0
+    assert "75" in capsys.readouterr().out
+
+
+def test_embeddings_are_evaluated_with_the_truth_of_veri(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    folder = veri(tmp_path)
+    scores = np.array([[0.2, 0.8, 0.5, 0.1], [0.6, 0.4, 0.2, 0.9]])
+    query, gallery = np.eye(2), scores.T.copy()
+    np.save("q.npy", query)
+    np.save("g.npy", gallery)
+    truth = read_ground_truth(folder, from_one=True)
+    options = {"similarity": "dot", "reports": ("map",), "positive_lists": ("ok",), "junk_lists": ("junk",)}
+    assert evaluate(query, gallery, ground_truth=truth, **options)["map"] == 0.75
+    words = ["--ground-truth", ".", "--from-one", "--similarity", "dot", "--reports", "map"]
+    assert main(["evaluate", "q.npy", "g.npy", *words]) == 0
+    assert "75" in capsys.readouterr().out
+    assert main(["evaluate", "q.npy", "g.npy", "--from-one"]) == 2
+    assert "`--truth-form` and `--from-one` must come with `--ground-truth`" in capsys.readouterr().err
+
+
+def test_the_lists_of_visda_are_evaluated_by_labels(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "result.txt", "2 0 1\n1 2 0\n")
+    written(tmp_path / "query.txt", "5\n6\n")
+    written(tmp_path / "gallery.txt", "5\n6\n7\n")
+    words = ["result.txt", "--form", "items", "--labels", "query.txt", "gallery.txt", "--reports", "map"]
+    assert main(["lists", *words]) == 0
+    assert "75" in capsys.readouterr().out  # the first query finds its identity second, the other one first
+    assert main(["lists", *words, "--truth-form", "items"]) == 2
+
+
+def test_judgements_of_beir_fit_a_run_of_ms_marco(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "run.tsv", "1\t7\t1\n1\t9\t2\n2\t9\t1\n2\t7\t2\n")
+    written(tmp_path / "test.tsv", "query-id\tcorpus-id\tscore\n1\t9\t1\n2\t9\t1\n")
+    assert main(["lists", "run.tsv", "test.tsv", "--reports", "mrr"]) == 0
+    assert "75" in capsys.readouterr().out

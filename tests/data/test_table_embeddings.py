@@ -1,0 +1,103 @@
+"""Embeddings in tables: a column of lists in Parquet, or a column for each dimension."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from reid_torchmetrics.command import main
+from reid_torchmetrics.data import read_labels, read_samples
+
+X = np.random.default_rng(0).normal(size=(5, 12)).astype(np.float32)
+IDS = np.array([3, 3, 5, 5, 7])
+
+
+@pytest.fixture
+def pyarrow():
+    pytest.importorskip("pyarrow.parquet")
+    return pytest.importorskip("pyarrow")
+
+
+@pytest.mark.parametrize("kind", ["list", "large_list", "fixed_size_list"])
+def test_a_column_of_lists_is_embeddings_as_datasets_of_hugging_face_have_it(pyarrow, kind, tmp_path):
+    make = {
+        "list": pyarrow.list_(pyarrow.float32()),
+        "large_list": pyarrow.large_list(pyarrow.float32()),
+        "fixed_size_list": pyarrow.list_(pyarrow.float32(), 12),
+    }
+    columns = {"embedding": pyarrow.array(X.tolist(), make[kind]), "label": IDS, "path": [*"abcde"]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet", row_group_size=2)
+    (samples,) = read_samples(tmp_path / "a.parquet")
+    assert (samples.embeddings.dtype, samples.embeddings.tolist()) == (np.float32, X.tolist())
+    assert samples.labels["identities"].tolist() == IDS.tolist()
+    assert samples.names.tolist() == [*"abcde"]
+    assert read_labels(tmp_path / "a.parquet")["identities"].tolist() == IDS.tolist()
+
+
+@pytest.mark.parametrize(("lists", "came"), [([[1.0], [1.0, 2.0]], "1, 2"), ([[1.0], None], "1, None"), ([], "none")])
+def test_lists_of_several_lengths_are_no_embeddings(pyarrow, lists, came, tmp_path):
+    table = pyarrow.table({"embedding": pyarrow.array(lists, pyarrow.list_(pyarrow.float32()))})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(
+        ValueError, match=f"a.parquet: the file must be .*; got `embedding` with lists of lengths {came}"
+    ):
+        read_samples(tmp_path / "a.parquet")
+
+
+def test_a_small_table_of_equal_lists_does_not_fill_the_memory(pyarrow, tmp_path):
+    chunk = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(np.zeros(2**22, np.float32)), 512)
+    pyarrow.parquet.write_table(
+        pyarrow.table({"embedding": pyarrow.chunked_array([chunk] * 4)}), tmp_path / "a.parquet"
+    )
+    assert (tmp_path / "a.parquet").stat().st_size < 2**18
+    with pytest.raises(ValueError, match=r"a\.parquet: the file must be .*; got lists of \d+ bytes in memory"):
+        read_samples(tmp_path / "a.parquet")
+
+
+CSV = {
+    "numpy.savetxt": lambda path: np.savetxt(path, X, delimiter=","),
+    "pandas": lambda path: pd.DataFrame(X.astype(float)).to_csv(path),
+    "pandas without numbers of rows": lambda path: pd.DataFrame(X.astype(float)).to_csv(path, index=False),
+    "counted from 1": lambda path: pd.DataFrame(X.astype(float), columns=[f"dim_{k + 1}" for k in range(12)]).to_csv(
+        path
+    ),
+    "tabs": lambda path: np.savetxt(path, X, delimiter="\t"),
+}
+
+
+@pytest.mark.parametrize("layout", CSV)
+def test_columns_for_each_dimension_are_embeddings(layout, tmp_path):
+    CSV[layout](tmp_path / "a.csv")
+    (samples,) = read_samples(tmp_path / "a.csv")
+    assert samples.embeddings.tolist() == X.astype(float).tolist()
+    assert len(samples.guesses) == 1
+    assert samples.guesses[0].endswith("` as embeddings")
+
+
+def test_labels_are_beside_the_columns_of_embeddings(tmp_path):
+    table = pd.DataFrame(X.astype(float)).add_prefix("feat_")
+    table.assign(pid=IDS, easting=1.5, northing=2, path=[*"abcde"]).to_csv(tmp_path / "a.csv", index=False)
+    (samples,) = read_samples(tmp_path / "a.csv")
+    assert samples.guesses[0] == f"{tmp_path / 'a.csv'}: `feat_0 to feat_11` as embeddings"
+    assert samples.embeddings.tolist() == X.astype(float).tolist()
+    assert samples.labels["identities"].tolist() == IDS.tolist()
+    assert samples.labels["positions"].tolist() == [[1.5, 2]] * 5
+    assert samples.names.tolist() == [*"abcde"]
+
+
+@pytest.mark.parametrize("header", ["a_0,a_1,b_0,b_1", "a_0,a_2,b_0,b_2", "height,width,pid,depth"])
+def test_columns_of_which_none_or_several_may_be_embeddings_are_refused(header, tmp_path):
+    (tmp_path / "a.csv").write_text(f"{header}\n0.5,1,2,3\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a\.csv: one array must be the embeddings, distances or scores by its name"):
+        read_samples(tmp_path / "a.csv")
+
+
+def test_tables_of_embeddings_are_evaluated_by_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table = pd.DataFrame(np.eye(3)).assign(pid=[1, 2, 2])
+    table.iloc[:2].to_csv("q.csv", index=False)
+    table.iloc[[2, 1, 0]].to_csv("g.tsv", index=False, sep="\t")
+    # Each query finds itself first; the second one has another positive, third after an item of equal score.
+    assert main(["evaluate", "q.csv", "g.tsv", "--reports", "rank_1"]) == 0
+    said = capsys.readouterr()
+    assert "100" in said.out
+    assert "`0 to 2` as embeddings" in said.err
