@@ -9,6 +9,7 @@ import pytest
 
 from reid_torchmetrics.command import main
 from reid_torchmetrics.data import read_ground_truth, read_labels, read_retrieved, read_samples
+from reid_torchmetrics.data.foreign_forms import CONVERSIONS
 
 X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 IDS = np.array([3, 3, 5, 5, 7, 7])
@@ -135,8 +136,21 @@ def test_damaged_hdf5_is_refused_in_one_line(h5py, tmp_path):
 def test_hdf5_without_h5py_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     (tmp_path / "a.h5").write_bytes(b"")
-    with pytest.raises(ModuleNotFoundError, match=r"^This file needs h5py: pip install 'reid-torchmetrics\[files\]'"):
+    with pytest.raises(
+        ModuleNotFoundError, match=r"^This file needs h5py: pip install 'reid-torchmetrics\[files\]'"
+    ) as raised:
         read_samples(tmp_path / "a.h5")
+    assert f"`{CONVERSIONS['.h5']}` converts it" in str(raised.value)
+
+
+def test_the_line_for_hdf5_converts_it(h5py, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("a.h5", "w") as file:
+        file["feat"], file["pids"] = X, IDS
+    with h5py.File("a.h5") as file:
+        exec(CONVERSIONS[".h5"], {"numpy": np, "file": file})  # noqa: S102 - the line of the message
+    (samples,) = read_samples("arrays.npz")
+    assert samples.embeddings.tolist() == X.tolist()
 
 
 def test_vectors_of_floats_are_embeddings_that_are_mapped(tmp_path):

@@ -8,10 +8,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
 import torch
 
 from reid_torchmetrics.command import main
-from reid_torchmetrics.data import read_ground_truth, read_labels, read_pairs, read_samples
+from reid_torchmetrics.data import read_ground_truth, read_labels, read_pairs, read_retrieved, read_samples
 from reid_torchmetrics.data.foreign_forms import CONVERSIONS
 
 X, IDS = np.eye(3, 4), np.array([5, 6, 5])
@@ -72,6 +73,29 @@ def test_the_lines_for_tables_and_lists_are_right(tmp_path, monkeypatch):
     file = io.StringIO()
     exec(CONVERSIONS["lists as objects"], {"json": json, "array": rows, "file": file})  # noqa: S102
     assert json.loads(file.getvalue()) == [[1, 2], [0]]
+
+
+LISTS = {
+    "a.pkl": lambda path: path.write_bytes(pickle.dumps([[2, 0], [1, 3]])),
+    "a.npz": lambda path: np.savez(path, I=[[2, 0], [1, 3]]),
+    "a.pt": lambda path: torch.save(torch.tensor([[2, 0], [1, 3]]), path),
+    "a.mat": lambda path: scipy.io.savemat(path, {"I": [[2, 0], [1, 3]]}),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_the_line_in_the_message_makes_lists_of_the_file(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / name
+    LISTS[name](path)
+    known = {"numpy": np, "torch": torch, "json": json, "pickle": pickle, "scipy": scipy, "path": path, "name": "I"}
+    line = remedy(read_retrieved, path)
+    with path.open("rb") as known["file"]:
+        exec(line.replace("open('lists.json', 'w')", "output"), known | {"output": (output := io.StringIO())})  # noqa: S102
+    if name == "a.pkl":
+        (tmp_path / "lists.json").write_text(output.getvalue(), encoding="utf-8")
+    (converted,) = tmp_path.glob("lists.*")
+    assert np.array_equal(read_retrieved(converted), [[2, 0], [1, 3]])
 
 
 def test_an_array_of_objects_that_is_not_needed_is_left_unread(tmp_path):

@@ -169,7 +169,9 @@ def test_an_empty_line_is_a_missing_label(tmp_path):
 @pytest.mark.parametrize("text", ["", "\n\n"])
 def test_text_without_a_label_is_refused(text, tmp_path):
     path = text_of(tmp_path / "a.txt", text)
-    with pytest.raises(ValueError, match=r"a.txt: the file must be text in UTF-8, a row in each line, all of one length"):
+    with pytest.raises(
+        ValueError, match=r"a.txt: the file must be text in UTF-8, a row in each line, all of one length"
+    ):
         read_labels(path, field="identities")
 
 

@@ -102,3 +102,10 @@ def test_an_array_that_is_not_there_is_named(places, capsys):
     assert "gt.npz: `utm`, named as positions, must be in the file; got `utmQ`, `utmDb`" in capsys.readouterr().err
     assert main([*places, "--labels", "positions=none.npz:utm", "positions=gt.npz:utmDb"]) == 1
     assert "There is no file 'none.npz'." in capsys.readouterr().err
+
+
+def test_the_file_of_one_array_of_several_is_not_written_over(places, capsys):
+    words = ["--labels", "positions=gt.npz:utmQ", "positions=gt.npz:utmDb", "--save", "gt.npz"]
+    assert main([*places, *words]) == 1
+    assert "gt.npz" in capsys.readouterr().err
+    assert [*np.load("gt.npz")] == ["utmQ", "utmDb"]

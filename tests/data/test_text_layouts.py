@@ -49,7 +49,7 @@ LAYOUTS = {
     ),
     "CUB image_class_labels.txt": ("1 1\n2 1\n3 200\n", {"identities": [1, 1, 200]}),
     "CUB images.txt": ("1 001.A/a.jpg\n2 001.A/b.jpg\n", {"names": ["001.A/a.jpg", "001.A/b.jpg"]}),
-    "numbers, one in a line": ("3\n\n5\n3", {"identities": [3, 5, 3]}),
+    "numbers, one in a line": ("3\n5\n3\n\n", {"identities": [3, 5, 3]}),
     "names of persons, one in a line": ("bo\nal\nbo\n", {"identities": ["bo", "al", "bo"]}),
     "letters, one in a line, are no header": ("y\nx\ny\n", {"identities": ["y", "x", "y"]}),
     "a header of one column": ("pid\n3\n5\n", {"identities": [3, 5]}),

@@ -29,6 +29,7 @@ from .label_tables import (
     read_field,
     read_table,
     rows_by_name,
+    split_array,
 )
 from .label_tables import joined as joined_tables
 from .options import named_values, parsed
@@ -65,7 +66,8 @@ def run(words: Sequence[str]) -> int:
         _check_labels(sides, protocol, typed=options)
     check_names(sides, protocol.relevance_options)
     files = [*chain(*(side.files for side in sides.values()))]
-    read = [*chain(*label_files(arguments.labels, extra).values()), arguments.ground_truth, arguments.captions]
+    label_paths = [split_array(word)[0] for word in chain(*label_files(arguments.labels, extra).values())]
+    read = [*label_paths, arguments.ground_truth, arguments.captions]
     outputs = Outputs(arguments, [*(file.path for file in files), *read])
     with joined() as share:
         with naming_bad_rows(files), telling_errors(share):

@@ -73,12 +73,18 @@ def read_table(
     return table
 
 
-def read_field(path: str, field: Any, missing: Any, extra: Sequence[str] = ()) -> Columns:
-    """The array of one label: alone in a file, or called so behind a colon, `places.npz:utmQ`."""
-    file, colon, name = path.rpartition(":")
-    if not colon or Path(path).exists() or not Path(file).suffix:
-        return data.read_labels(path, field=field, missing=missing, labels=extra)
-    return data.read_labels(file, names={field: name}, field=field, missing=missing, labels=extra)
+def split_array(word: str) -> tuple[str, str | None]:
+    """A file and the name of one array in it, behind a colon as in `places.npz:utmQ`; None without a name."""
+    file, colon, name = word.rpartition(":")
+    is_named = colon and Path(file).suffix and not Path(word).exists()
+    return (file, name) if is_named else (word, None)
+
+
+def read_field(word: str, field: Any, missing: Any, extra: Sequence[str] = ()) -> Columns:
+    """The array of one label: alone in a file, or by its name behind the file's."""
+    path, name = split_array(word)
+    names = None if name is None else {field: name}
+    return data.read_labels(path, field=field, names=names, missing=missing, labels=extra)
 
 
 def files_of(word: str) -> list[str]:

@@ -18,7 +18,12 @@ CONVERSIONS = {
     ".fbin": "numpy.save('embeddings.npy', numpy.fromfile(path, 'f4')[2:].reshape(*numpy.fromfile(path, 'i4', 2)))",
     ".ibin": "numpy.save('lists.npy', numpy.fromfile(path, 'i4')[2:].reshape(*numpy.fromfile(path, 'i4', 2)))",
     **dict.fromkeys((".index", ".faiss"), "numpy.save('embeddings.npy', index.reconstruct_n(0, index.ntotal))"),
-    **dict.fromkeys((".h5", ".hdf5"), _DICT_TO_NPZ.format("{name: values[:] for name, values in file.items()}")),
+    ".h5": _DICT_TO_NPZ.format("{name: values[:] for name, values in file.items()}"),  # where h5py is
+    # Files of ranked lists and of their truth, by suffix.
+    "lists in .pkl": "json.dump(pickle.load(file), open('lists.json', 'w'))",
+    "lists in .npz": "numpy.save('lists.npy', numpy.load(path)[name])",
+    **dict.fromkeys(("lists in .pt", "lists in .pth"), "numpy.save('lists.npy', torch.load(path).numpy())"),
+    "lists in .mat": "numpy.save('lists.npy', scipy.io.loadmat(path)[name])",
     # Contents of files.
     "dict in .npy": _DICT_TO_NPZ.format("array.item()"),
     "embeddings as objects": "numpy.save('embeddings.npy', numpy.stack(list(array)))",

@@ -6,6 +6,7 @@ in other files, or whose values are Python objects to h5py, such as texts of any
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import numpy as np
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import Allowance
+
+from .foreign_forms import CONVERSIONS
 
 _KINDS = "iufbS"
 _MATLAB_NUMBERS = b"single double logical int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
@@ -29,7 +32,11 @@ def read_hdf5(path: Path) -> dict[str, Array]:
         ValueError: an array would inflate to more than `Allowance` allows.
         OSError: the file is damaged.
     """
-    require("This file", "h5py")
+    try:
+        require("This file", "h5py")
+    except ModuleNotFoundError as error:
+        line = CONVERSIONS[".h5"]
+        raise ModuleNotFoundError(f"{error} Where h5py is, `{line}` converts it.", name="h5py") from None
     h5py: Any = import_module("h5py")
     allowance = Allowance(path.stat().st_size)
     arrays: dict[str, Array] = {}
@@ -53,7 +60,7 @@ def _is_readable(dataset: Any) -> bool:
 def _array(path: Path, name: str, dataset: Any, allowance: Allowance) -> Array:
     offset = dataset.id.get_offset()
     if offset is None:  # in pieces, perhaps compressed
-        allowance.spend(f"`{name}`", dataset.size * dataset.dtype.itemsize)
+        allowance.spend(f"`{name}`", math.prod(dataset.shape) * dataset.dtype.itemsize)
         values = dataset[()]
     else:
         values = np.memmap(path, dataset.dtype, mode="r", offset=offset, shape=dataset.shape)

@@ -23,9 +23,10 @@ import numpy as np
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
-from reid_torchmetrics._files import Allowance
+from reid_torchmetrics._files import Allowance, readable
 
 from .array_files import FORMATS, UNNAMED, Format, read_arrays, reading, refused, text_lines
+from .foreign_forms import conversion
 from .list_lines import RETRIEVED_FORMS, TRUTH_FORMS, read_lines
 from .vector_files import read_vectors
 
@@ -76,6 +77,7 @@ def _read_retrieved(path: Path, form: str | None) -> Any:
         return _read_json(path)
     if suffix == ".csv":
         return _read_csv(path)
+    _check_suffix(path)
     # Runs have any suffix, or none: the first line says what it is.
     _, first = next(text_lines(path), ("", ""))
     if form is None and len(first.split()) < 2:
@@ -133,7 +135,16 @@ def _read_truth(path: Path, form: str | None, *, by_name: bool) -> Any:
     if suffix == ".pkl":
         with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
             return _read_revisited(path.read_bytes(), by_name=by_name)
+    _check_suffix(path)
     return read_lines(path, TRUTH_FORMS, form)
+
+
+def _check_suffix(path: Path) -> None:
+    """Raise if a suffix is that of a known form without text."""
+    remedy = conversion(f"lists in {path.suffix.lower()}")
+    if remedy:
+        rule = f"lists must be text, .json, .csv or one of {', '.join(_ARRAYS)}"
+        raise refused(readable(path), rule, f"{path.suffix!r}{remedy}")
 
 
 def _read_veri(folder: Path) -> list[dict[str, list[int]]]:

@@ -11,7 +11,7 @@ grades    query item grade                  BEIR, below a header
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ RETRIEVED_FORMS = ("run", "rank", "query", "items")
 TRUTH_FORMS = ("qrels", "grades", "pairs", "items")
 
 _PATTERNS = {
-    "run": rf"(?P<query>\S+)\s+(?P<constant>\S+)\s+(?P<item>\S+)\s+\S+\s+(?P<number>{NUMBER})\s+\S+",
-    "rank": rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>{_INTEGER})",
-    "query": r"(?P<query>\S+)(?!\s+[Qq]0\s)(?P<items>(?:\s+\S+)+)",
-    "pairs": r"(?P<query>\S+)(?P<items>\s+\S+)",
-    "items": rf"(?P<items>{_INTEGER}(?:\s+{_INTEGER})*)",
-    "qrels": rf"(?P<query>\S+)\s+\S+\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})",
-    "grades": rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})",
+    "run": re.compile(rf"(?P<query>\S+)\s+(?P<constant>\S+)\s+(?P<item>\S+)\s+\S+\s+(?P<number>{NUMBER})\s+\S+"),
+    "rank": re.compile(rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>{_INTEGER})"),
+    "query": re.compile(r"(?P<query>\S+)(?!\s+[Qq]0\s)(?P<items>(?:\s+\S+)+)"),
+    "pairs": re.compile(r"(?P<query>\S+)(?P<items>\s+\S+)"),
+    "items": re.compile(rf"(?P<items>{_INTEGER}(?:\s+{_INTEGER})*)"),
+    "qrels": re.compile(rf"(?P<query>\S+)\s+\S+\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})"),
+    "grades": re.compile(rf"(?P<query>\S+)\s+(?P<item>\S+)\s+(?P<number>[-+]?{_INTEGER})"),
 }
 _WORDS = {
     "run": "query Q0 item rank score name",
@@ -68,14 +68,9 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     if not lines:
         raise refused(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
     form = form or _form_of(path, lines, forms, has_header=has_header)
-    matches = []
-    for where, line in lines:
-        match = re.fullmatch(_PATTERNS[form], line)
-        if match is None:
-            raise refused(where, f"a line must be {_WORDS[form]}", repr(line[:80]))
-        matches.append((where, match))
+    matches = _matches(lines, form)
     if form == "items":
-        return _numbered_lists(matches)
+        return _numbered_lists(matches, int(lines[-1][0].rpartition(":")[2]))
     if form in ("query", "pairs"):
         return _named_lists(matches)
     table = _table(matches, float if form == "run" else int)
@@ -85,18 +80,33 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     return table
 
 
+def _matches(lines: _Lines, form: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield the place of each line, and its match.
+
+    Raises:
+        ValueError: a line of another form.
+    """
+    for where, line in lines:
+        match = _PATTERNS[form].fullmatch(line)
+        if match is None:
+            raise refused(where, f"a line must be {_WORDS[form]}", repr(line[:80]))
+        yield where, match
+
+
 def _form_of(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: bool) -> str:
     """Return the form that all lines have; if none has all, the one that has most lines from the first on."""
-    num_fitting = {form: _num_fitting(lines, form) for form in forms}
+    num_fitting: dict[str, int] = {}
+    for form in forms:
+        num_fitting[form] = _num_fitting(lines, form)
+        # Forms that tell themselves have other numbers of columns.
+        if num_fitting[form] == len(lines) and _is_told(lines, form, has_header=has_header):
+            return form
     fitting = [form for form in forms if num_fitting[form] == len(lines)]
-    if not fitting:
-        return max(forms, key=lambda form: num_fitting[form])
-    told = [form for form in fitting if _is_told(lines, form, has_header=has_header)]
-    if len(told) != 1 and len(fitting) > 1:
+    if len(fitting) > 1:
         rule = "lines must fit one form, which `form` says (`--form` or `--truth-form` in the command)"
         meanings = "; ".join(_WORDS[form] for form in fitting)
         raise refused(path, f"{rule}, one of {', '.join(fitting)}", f"lines that are {meanings}")
-    return (told or fitting)[0]
+    return max(forms, key=lambda form: num_fitting[form])
 
 
 def _num_fitting(lines: _Lines, form: str) -> int:
@@ -104,7 +114,7 @@ def _num_fitting(lines: _Lines, form: str) -> int:
     constants: set[str] = set()
     seen: set[tuple[str, str]] = set()
     for place, (_, line) in enumerate(lines):
-        match = re.fullmatch(_PATTERNS[form], line)
+        match = _PATTERNS[form].fullmatch(line)
         if match is None:
             return place
         if form == "run":
@@ -131,7 +141,9 @@ def _key_of_line(match: re.Match[str], form: str) -> tuple[str, str] | None:
 
 def _is_told(lines: _Lines, form: str, *, has_header: bool) -> bool:
     """Return whether a constant column, counted ranks or a header tell a table from a list of items."""
-    if form in ("run", "qrels"):
+    if form == "run":  # its second column is one word
+        return True
+    if form == "qrels":
         return len({line.split()[1] for _, line in lines}) == 1
     return has_header if form == "grades" else form == "rank" and _are_counted(lines)
 
@@ -147,16 +159,15 @@ def _are_counted(lines: _Lines) -> bool:
     return is_whole and firsts in ({0}, {1}) and len(ranks) < len(lines)
 
 
-def _numbered_lists(matches: Sequence[tuple[str, re.Match[str]]]) -> list[list[int]]:
+def _numbered_lists(matches: Iterator[tuple[str, re.Match[str]]], num_lines: int) -> list[list[int]]:
     """Return the items of each line; a blank line is a query without items."""
-    num_lines = int(matches[-1][0].rpartition(":")[2])
     lists: list[list[int]] = [[] for _ in range(num_lines)]
     for where, match in matches:
         lists[int(where.rpartition(":")[2]) - 1] = [int(item) for item in match["items"].split()]
     return lists
 
 
-def _named_lists(matches: Sequence[tuple[str, re.Match[str]]]) -> dict[str, list[str]]:
+def _named_lists(matches: Iterator[tuple[str, re.Match[str]]]) -> dict[str, list[str]]:
     lists: dict[str, dict[str, None]] = {}
     for where, match in matches:
         query = match["query"]
@@ -177,14 +188,15 @@ def _check_ranks(path: Path, table: Mapping[str, Mapping[str, int]]) -> None:
             raise refused(path, "the ranks of a query must differ", f"{list(ranks.values())[:10]} for {query!r}")
 
 
-def _table(matches: Sequence[tuple[str, re.Match[str]]], number: type) -> dict[str, dict[str, Any]]:
+def _table(matches: Iterator[tuple[str, re.Match[str]]], number: type) -> dict[str, dict[str, Any]]:
     """Return the numbers in lines by query and item."""
     table: dict[str, dict[str, Any]] = {}
     constants: set[str] = set()
     for where, match in matches:
         query, item = match["query"], match["item"]
         # Lists of a query and five items have six columns, too; in a run the second says nothing.
-        constants.add(match.groupdict().get("constant", ""))
+        if "constant" in match.re.groupindex:
+            constants.add(match["constant"])
         if len(constants) > 1:
             raise refused(where, "the second column of a run must be one word, such as Q0", sorted(constants))
         items = table.setdefault(query, {})

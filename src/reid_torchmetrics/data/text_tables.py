@@ -68,7 +68,7 @@ def read_text(path: Path) -> dict[str, Array]:
         return _columns(path, rows[0], cells[1:])
     if rows and len(rows[0]) > 1:
         return _columns(path, [""] * len(rows[0]), cells)
-    if len(lines) < len(all_lines) and all(len(row) == 1 for row in rows):
+    if rows and len(lines) < len(all_lines) and all(len(row) == 1 for row in rows):
         cells = [(place, [line]) for place, line in all_lines]
     columns = _columns(path, [""] if rows else [], cells)
     return {UNNAMED: columns["column 1"]}
