@@ -43,8 +43,8 @@ def read_hdf5(path: Path) -> dict[str, Array]:
     with h5py.File(path, "r") as file:
         for name in file:
             # Soft and external links may lead to other files.
-            is_own = isinstance(file.get(name, getlink=True), h5py.HardLink)
-            if is_own and file.get(name, getclass=True) is h5py.Dataset and _is_readable(file[name]):
+            is_in_file = isinstance(file.get(name, getlink=True), h5py.HardLink)
+            if is_in_file and file.get(name, getclass=True) is h5py.Dataset and _is_readable(file[name]):
                 arrays[name] = _array(path, name, file[name], allowance)
     return arrays
 

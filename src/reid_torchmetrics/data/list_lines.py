@@ -155,7 +155,7 @@ def _are_counted(lines: _Lines) -> bool:
         query, _, rank = line.split()
         ranks.setdefault(query, []).append(int(rank))
     firsts = {min(ranks_of_query) for ranks_of_query in ranks.values()}
-    is_whole = all(max(each) - min(each) == len(each) - 1 for each in ranks.values())
+    is_whole = all(max(counted) - min(counted) == len(counted) - 1 for counted in ranks.values())
     return is_whole and firsts in ({0}, {1}) and len(ranks) < len(lines)
 
 
