@@ -47,7 +47,7 @@ def are_in(words: Sequence[Sequence[Columns]]) -> bool:
 
 
 def rows_of_sides(sides: Mapping[str, Side], table: Columns) -> tuple[_arrays.Array, _arrays.Array] | None:
-    """Rows of queries and of gallery items in one table about both sides, by its roles or by those of labels before.
+    """Rows of queries and of gallery items in one table about both sides, by its roles or by roles of earlier labels.
 
     Without roles there is no answer.
     """
