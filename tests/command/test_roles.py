@@ -113,7 +113,15 @@ def named_rows(_folder):
     return ["q.npz", "g.npz", "--labels", "named.csv"]
 
 
+def roles_of_their_own(_folder):
+    """Roles in one file and identities in another, each of all rows."""
+    write_table("roles.csv", is_query=IS_QUERY, is_gallery=IS_GALLERY)
+    np.save("identities.npy", IDENTITIES)
+    return ["query.npy", "gallery.npy", "--labels", "identities=identities.npy", "roles.csv"]
+
+
 INPUTS = [one_file, numbers_with_a_split, parquet, arrays, labels_in_npz, shards, two_files, named_rows]
+INPUTS.append(roles_of_their_own)
 
 
 @pytest.mark.parametrize("make", INPUTS)
@@ -121,6 +129,7 @@ def test_a_query_that_is_a_gallery_item_does_not_find_itself(command, in_folder,
     printed = command("evaluate", *make(in_folder), *OPTIONS)
     assert map_of(printed) == pytest.approx(BOTH_MAP, abs=1e-12)
     assert "2 of 3 queries are gallery items, too, and are left out of their own ranking" in printed.err
+    assert "warning" not in printed.err
     assert json.loads(printed.out)["counts"]["total"] == 3
 
 
@@ -128,6 +137,15 @@ def test_a_query_that_is_a_gallery_item_does_not_find_itself(command, in_folder,
 def test_a_stream_leaves_a_query_out_of_its_own_ranking(command, in_folder, make):
     printed = command("evaluate", *make(in_folder), *OPTIONS, "--stream")
     assert map_of(printed) == pytest.approx(BOTH_MAP, abs=1e-12)
+
+
+def test_a_stream_of_queries_that_are_all_gallery_items_follows_leave_one_out(command, in_folder):
+    write_table("set.csv", pid=IDENTITIES[SET], is_query=[True] * 4, is_gallery=[True] * 4)
+    words = ["set.npy", "copy.npy", "--labels", "set.csv", "--similarity", "euclidean", "--json", "-"]
+    np.save(in_folder / "copy.npy", PLACES[SET])
+    for more in (["--protocol", "sop", "--reports", "map"], ["--same-camera", "keep"]):
+        assert map_of(command("evaluate", *words, *more, "--stream")) == pytest.approx(AMONG_OTHERS, abs=1e-12)
+    assert map_of(command("evaluate", *words, "--same-camera", "keep")) == pytest.approx(AMONG_OTHERS, abs=1e-12)
 
 
 def test_a_stream_of_one_file_of_both_sides_is_an_error(command, in_folder):

@@ -112,8 +112,10 @@ def read_sides(
         read[field] = [[read_field(path, field, missing, extra) for path in files_of(word)] for word in labels[field]]
     if is_one_file and is_matrix and matrices.is_one_set(sides, read.values()):
         del sides["gallery"]
-    for field, columns_of_words in read.items():
-        _add_labels(sides, columns_of_words, labels[field], guesses, order)
+    # Roles first: they tell the rows of the other labels apart.
+    fields = sorted(read, key=lambda field: not roles.are_in(read[field]))
+    for field in fields:
+        _add_labels(sides, read[field], labels[field], guesses, order)
     if arguments.captions is not None:
         _add_captions(sides, arguments.captions)
     if guesses:
@@ -214,8 +216,9 @@ def _add_labels(
     if len(tables) == 1 and len(sides) == 2:
         # Rows of queries come first, unless a column says it.
         num_queries = len(sides["query"])
-        if "roles" in tables[0]:
-            is_query, is_gallery = tables[0]["roles"].T
+        split = roles.rows_of_sides(sides, tables[0])
+        if split is not None:
+            is_query, is_gallery = split
         else:
             if sides["query"].files[0].kind != "embeddings":
                 matrices.check_num_rows(sides, tables[0], said)

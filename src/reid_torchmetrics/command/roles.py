@@ -1,15 +1,16 @@
 """Roles of samples, two flags each: the queries, the gallery items, and each query's own place in the gallery.
 
 one file of embeddings
-one role in every row, or both                     each item is searched among the others
-both in some rows                                  these are left out of their own ranking
-none in some rows                                  these rows are left out
-files of queries and of a gallery, with one table      rows of queries, rows of gallery items; a row may be both
+    one role in every row, or both                 each item is searched among the others
+    both in some rows                              these are left out of their own ranking
+    none in some rows                              these rows are left out
+files of queries and of a gallery, with one table  rows of queries, rows of gallery items; a row may be both
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,25 @@ def number_rows(sides: Mapping[str, Side], tables: Sequence[Columns]) -> list[Co
     elif roles.all(axis=1).any():
         table[_ROW] = np.arange(len(roles))
     return [table]
+
+
+def are_in(words: Sequence[Sequence[Columns]]) -> bool:
+    """Whether some table of some words holds roles."""
+    return any("roles" in table for table in chain.from_iterable(words))
+
+
+def rows_of_sides(sides: Mapping[str, Side], table: Columns) -> tuple[_arrays.Array, _arrays.Array] | None:
+    """Rows of queries and of gallery items in one table about both sides, by its roles or by roles of earlier labels.
+
+    Without roles there is no answer.
+    """
+    if "roles" in table:
+        sides["query"].roles_of_table = table["roles"]
+    roles = sides["query"].roles_of_table
+    if roles is None or any(len(values) != len(roles) for values in table.values()):
+        return None
+    is_query, is_gallery = roles.T
+    return is_query, is_gallery
 
 
 def note_own_places(sides: Mapping[str, Side], tables: Sequence[Columns]) -> None:

@@ -31,8 +31,9 @@ class Side:
         named = [file.names for file in files if file.names is not None]
         self.names: _arrays.Array | None = np.concatenate(named) if len(named) == len(files) else None
         """the names of all rows, where all files have them"""
-        self_index: _arrays.Array | None = None
-        self.self_index = self_index
+        self.roles_of_table: _arrays.Array | None = None
+        """for queries in files of their own: the roles in one table about both sides"""
+        self.self_index: _arrays.Array | None = None
         """for queries in files of their own that are gallery items, too: the own place of each, or -1"""
         self.files = [replace(file, labels={}, roles=None, names=None) for file in files]
 
