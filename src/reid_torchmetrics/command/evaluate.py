@@ -19,7 +19,16 @@ from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
 from . import say
-from .label_tables import FILE_NAMES, TABLE_FILES, check_shards, files_of, label_files, read_table, rows_by_name
+from .label_tables import (
+    FILE_NAMES,
+    TABLE_FILES,
+    check_shards,
+    files_of,
+    label_files,
+    read_label,
+    read_table,
+    rows_by_name,
+)
 from .label_tables import joined as joined_tables
 from .options import named_values, parsed
 from .outputs import Outputs
@@ -105,10 +114,7 @@ def read_sides(
             read.append([read_table(path, asked, pattern, of_table, guesses, keeps_names=has_names) for path in paths])
         _add_labels(sides, read, tables, guesses, order)
     for field in (field for field in labels if field != TABLE_FILES):
-        read = [
-            [data.read_labels(path, field=field, missing=missing, labels=extra) for path in files_of(word)]
-            for word in labels[field]
-        ]
+        read = [[read_label(path, field, extra, missing) for path in files_of(word)] for word in labels[field]]
         _add_labels(sides, read, labels[field], guesses, order)
     if arguments.captions is not None:
         _add_captions(sides, arguments.captions)

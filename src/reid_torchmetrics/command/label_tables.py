@@ -5,11 +5,11 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from reid_torchmetrics import _arrays, data
+from reid_torchmetrics import _arrays, _names, data
 from reid_torchmetrics._files import natural_order
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
@@ -71,6 +71,16 @@ def read_table(
         table["names"] = file_names
     said += [line.removeprefix(f"{path}: ") for line in guesses]
     return table
+
+
+def read_label(path: str, name: str, extra: Sequence[str], missing: _names.MissingLabels) -> Columns:
+    """One label of samples from a file of its own; `extra` are the labels that users name in rules."""
+    if name not in extra:
+        return data.read_labels(path, field=cast("_names.LabelField", name), missing=missing)
+    labels = data.read_labels(path, labels=(name,))
+    if name not in labels:
+        raise ValueError(f"{path}: the file must have an array or a column `{name}`; got {', '.join(labels)}.")
+    return {name: labels[name]}
 
 
 def files_of(word: str) -> list[str]:

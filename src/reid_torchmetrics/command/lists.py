@@ -7,13 +7,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from reid_torchmetrics.data import read_ground_truth, read_labels, read_retrieved
+from reid_torchmetrics.data import read_ground_truth, read_retrieved
 from reid_torchmetrics.functional.retrieval import evaluate_lists
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
 
 from . import UsageError, say
-from .label_tables import TABLE_FILES, label_files, read_table
+from .label_tables import TABLE_FILES, label_files, read_label, read_table
 from .options import named_values, parsed
 from .outputs import Outputs
 from .sides import Columns
@@ -60,7 +60,7 @@ def _read_labels(
             if field == TABLE_FILES:
                 of_side.update(read_table(path, asked, pattern, set(), guesses, keeps_names=True))
             else:
-                of_side.update(read_labels(path, field=field, missing=asked["missing"], labels=asked["labels"]))
+                of_side.update(read_label(path, field, asked["labels"], asked["missing"]))
             paths.append(path)
     if guesses:
         say(f"guessed: {', '.join(dict.fromkeys(guesses))}")

@@ -204,7 +204,7 @@ def read_labels(
     names: Mapping[str, str] | None = None,
     guesses: list[str] | None = None,
     used: set[str] | None = None,
-    field: _names.LabelField | str | None = None,
+    field: _names.LabelField | None = None,
     missing: _names.MissingLabels = "error",
     labels: Collection[str] = (),
 ) -> Labels:
@@ -218,8 +218,8 @@ def read_labels(
         names: what a column is called, by what it is: `{"identities": "y"}`; else exactly one column may be it.
         guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
         used: as in `read_samples`.
-        field: what an array without a name is, as in a .npy, one of `labels` included; None: identities, or positions
-            if it holds two or three floats for each sample.
+        field: what an array without a name is, as in a .npy; None: the only one of `labels`, else identities, or
+            positions if it holds two or three floats for each sample.
         missing: as in `read_samples`; an empty cell of a .csv, and a null of a .parquet, is missing.
         labels: as in `read_samples`.
 
@@ -238,14 +238,17 @@ def read_labels(
     """
     path, asked = Path(path), Asked(names or {}, used=used, missing=missing, labels=labels)
     keys = [*_COLUMNS, *asked.labels]
-    _checks.one_of("field", field or "identities", keys)
+    _checks.one_of("field", field or "identities", _COLUMNS)
     columns = read_arrays(path, TABLES | FORMATS)
     if field is not None and UNNAMED not in columns:
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
         columns = _with_positions(columns, asked.names)
-    alone, given = field or "identities", columns.get(UNNAMED, np.empty(0))
-    if field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
+    alone: str = field or "identities"
+    given = columns.get(UNNAMED, np.empty(0))
+    if field is None and len(asked.labels) == 1:
+        (alone,) = asked.labels
+    elif field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
         alone = "positions"  # and nothing else
     chosen = find_names(path, keys, columns, asked, alone)
     if not chosen:
