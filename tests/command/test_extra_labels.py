@@ -173,3 +173,9 @@ def test_a_missing_cell_of_a_label_is_refused(tmp_path):
     (tmp_path / "table.csv").write_text("pid,side\n1,left\n2,\n", encoding="utf-8")
     with pytest.raises(ValueError, match="`side` must hold whole numbers or strings; got '' for sample 1"):
         read_labels(tmp_path / "table.csv", labels=("side",))
+
+
+def test_an_array_without_a_name_is_the_only_label_that_is_asked_for(tmp_path):
+    np.save(tmp_path / "side.npy", SIDE)
+    assert read_labels(tmp_path / "side.npy", labels=("side",))["side"].tolist() == SIDE.tolist()
+    assert [*read_labels(tmp_path / "side.npy", labels=("side", "batch"))] == ["identities"]

@@ -138,6 +138,24 @@ def test_sequences_are_dropped_there(device):
     assert_as_on_the_cpu(device, ranks)
 
 
+def test_labels_that_users_name_are_compared_there(device):
+    query, gallery, *labels = problem()
+
+    def ranks(where):
+        extra = {}
+        for side, rows in (("query_labels", query), ("gallery_labels", gallery)):
+            places = torch.arange(len(rows))
+            extra[side] = {"side": moved(places % 2, where), "batch": (places % 3).tolist(), "plate": places % 5}
+            extra[side]["plate"] = moved(extra[side]["plate"], where)
+        rules = {"must_agree": ("side",), "must_differ": ("batch", "plate")}
+        relevance = find_relevance(*moved(labels, where), **extra, **rules)
+        return count_ranks(
+            score_embeddings(moved(query, where), moved(gallery, where), relevance), relevance, ties="grouped"
+        )
+
+    assert_as_on_the_cpu(device, ranks)
+
+
 @pytest.mark.parametrize("own", [None, torch.tensor([0, -1, 2])])
 def test_lists_on_the_device_give_the_ranks_of_the_cpu(device, own):
     lists = [torch.tensor([3, 1]), torch.tensor([], dtype=torch.int64), torch.tensor([2, 5, 4])]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import glob
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from reid_torchmetrics import _arrays, data
+from reid_torchmetrics import _arrays, _names, data
 from reid_torchmetrics._files import natural_order
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
@@ -80,11 +80,19 @@ def split_array(word: str) -> tuple[str, str | None]:
     return (file, name) if is_named else (word, None)
 
 
-def read_field(word: str, field: Any, missing: Any, extra: Sequence[str] = ()) -> Columns:
-    """The array of one label: alone in a file, or by its name behind the file's."""
+def read_field(word: str, field: str, missing: _names.MissingLabels, extra: Sequence[str] = ()) -> Columns:
+    """The array of one label: alone in a file, or by its name behind the file's.
+
+    `extra` are the labels that users name in rules.
+    """
     path, name = split_array(word)
     names = None if name is None else {field: name}
-    return data.read_labels(path, field=field, names=names, missing=missing, labels=extra)
+    if field not in extra:
+        return data.read_labels(path, field=cast("_names.LabelField", field), names=names, missing=missing)
+    labels = data.read_labels(path, names=names, labels=(field,))
+    if field not in labels:
+        raise ValueError(f"{path}: the file must have an array or a column `{field}`; got {', '.join(labels)}.")
+    return {field: labels[field]}
 
 
 def files_of(word: str) -> list[str]:

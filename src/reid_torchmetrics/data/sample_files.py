@@ -268,7 +268,7 @@ def read_labels(
     names: Mapping[str, str] | None = None,
     guesses: list[str] | None = None,
     used: set[str] | None = None,
-    field: _names.LabelField | str | None = None,
+    field: _names.LabelField | None = None,
     missing: _names.MissingLabels = "error",
     labels: Collection[str] = (),
 ) -> Labels:
@@ -286,8 +286,8 @@ def read_labels(
             else exactly one column may be it.
         guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
         used: as in `read_samples`.
-        field: what an array without a name is, as in a .npy, one of `labels` included; None: identities, or positions
-            if it holds two or three floats for each sample. If `names` has it, nothing else is read.
+        field: what an array without a name is, as in a .npy; None: the only one of `labels`, else identities, or
+            positions if it holds two or three floats for each sample. If `names` has it, nothing else is read.
         missing: as in `read_samples`; an empty cell of text, and a null of a .parquet, is missing.
         labels: as in `read_samples`.
 
@@ -307,7 +307,7 @@ def read_labels(
     """
     path, asked = Path(path), Asked(names or {}, used=used, missing=missing, labels=labels)
     keys: list[str] = [*_COLUMNS, *asked.labels]
-    _checks.one_of("field", field or "identities", keys)
+    _checks.one_of("field", field or "identities", _COLUMNS)
     columns = read_arrays(path, TABLES | TEXTS | FORMATS)
     if path.suffix.lower() in TEXTS:
         asked = replace(asked, names=names_by_place(columns) | dict(asked.names))
@@ -316,8 +316,11 @@ def read_labels(
         raise refused(path, f"the {field} must be an array without a name, as in .npy", ", ".join(columns))
     with of_file(path):
         columns, unread = with_flags(_with_positions(columns, asked.names), asked.names)
-    alone, given = field or "identities", columns.get(UNNAMED, np.empty(0))
-    if field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
+    alone: str = field or "identities"
+    given = columns.get(UNNAMED, np.empty(0))
+    if field is None and len(asked.labels) == 1:
+        (alone,) = asked.labels
+    elif field is None and given.ndim == 2 and given.shape[1] in (2, 3) and "float" in str(given.dtype):
         alone = "positions"  # and nothing else
     elif field is None and are_images(given):
         alone = "names"

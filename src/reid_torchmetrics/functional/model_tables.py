@@ -24,6 +24,7 @@ _SYMBOLS = {"\\": "backslash", "^": "asciicircum", "~": "asciitilde", "|": "bar"
 _IN_PROSE = {
     "same camera: same_identity": "gallery images of the same person in the same camera are removed (Market-1501)",
     "same camera: all": "gallery images of the query's camera are removed",
+    "same camera: only": "gallery images of other cameras are removed",
     "same camera: keep": "gallery images of the query's camera are kept",
     "queries without a positive: skip": "queries without a match are left out",
     "queries without a positive: neg": "queries without a match count as 0",

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics import evaluate, evaluate_scores
+from reid_torchmetrics import GalleryDraw, evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval import (
     Protocol,
     RankCounter,
@@ -258,6 +258,29 @@ def test_a_counter_has_the_rules_of_the_protocol_and_the_kinds_of_the_queries():
         counter.count(QUERY, [9, 9], key="a")
     with pytest.raises(ValueError, match="`protocol` must have the counter's rules; got 'market1501' with must_agree"):
         evaluate_stream(counter, 0)
+
+
+def test_a_group_has_the_labels_of_its_members():
+    # The groups 0 and 1 have the best members 0 and 3; the first query, a left one, keeps only group 0.
+    groups, sides = [0, 0, 1, 1], {"query_labels": {"side": ["left", "right"]}}
+    identities = {"query_identities": [7, 8], "gallery_identities": [7, 7, 8, 8]}
+    of_gallery = {"gallery_labels": {"side": ["left", "left", "right", "right"]}, "gallery_groups": groups}
+    results = evaluate(QUERY, GALLERY, **identities, **sides, **of_gallery, must_agree=("side",))
+    assert ranks_in(results) == [([1], 1), ([1], 1)]
+    of_gallery["gallery_labels"] = {"side": ["left", "right", "right", "right"]}
+    with pytest.raises(ValueError, match="`gallery_groups` must have members of one label each"):
+        evaluate(QUERY, GALLERY, **identities, **sides, **of_gallery, must_agree=("side",))
+
+
+def test_drawn_galleries_have_no_items_that_a_rule_drops():
+    # Both items of the query's side are kept, and one of each identity is drawn: the positive, 0.9, is always first.
+    labels = {"query_labels": {"side": [0]}, "gallery_labels": {"side": [0, 0, 1]}}
+    scores = torch.tensor([[0.9, 0.5, 1.0]])
+    identities = {"query_identities": [7], "gallery_identities": [7, 8, 8]}
+    results = evaluate_scores(scores, **identities, **labels, must_agree=("side",), draw=GalleryDraw(1))
+    assert results["rank_1"] == 1
+    # Without the rule the item 2 is drawn in one half of all galleries, and is ahead of the positive.
+    assert evaluate_scores(scores, **identities, draw=GalleryDraw(1))["rank_1"] == 0.5
 
 
 def test_a_query_that_loses_all_positives_is_counted_as_such():

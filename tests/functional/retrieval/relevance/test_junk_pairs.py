@@ -47,7 +47,11 @@ def test_pairs_are_dropped_by_every_form(form, max_bytes):
 
 REFUSED = [
     (JUNK[:, :3], ValueError, r"`junk_pairs` must have shape \[6, 30\], queries by gallery items; got \[6, 3\]"),
-    (JUNK.astype(int), TypeError, "`junk_pairs` must be a bool mask, or a function that returns one"),
+    (
+        JUNK.astype(int),
+        TypeError,
+        r"`junk_pairs` must be a bool mask \[6, 30\], or a function that returns one; got torch.int64",
+    ),
     ("mask", TypeError, r"`junk_pairs` must be a function, a bool mask \[6, 30\] or None; got str"),
     (lambda queries, items: JUNK, ValueError, r"`junk_pairs` must return a mask \[6, 28\]"),
 ]

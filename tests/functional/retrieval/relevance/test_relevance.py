@@ -133,9 +133,10 @@ def ruled_problems(draw) -> Problem:
 
 
 @examples(80)
-@given(ruled_problems(), st.sampled_from([1, 1 << 22]), st.sampled_from([0, 1024]))
-def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time, few_items):
+@given(ruled_problems(), st.sampled_from([1, 1 << 22]), st.sampled_from([0, 1024]), st.sampled_from([0, 1, 4]))
+def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time, few_items, max_differing):
     with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(*path("max_differing"), max_differing)
         patched.setattr(*path("few_items"), few_items)
         patched.setattr(*path("listed_pairs"), pairs_at_a_time)
         patched.setattr(*path("labeled_pairs"), pairs_at_a_time)
@@ -271,7 +272,7 @@ def test_a_bad_rule_is_named(options, error, message, unannotated):
 @pytest.mark.parametrize(
     ("mask", "error", "message"),
     [
-        (torch.zeros(1, 2), TypeError, "`junk_pairs` must return a bool tensor; got torch.float32."),
+        (torch.zeros(1, 2), TypeError, "`junk_pairs` must return a bool tensor [1, 2]; got torch.float32."),
         (
             torch.zeros(2, 1, dtype=torch.bool),
             ValueError,

@@ -58,6 +58,7 @@ _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
 _LOOKED_AT = 4096  # positions of each side whose unit is looked at
 _LATITUDE, _LONGITUDE = 90, 180  # the largest degrees
 _FEW_ITEMS = 1 << 10  # up to here sorting all costs less than looking for those that are wanted
+_MAX_DIFFERING = 4  # labels that must differ: more have more sets of them than counting pair by pair costs
 _FEW_LABELS = 8  # up to here a pass over the samples for each label costs less than looking labels up
 
 
@@ -177,6 +178,7 @@ def find_relevance(
         self_index=self_index,
         own_column=own_column,
         rules=made,
+        num_dropped=_count_dropped(made, length_of(gallery)),
         junk_pairs=junk_pairs_of(junk_pairs, length_of(query), num_gallery, is_junk.device),
         query_identities=None if num_labels_of(query) else query.get("identities"),
         gallery_identities=None if num_labels_of(query) else gallery.get("identities"),
@@ -336,6 +338,31 @@ def _by_name(
     if EXTRA in by_name:
         by_name.update(as_mapping(by_name[EXTRA], options))
     return by_name
+
+
+def _count_dropped(rules: Sequence[LabelRule], num_kept: int) -> Int[Tensor, " queries"] | None:
+    """Numbers of kept items, listed or not, that several rules drop together; None where there are other ways.
+
+    An item is left if it agrees in every label that must agree, and in none that must differ. By inclusion and
+    exclusion the number is a sum over all sets of the latter labels: of items that agree in the set and in all labels
+    that must agree.
+    """
+    whole = [rule for rule in rules if rule.num_dropped is not None]
+    agreeing = [rule for rule in whole if rule.drops_different]
+    differing = [rule for rule in whole if not rule.drops_different]
+    if len(whole) < 2 or len(differing) > _MAX_DIFFERING:
+        return None
+    num_left = torch.zeros_like(whole[0].query)
+    for size in range(len(differing) + 1):
+        sign = -1 if size % 2 else 1
+        for labels in itertools.combinations(differing, size):
+            compared = [*agreeing, *labels]
+            if not compared:
+                num_left += num_kept
+                continue
+            numbers = number_rows([rule.query for rule in compared], [rule.gallery for rule in compared])
+            num_left += sign * _runs(*numbers)[1]
+    return num_kept - num_left
 
 
 def _rule_of_equal(query: Tensor, gallery: Tensor) -> LabelRule:

@@ -116,6 +116,8 @@ class Relevance:
     own_column: Int[Tensor, " queries"] | None = None
     """the query's own kept position, -1 where it has none"""
     rules: tuple[LabelRule, ...] = ()
+    num_dropped: Int[Tensor, " queries"] | None = None
+    """kept items that several rules drop together, listed or not; None where one rule says it, or pairs are counted"""
     junk_pairs: JunkPairs | None = None
     query_identities: Int[Tensor, " queries"] | None = None
     gallery_identities: Int[Tensor, " kept"] | None = None
@@ -206,7 +208,8 @@ class Relevance:
             mask = self.junk_pairs(queries, gallery if self.kept is None else self.kept[gallery])
             if isinstance(mask, np.ndarray):
                 (mask,) = _arrays.as_tensors(mask, device=self.device)
-            _checks.boolean_tensor("junk_pairs", mask, "return a bool tensor")
+            shape = [len(queries), len(gallery)]
+            _checks.boolean_tensor("junk_pairs", mask, f"return a bool tensor {shape}")
             if mask.shape != (len(queries), len(gallery)) or mask.device != self.device:
                 raise ValueError(
                     f"`junk_pairs` must return a mask {[len(queries), len(gallery)]} on {self.device}; got"
@@ -279,6 +282,8 @@ class Relevance:
         counted = [
             (rule.at(rows, columns), rule.num_dropped[rows]) for rule in self.rules if rule.num_dropped is not None
         ]
+        if self.junk_pairs is None and self.num_dropped is not None:
+            return [reduce(operator.or_, (marks for marks, _ in counted))], self.num_dropped[rows]
         if self.junk_pairs is not None or len(counted) > 1:
             counted = []
             for part in segments.ranges(rows.stop - rows.start, max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))):
@@ -309,7 +314,8 @@ def junk_pairs_of(given: object, num_queries: int, num_gallery: int, device: tor
         return None
     if isinstance(given, (Tensor, np.ndarray)):
         (mask,) = _arrays.as_tensors(given, device=device)
-        _checks.boolean_tensor("junk_pairs", mask, "be a bool mask, or a function that returns one")
+        shape = [num_queries, num_gallery]
+        _checks.boolean_tensor("junk_pairs", mask, f"be a bool mask {shape}, or a function that returns one")
         if mask.shape != (num_queries, num_gallery):
             raise ValueError(
                 f"`junk_pairs` must have shape {[num_queries, num_gallery]}, queries by gallery items; got"
