@@ -144,11 +144,14 @@ def _arguments_of_lists(problem: Problem) -> dict[str, Any]:
 def whole_lists(problem: Problem) -> list[list[int]]:
     """The gallery in the order of each query, junk included."""
     policy = problem.row.ties if problem.row.ties in ("optimistic", "stable") else "pessimistic"
-    judged = [{} for _ in problem.query]
-    if "groups" not in problem.labels:
-        judged = [{item.place: item.grade for item in items} for items in judge(problem, problem.row.options)]
+    options = problem.row.options
+    grades_of_queries: list[dict[int, int]] = [{} for _ in problem.query]
+    # What one camera rule drops may be anywhere for it, and is where the other rule has it.
+    for rule in {options.get("same_camera", "same_identity"), options.get("cmc_same_camera", "same_identity")}:
+        for grades, items in zip(grades_of_queries, judge(problem, {**options, "same_camera": rule}), strict=True):
+            grades.update((item.place, item.grade) for item in items)
     lists = []
-    for scores, grades in zip(problem.scores.tolist(), judged, strict=True):
+    for scores, grades in zip(problem.scores.tolist(), grades_of_queries, strict=True):
         items = [Candidate(score, place, grades.get(place, 0)) for place, score in enumerate(scores)]
         lists.append([item.place for item in in_order(items, policy)])
     return lists

@@ -40,6 +40,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     BatchLabels,
     LabelValues,
     NumberedLabels,
+    are_all_missing,
     check_alike,
     hash_names,
     may_hold_names,
@@ -275,6 +276,8 @@ def check_kinds(held: Mapping[str, list[Tensor]], earlier: Collection[str], numb
         is_new = not (hasattr(values, "__len__") and len(values)) or not any(map(len, held.get(name, ())))
         if is_new or (name in numbered.names) == (name in earlier):
             continue
+        if are_all_missing(values) or all(map(are_all_missing, held[name])):
+            continue  # they are of either kind
         kinds = ("names", "integers") if name in numbered.names else ("integers", "names")
         came = f"a batch of {kinds[0]} after batches of {kinds[1]}"
         raise ValueError(f"`{name}` must be names in every batch, or integers in every batch; got {came}.")

@@ -30,6 +30,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
     Relevance,
     StreamLabels,
+    are_all_missing,
     check_needed,
     find_relevance,
     hash_names,
@@ -346,7 +347,8 @@ class RankCounter:
         """Raise if a label is names in a block and integers among the queries, or the reverse."""
         for name, values in labels.items():
             are_names = name in names, name in self.label_names
-            if len(values) and len(self.query_labels[name]) and are_names[0] != are_names[1]:
+            differ = len(values) and len(self.query_labels[name]) and are_names[0] != are_names[1]
+            if differ and not (are_all_missing(values) or are_all_missing(self.query_labels[name])):
                 kinds = ["names" if each else "integers" for each in are_names]
                 rule = f"`{prefix}{name}` must be names if `query_{name}` are, else integers"
                 raise TypeError(f"{rule}; got {kinds[0]} and {kinds[1]}.")
