@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from tests.contracts.command_lines import COMMAND_LINES
-from tests.contracts.entry_points import FUNCTIONS, METRICS, PROCESSES, EntryPoint, feed, words_of_refusal
+from tests.contracts.entry_points import (
+    FUNCTIONS,
+    METRICS,
+    PROCESSES,
+    EntryPoint,
+    feed,
+    numbers_of,
+    one_metric,
+    words_of_refusal,
+)
 from tests.contracts.expected import Numbers, expected_numbers
 from tests.contracts.problems import ROWS, Problem, Row, make_problem
 from tests.profiles import of_each
@@ -117,8 +126,6 @@ ON_GLOO = (
 
 def on_process(process: int, size: int) -> dict[str, Numbers | str]:
     """The numbers of some rows, or the message of the error, on a process of a group."""
-    from tests.contracts.entry_points import numbers_of, one_metric  # noqa: PLC0415
-
     told: dict[str, Numbers | str] = {}
     for name in ON_GLOO:
         problem = make_problem(PROBLEMS[name])
