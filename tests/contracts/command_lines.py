@@ -90,18 +90,18 @@ def as_array(name: str, values: list[Any]) -> np.ndarray:
 
 def arrays_by_name(problem: Problem, folder: Path, *, repeats: bool = True) -> list[str]:
     """A file of each side, with embeddings and labels."""
-    sides = SIDES[:1] if problem.row.is_leave_one_out else SIDES
-    for side in sides:
+    roles = SIDES[:1] if problem.row.is_leave_one_out else SIDES
+    for side in roles:
         columns = columns_of(problem, side, repeats=repeats)
         np.savez(folder / f"{side}.npz", **{name: as_array(name, values) for name, values in columns.items()})
-    return [str(folder / f"{side}.npz") for side in sides]
+    return [str(folder / f"{side}.npz") for side in roles]
 
 
 def tables(problem: Problem, folder: Path) -> list[str]:
     """A file of the embeddings of each side, and a table of its labels; what no cell can hold is an array."""
-    sides = SIDES[:1] if problem.row.is_leave_one_out else SIDES
+    roles = SIDES[:1] if problem.row.is_leave_one_out else SIDES
     words, labels = [], []
-    for side in sides:
+    for side in roles:
         columns = columns_of(problem, side)
         np.save(folder / f"{side}.npy", as_array("embeddings", columns.pop("embeddings")))
         words.append(str(folder / f"{side}.npy"))
@@ -167,21 +167,21 @@ def by_lists(problem: Problem, folder: Path) -> Numbers:
     return Numbers(run(words))
 
 
-_OF_COMMAND = {
+REFUSED_BY_COMMAND = {
     "junk_pairs": "unrecognized arguments: --junk-pairs",
     "self_index": "unrecognized arguments: --self-index",
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
-_OF_FILES = {**_OF_COMMAND, "sequences beside lists": "`sequences` must come without `ground_truth`"}
-_OF_SCORES = {
-    **_OF_COMMAND,
+REFUSED_WITH_FILES = {**REFUSED_BY_COMMAND, "sequences beside lists": "`sequences` must come without `ground_truth`"}
+REFUSED_WITH_SCORES = {
+    **REFUSED_BY_COMMAND,
     "label index": "`scores` must come with one file of each side, without `index`",
     "leave_one_out": "`self_index` must hold every query's own place",
     "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
     "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
 }
-_OF_STREAMS = {
-    **_OF_COMMAND,
+REFUSED_WITH_STREAMS = {
+    **REFUSED_BY_COMMAND,
     "label index": "`--stream` must come without `index`",
     "label groups": "`--stream` must come without `groups`",
     "ground_truth": "`--stream` must come without `ground_truth`",
@@ -190,8 +190,8 @@ _OF_STREAMS = {
     "ties stable": "`--stream` must come without `ties stable`",
     "draw": "`--stream` must come without `draw`",
 }
-_OF_LISTS = {
-    **_OF_COMMAND,
+REFUSED_WITH_LISTS = {
+    **REFUSED_BY_COMMAND,
     "label index": "`index` must be left out, as lists hold positions of rows, or names",
     "label groups": "Unexpected keyword arguments: `gallery_groups`",
     "ground_truth as bool matrix": "`positives` must hold items that are all ints, or all strings; got bool",
@@ -203,10 +203,10 @@ _OF_LISTS = {
     "draw": "`protocol` must draw no gallery",
 }
 COMMAND_LINES = {
-    "evaluate of files": EntryPoint(by_evaluate, _OF_FILES),
-    "evaluate of tables": EntryPoint(partial(by_evaluate, files=tables), _OF_FILES),
-    "evaluate of scores in files": EntryPoint(partial(by_evaluate, files=scores), _OF_SCORES),
-    "evaluate of a stream": EntryPoint(partial(by_evaluate, more=("--stream",)), _OF_STREAMS),
-    "lists of files": EntryPoint(by_lists, _OF_LISTS),
+    "evaluate of files": EntryPoint(by_evaluate, REFUSED_WITH_FILES),
+    "evaluate of tables": EntryPoint(partial(by_evaluate, files=tables), REFUSED_WITH_FILES),
+    "evaluate of scores in files": EntryPoint(partial(by_evaluate, files=scores), REFUSED_WITH_SCORES),
+    "evaluate of a stream": EntryPoint(partial(by_evaluate, more=("--stream",)), REFUSED_WITH_STREAMS),
+    "lists of files": EntryPoint(by_lists, REFUSED_WITH_LISTS),
 }
 """the forms of the command"""

@@ -144,11 +144,14 @@ def _arguments_of_lists(problem: Problem) -> dict[str, Any]:
 def whole_lists(problem: Problem) -> list[list[int]]:
     """The gallery in the order of each query, junk included."""
     policy = problem.row.ties if problem.row.ties in ("optimistic", "stable") else "pessimistic"
-    judged = [{} for _ in problem.query]
-    if "groups" not in problem.labels:
-        judged = [{item.place: item.grade for item in items} for items in judge(problem, problem.row.options)]
+    options = problem.row.options
+    grades_of_queries: list[dict[int, int]] = [{} for _ in problem.query]
+    # What one camera rule drops may be anywhere for it, and is where the other rule has it.
+    for rule in {options.get("same_camera", "same_identity"), options.get("cmc_same_camera", "same_identity")}:
+        for grades, items in zip(grades_of_queries, judge(problem, {**options, "same_camera": rule}), strict=True):
+            grades.update((item.place, item.grade) for item in items)
     lists = []
-    for scores, grades in zip(problem.scores.tolist(), judged, strict=True):
+    for scores, grades in zip(problem.scores.tolist(), grades_of_queries, strict=True):
         items = [Candidate(score, place, grades.get(place, 0)) for place, score in enumerate(scores)]
         lists.append([item.place for item in in_order(items, policy)])
     return lists
@@ -267,36 +270,37 @@ def by_threads(problem: Problem, _: Path, *, size: int) -> Numbers:
 
 
 def by_stream(problem: Problem, _: Path, *, num_blocks: int = 3) -> Numbers:
-    """A counter of the items that are related to a query, and blocks of the others."""
+    """A counter of the items that are related to a query, and blocks of the other items."""
     related = related_items(problem)
-    row = problem.row
-    given: dict[str, Any] = {name: value for name, value in row.options.items() if name in LABEL_OPTIONS}
-    queries = {name: value for name, value in problem.labels_of("query_", "_").items() if name.startswith("query_")}
-    of_positives = {
-        f"positive_{name}": [values.gallery[place] for place in related] for name, values in problem.labels.items()
+    labels_of_queries = {
+        name: values for name, values in problem.labels_of("query_", "").items() if name.startswith("query_")
     }
+    rules = {name: value for name, value in problem.row.options.items() if name in LABEL_OPTIONS}
     if problem.self_index is not None:
-        given["self_index"] = [related.index(place) if place >= 0 else -1 for place in problem.self_index]
+        rules["self_index"] = [related.index(place) if place >= 0 else -1 for place in problem.self_index]
     counter = RankCounter(
         problem.query,
         problem.gallery[related],
-        **queries,
-        **of_positives,
+        **labels_of_queries,
+        **_labels_at(problem, related, "positive_"),
         similarity="dot",
-        ties=row.ties,
-        **given,
+        ties=problem.row.ties,
+        **rules,
         **_lists_and_pairs(problem),
     )
-    others = [place for place in range(len(problem.gallery)) if place not in related]
+    unrelated = [place for place in range(len(problem.gallery)) if place not in related]
     counts: Any = 0
     for number in range(num_blocks):
-        block = others[number::num_blocks]
-        if not block:
-            continue
-        labels = {name: [values.gallery[place] for place in block] for name, values in problem.labels.items()}
-        counts += counter.count(problem.gallery[block], key=number, **labels)
+        block = unrelated[number::num_blocks]
+        if block:
+            counts += counter.count(problem.gallery[block], key=number, **_labels_at(problem, block, ""))
     protocol = find_protocol(PROTOCOL).changed(problem.options)
     return numbers_of(evaluate_stream(counter, counts, protocol=protocol))
+
+
+def _labels_at(problem: Problem, places: list[int], prefix: str) -> dict[str, list[Any]]:
+    """The labels of some gallery items."""
+    return {f"{prefix}{name}": [values.gallery[place] for place in places] for name, values in problem.labels.items()}
 
 
 def related_items(problem: Problem) -> list[int]:
@@ -311,13 +315,13 @@ def related_items(problem: Problem) -> list[int]:
     return sorted(related.union(place for place in problem.self_index or () if place >= 0))
 
 
-_OF_FUNCTIONS = {
+REFUSED_BY_FUNCTIONS = {
     "label index": "Unexpected keyword arguments: `query_index`",
     "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
     "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
-_OF_LISTS = {
+REFUSED_BY_LISTS = {
     "label index": "Unexpected keyword arguments: `query_index`",
     "label groups": "Unexpected keyword arguments: `gallery_groups`",
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
@@ -330,12 +334,12 @@ _OF_LISTS = {
     "sequences beside lists": "`query_sequences` must come without `positives`",
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
-_OF_METRICS = {
+REFUSED_BY_METRICS = {
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     "self_index": r"update\(\) got an unexpected (keyword )?argument 'self_index'",
     "sequences beside lists": "`sequences` must come without `ground_truth`",
 }
-_OF_STREAMS = {
+REFUSED_BY_STREAMS = {
     "label index": "Unexpected keyword arguments: `query_index`",
     "label groups": "Unexpected keyword arguments: `positive_groups`",
     "ground_truth": "Unexpected keyword arguments: `ground_truth`",
@@ -346,26 +350,26 @@ _OF_STREAMS = {
 }
 
 FUNCTIONS = {
-    "evaluate": EntryPoint(by_evaluate, _OF_FUNCTIONS),
-    "evaluate_scores": EntryPoint(by_scores, _OF_FUNCTIONS),
-    "evaluate_scores of distances": EntryPoint(by_distances, _OF_FUNCTIONS),
-    "evaluate_lists": EntryPoint(by_lists, _OF_LISTS),
+    "evaluate": EntryPoint(by_evaluate, REFUSED_BY_FUNCTIONS),
+    "evaluate_scores": EntryPoint(by_scores, REFUSED_BY_FUNCTIONS),
+    "evaluate_scores of distances": EntryPoint(by_distances, REFUSED_BY_FUNCTIONS),
+    "evaluate_lists": EntryPoint(by_lists, REFUSED_BY_LISTS),
     "evaluate_lists by name": EntryPoint(
         by_lists_of_names,
-        {**_OF_LISTS, "ground_truth as bool matrix": "`retrieved` and `positives` must both be mappings"},
+        {**REFUSED_BY_LISTS, "ground_truth as bool matrix": "`retrieved` and `positives` must both be mappings"},
     ),
-    "RankCounter": EntryPoint(by_stream, _OF_STREAMS),
+    "RankCounter": EntryPoint(by_stream, REFUSED_BY_STREAMS),
 }
 METRICS = {
     "the collection": EntryPoint(
         by_collection,
         {
-            **_OF_METRICS,
+            **REFUSED_BY_METRICS,
             "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
         },
     ),
-    "metrics of their own": EntryPoint(by_members, _OF_METRICS, tolerance=1e-6, has_all_reports=False),
+    "metrics of their own": EntryPoint(by_members, REFUSED_BY_METRICS, tolerance=1e-6, has_all_reports=False),
 }
 PROCESSES = {
-    f"a metric on {size} processes": EntryPoint(partial(by_threads, size=size), _OF_METRICS) for size in (2, 3)
+    f"a metric on {size} processes": EntryPoint(partial(by_threads, size=size), REFUSED_BY_METRICS) for size in (2, 3)
 }

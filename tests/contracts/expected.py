@@ -164,8 +164,8 @@ def split(report: str) -> tuple[str, int]:
 
 
 def _average_precision(ranked: measures.Groups, _: int, options: Mapping[str, Any], __: int) -> Fraction:
-    chosen = {name: options[name] for name in ("rule", "k", "normalizer") if name in options}
-    return measures.average_precision(ranked, **chosen)
+    arguments = {name: options[name] for name in ("rule", "k", "normalizer") if name in options}
+    return measures.average_precision(ranked, **arguments)
 
 
 def _cmc(ranked: measures.Groups, k: int, options: Mapping[str, Any], _: int) -> Fraction:

@@ -227,7 +227,8 @@ def _draw_labels(random: Random, row: Row, lengths: tuple[int, int]) -> dict[str
     if not row.has_junk:
         identities = BothSides(*([abs(value) for value in side] for side in identities))
     if row.has_missing:
-        for side, places in zip(identities, ([1], [0, 7]), strict=True):
+        # Those of the gallery are a batch and a sample.
+        for side, places in zip(identities, ([1], [0, *range(14, 20)]), strict=True):
             for place in places:
                 side[place] = None
     drawn["identities"] = several if row.has_several else identities
@@ -334,6 +335,25 @@ ROWS = [
     Row("groups", ("identities", "cameras", "groups")),
     Row("groups that are names", ("identities", "groups"), names=("groups",)),
     Row("numbers of samples", ("identities", "index")),
+    # Several at once.
+    Row(
+        "rules about all labels",
+        (*CAMERAS, "sequences", "clothes"),
+        options={
+            "same_camera": "all",
+            "camera_map": {4: 1},
+            "search_cameras": (1, 2, 3),
+            "junk_identities": (-1, 3),
+            "clothes": "drop_other",
+        },
+    ),
+    Row(
+        "rules about all labels within a radius",
+        (*CAMERAS, "sequences", "clothes", "positions"),
+        names=(*CAMERAS, "clothes"),
+        options={"radius": 20.0, "clothes": "drop_same", "junk_identities": ("identity 3",)},
+        ties="optimistic",
+    ),
     # Lists and pairs.
     Row("lists of positions", (), truth="positions"),
     Row("lists as a bool matrix", (), truth="bool matrix"),

@@ -3,6 +3,7 @@
 A kind of truth that an entry point ignored would give other numbers, and one that it refused by accident other words.
 """
 
+import math
 import re
 from functools import cache
 from itertools import product
@@ -12,7 +13,16 @@ from typing import Any
 import pytest
 
 from tests.contracts.command_lines import COMMAND_LINES
-from tests.contracts.entry_points import FUNCTIONS, METRICS, PROCESSES, EntryPoint, feed, words_of_refusal
+from tests.contracts.entry_points import (
+    FUNCTIONS,
+    METRICS,
+    PROCESSES,
+    EntryPoint,
+    feed,
+    numbers_of,
+    one_metric,
+    words_of_refusal,
+)
 from tests.contracts.expected import Numbers, expected_numbers
 from tests.contracts.problems import ROWS, Problem, Row, make_problem
 from tests.profiles import of_each
@@ -64,8 +74,13 @@ def differing(values: Any, wanted: Any, tolerance: float) -> str:
     if isinstance(values, dict):
         texts = [(name, differing(values[name], wanted[name], tolerance)) for name in values]
         return next((f"{name} {text}" for name, text in texts if text), "")
-    is_equal = values == pytest.approx(wanted, abs=tolerance, rel=0, nan_ok=True)
-    return "" if is_equal else f"{values}, not {wanted}"
+    pairs = [(values, wanted)] if isinstance(values, float) else [*zip(values, wanted, strict=True)]
+    return "" if all(are_close(*pair, tolerance) for pair in pairs) else f"{values}, not {wanted}"
+
+
+def are_close(value: float, wanted: float, tolerance: float) -> bool:
+    """Whether two numbers are close, or both NaN."""
+    return abs(value - wanted) <= tolerance or (math.isnan(value) and math.isnan(wanted))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -117,8 +132,6 @@ ON_GLOO = (
 
 def on_process(process: int, size: int) -> dict[str, Numbers | str]:
     """The numbers of some rows, or the message of the error, on a process of a group."""
-    from tests.contracts.entry_points import numbers_of, one_metric  # noqa: PLC0415
-
     told: dict[str, Numbers | str] = {}
     for name in ON_GLOO:
         problem = make_problem(PROBLEMS[name])

@@ -132,9 +132,7 @@ def arguments_by_entry_point() -> dict[str, list[str]]:
     arguments = {}
     for name, function in named.items():
         parameters = inspect.signature(function).parameters.values()
-        arguments[name] = [
-            each.name for each in parameters if each.kind is not each.VAR_KEYWORD and each.name != "self"
-        ]
+        arguments[name] = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD and one.name != "self"]
     arguments["RankCounter.count"] += StreamLabels.__annotations__
     for command in ("evaluate", "lists"):
         arguments[f"command {command}"] = [name for _, name, *_ in command_options(command)]
@@ -216,7 +214,7 @@ def test_every_rule_changes_the_numbers_of_a_row(feature):
 
 
 def without_option(row: Row, name: str) -> Row:
-    return replace(row, options={other: value for other, value in row.options.items() if other != name})
+    return replace(row, options={option: value for option, value in row.options.items() if option != name})
 
 
 def changes(row: Row, other: Row) -> bool:

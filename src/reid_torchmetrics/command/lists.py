@@ -100,8 +100,8 @@ def _named_by_rows(table: Columns, path: str, side: str, *, needs_names: bool) -
         raise ValueError(f"{path}: `index` must be left out, as lists hold positions of rows, or names; got it.")
     roles = table.pop("roles", None)
     if roles is not None and not roles[:, SIDES.index(side)].all():
-        others = "gallery" if side == "query" else "queries"
-        raise ValueError(f"{path}: `roles` must be those of the {side}; got some of the {others}.")
+        opposite = "gallery" if side == "query" else "queries"
+        raise ValueError(f"{path}: `roles` must be those of the {side}; got some of the {opposite}.")
     labels = dict(table)
     if not needs_names:
         return _as_arguments(labels, side)

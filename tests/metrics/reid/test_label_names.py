@@ -250,3 +250,24 @@ def test_a_negative_identity_is_warned_of():
     # Many negative numbers are hashes.
     hashes = [-(number + 5) * 10**15 for number in NUMBERS]
     fed(ReIDMetrics(), hashes, CAMERA_NUMBERS).compute()
+
+
+@pytest.mark.parametrize("gone", [None, ""])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_batch_without_any_identity_is_junk_wherever_it_comes(gone, place):
+    batches = [(torch.eye(3)[:2], ["a", "b"], True), (torch.eye(3)[:2], ["a", "b"], False)]
+    batches.insert(place, (torch.eye(3)[2:], [gone], False))
+    metric = ReIDMeanAP(missing="junk")
+    for embeddings, identities, is_query in batches:
+        metric.update(embeddings, identities, is_query=is_query)
+    results = metric.results()
+    assert results["map"] == 1
+    assert results.num_candidates.tolist() == [2, 2]
+
+
+def test_names_and_integers_do_not_mix_around_a_batch_without_any_identity():
+    metric = ReIDMeanAP(missing="junk")
+    metric.update(torch.eye(3)[:1], [None], is_query=False)
+    metric.update(torch.eye(3)[1:2], [4], is_query=False)
+    with pytest.raises(ValueError, match="got a batch of names after batches of integers"):
+        metric.update(torch.eye(3)[2:], ["a"], is_query=False)

@@ -75,8 +75,9 @@ class EmbeddingMetric(SampleStates):
         protocol: the benchmark, by its name in `PROTOCOLS` or as a `Protocol`; the default is Market-1501 as today's
             code bases compute it.
         ground_truth: where relevance is by lists, for every query, by its `index`, its positives, or its lists by name
-            ("ok", "junk"), as numbers of gallery items by `index`: a mapping, or a sequence. Identities are not needed,
-            and no rule about labels applies. A warning says if items are not in the gallery.
+            ("ok", "junk"), as numbers of gallery items by `index`: a mapping, or a sequence. Identities and cameras are
+            shown in results and decide nothing; other labels are refused, and no rule about labels applies. A warning
+            says if items are not in the gallery.
         similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of a block of queries [q, D] and a
             block of gallery items [g, D] that returns scores [q, g], higher is closer; "cosine" unless the protocol
             names another. Codes are of 0 and 1, or of 1 and -1, of any dtype.

@@ -41,6 +41,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     BatchLabels,
     LabelValues,
     NumberedLabels,
+    are_all_missing,
     argument_of,
     check_alike,
     hash_names,
@@ -287,6 +288,8 @@ def check_kinds(
         is_new = not (hasattr(values, "__len__") and len(values)) or not any(map(len, held.get(label, ())))
         if is_new:
             continue
+        if label != EXTRA and (are_all_missing(values) or all(map(are_all_missing, held[label]))):
+            continue  # they are of either kind
         arguments = {name: argument_of(label, name) for name in extra} if label == EXTRA else {label: label}
         for name, argument in arguments.items():
             if (name in numbered.names) == (name in earlier):

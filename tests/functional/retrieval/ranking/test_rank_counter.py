@@ -302,3 +302,14 @@ def test_a_block_is_free_once_it_was_counted(similarity):
         assert held() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("items", [["a", None], [None, None]])
+def test_a_block_without_any_identity_is_junk_beside_names_and_beside_numbers(items):
+    embeddings = torch.eye(4)
+    names = {"query_identities": ["a", "b"], "positive_identities": items}
+    numbers = {"query_identities": [0, 1], "positive_identities": [None if item is None else 0 for item in items]}
+    for labels in (names, numbers):
+        counter = RankCounter(embeddings[:2], embeddings[:2], **labels, missing="junk")
+        counts = counter.count(embeddings[2:], [None, None], key=0)
+        assert counter.ranks(counts).num_candidates.tolist() == [sum(item is not None for item in items)] * 2

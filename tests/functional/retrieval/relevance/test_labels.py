@@ -39,6 +39,14 @@ def test_names_on_both_sides_are_numbers_and_minus_one_is_junk(kind):
     assert is_junk.tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize("gone", [None, ""])
+def test_a_side_without_any_identity_may_come_with_names(gone):
+    items, _ = listed(query_identities=["a", "b"], gallery_identities=[gone, gone], missing="junk")
+    assert items == [[], []]
+    _, is_junk = listed(query_identities=[gone, gone], gallery_identities=["a", "b"], missing="junk")
+    assert is_junk.tolist() == [True, True]
+
+
 def test_an_empty_side_may_come_with_names():
     for nothing in ([], (), np.empty(0), torch.empty(0)):
         assert listed(query_identities=["a", "b"], gallery_identities=nothing)[0] == [[], []]

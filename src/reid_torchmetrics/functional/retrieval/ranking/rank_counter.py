@@ -31,6 +31,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
     Relevance,
     StreamLabels,
+    are_all_missing,
     argument_of,
     as_arguments,
     check_agreement,
@@ -359,8 +360,11 @@ class RankCounter:
         for name, values in labels.items():
             if not len(values) or not len(self.query_labels[name]):
                 continue
+            is_extra = LABELS[name].is_extra
+            if not is_extra and (are_all_missing(values) or are_all_missing(self.query_labels[name])):
+                continue  # they are of either kind
             arguments = [(name, f"{prefix}{name}", f"query_{name}")]
-            if LABELS[name].is_extra:
+            if is_extra:
                 arguments = [
                     (label, argument_of(f"{prefix}{name}", label), argument_of(f"query_{name}", label))
                     for label in names_in_rules(self.rules)

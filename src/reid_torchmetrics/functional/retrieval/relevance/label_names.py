@@ -176,6 +176,8 @@ def _read_label(
             names[argument] = value
         elif not _is_empty(value):
             with_numbers.append(argument)
+    if names:  # samples that all lack an identity are of either kind
+        with_numbers = [argument for argument in with_numbers if not are_all_missing(values[argument])]
     if names and with_numbers:
         of_names, *_ = names
         came = f"names in `{of_names}` and none in `{with_numbers[0]}`"
@@ -285,6 +287,13 @@ def _without_nan(argument: str, values: Tensor, label: str) -> Tensor:
 
 def _are_names(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "U" and value.ndim == 1 and len(value) > 0
+
+
+def are_all_missing(value: Any) -> bool:
+    """Whether labels that were read say of no sample what it is."""
+    if not isinstance(value, (Tensor, np.ndarray)) or value.dtype not in (torch.int64, np.int64):
+        return False
+    return bool((value == MISSING).all())
 
 
 def _is_empty(value: Any) -> bool:
