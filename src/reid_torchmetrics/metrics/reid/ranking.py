@@ -288,12 +288,12 @@ def check_kinds(
         is_new = not (hasattr(values, "__len__") and len(values)) or not any(map(len, held.get(label, ())))
         if is_new:
             continue
-        if label != EXTRA and (are_all_missing(values) or all(map(are_all_missing, held[label]))):
-            continue  # they are of either kind
         arguments = {name: argument_of(label, name) for name in extra} if label == EXTRA else {label: label}
         for name, argument in arguments.items():
             if (name in numbered.names) == (name in earlier):
                 continue
+            if label != EXTRA and (are_all_missing(values) or all(map(are_all_missing, held[label]))):
+                continue  # they are of either kind
             kinds = ("names", "integers") if name in numbered.names else ("integers", "names")
             came = f"a batch of {kinds[0]} after batches of {kinds[1]}"
             raise ValueError(f"`{argument}` must be names in every batch, or integers in every batch; got {came}.")

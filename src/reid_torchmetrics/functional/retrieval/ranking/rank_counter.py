@@ -361,8 +361,6 @@ class RankCounter:
             if not len(values) or not len(self.query_labels[name]):
                 continue
             is_extra = LABELS[name].is_extra
-            if not is_extra and (are_all_missing(values) or are_all_missing(self.query_labels[name])):
-                continue  # they are of either kind
             arguments = [(name, f"{prefix}{name}", f"query_{name}")]
             if is_extra:
                 arguments = [
@@ -372,6 +370,8 @@ class RankCounter:
             for label, argument, query_argument in arguments:
                 are_names = label in names, label in self._all_names
                 if are_names[0] != are_names[1]:
+                    if not is_extra and (are_all_missing(values) or are_all_missing(self.query_labels[name])):
+                        continue  # they are of either kind
                     kinds = ["names" if is_name else "integers" for is_name in are_names]
                     rule = f"`{argument}` must be names if `{query_argument}` are, else integers"
                     raise TypeError(f"{rule}; got {kinds[0]} and {kinds[1]}.")
