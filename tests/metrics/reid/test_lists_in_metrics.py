@@ -166,16 +166,11 @@ def test_a_query_without_lists_is_an_error_on_all_processes(processes):
         assert "`ground_truth` must have lists for every query; got none for the query with `index` 1." in said
 
 
-LABELS_BESIDE_LISTS = {
-    "sequences": [0] * NUM_QUERIES,
-    "clothes": ["red"] * NUM_QUERIES,
-    "positions": [0.0] * NUM_QUERIES,
-    "groups": [0] * NUM_QUERIES,
-}
+LABELS_BESIDE_LISTS = {"sequences": [0] * NUM_QUERIES, "groups": [0] * NUM_QUERIES}
 
 
 @pytest.mark.parametrize("label", LABELS_BESIDE_LISTS)
-def test_a_label_that_could_only_decide_is_refused_beside_lists(label):
+def test_a_label_that_acts_without_an_option_is_refused_beside_lists(label):
     query, _, lists = problem(0)
     metric = ReIDMeanAP(protocol=OXFORD, ground_truth=lists)
     index = torch.arange(100, 100 + NUM_QUERIES)

@@ -17,7 +17,7 @@ from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, means_among, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import DECIDING, SIDES, check_needed, lists_names
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed, lists_names
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, check_similarity, read_embeddings
 from reid_torchmetrics.functional.retrieval.sharding import Samples, gather_names
@@ -29,8 +29,8 @@ from .ranking import SampleStates
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""
-_SHOWN_IN_RESULTS = ("identities", "cameras")
-"""labels of queries that results show, also where lists say who is relevant"""
+_ALWAYS_ACT = ("sequences", "groups")
+"""labels that change the ranking without an option, and so cannot come beside lists"""
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -76,8 +76,8 @@ class EmbeddingMetric(SampleStates):
             code bases compute it.
         ground_truth: where relevance is by lists, for every query, by its `index`, its positives, or its lists by name
             ("ok", "junk"), as numbers of gallery items by `index`: a mapping, or a sequence. Identities and cameras are
-            shown in results and decide nothing; other labels are refused, and no rule about labels applies. A warning
-            says if items are not in the gallery.
+            shown in results and decide nothing; `sequences` and `groups` are refused, and no rule about labels applies.
+            A warning says if items are not in the gallery.
         similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of a block of queries [q, D] and a
             block of gallery items [g, D] that returns scores [q, g], higher is closer; "cosine" unless the protocol
             names another. Codes are of 0 and 1, or of 1 and -1, of any dtype.
@@ -187,9 +187,8 @@ class EmbeddingMetric(SampleStates):
             return
         if labels["index"] is None:
             raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
-        # Other labels could only decide who is relevant.
-        for name in DECIDING:
-            if name not in _SHOWN_IN_RESULTS and labels.get(name) is not None:
+        for name in _ALWAYS_ACT:
+            if labels.get(name) is not None:
                 raise ValueError(
                     f"`{name}` must come without `ground_truth`, which alone says who is relevant; got both."
                 )
