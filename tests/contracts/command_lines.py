@@ -73,7 +73,8 @@ def columns_of(problem: Problem, side: str, *, repeats: bool = True) -> dict[str
     columns: dict[str, list[Any]] = {"embeddings": getattr(problem, side).tolist()}
     for name, values in problem.labels.items():
         if getattr(values, side) is not None:
-            columns[name] = getattr(values, side)
+            labels = problem.as_argument(name, getattr(values, side))
+            columns |= labels if isinstance(labels, Mapping) else {name: labels}
     if "index" in columns and repeats:
         columns = {name: values + values[:2] for name, values in columns.items()}
     return columns
@@ -173,10 +174,14 @@ _OF_COMMAND = {
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
 _OF_FILES = {**_OF_COMMAND, "sequences beside lists": "`sequences` must come without `ground_truth`"}
+_OF_TABLES = {
+    **_OF_FILES,
+    # Where another column is a label, the command leaves these alone.
+    "labels beside lists": "a column must be a label by its name, or be said to be by `names`; got side",
+}
 _OF_SCORES = {
     **_OF_COMMAND,
     "label index": "`scores` must come with one file of each side, without `index`",
-    "leave_one_out": "`self_index` must hold every query's own place",
     "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
     "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
 }
@@ -198,13 +203,14 @@ _OF_LISTS = {
     "leave_one_out": "`leave_one_out` must come with labels|`self_index` must hold every query's own place",
     "cameras beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     "sequences beside lists": "as a file, or by `--labels` of queries and gallery; got both",
+    "labels beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     "ties grouped": "unrecognized arguments: --ties",
     "ties expected": "unrecognized arguments: --ties",
     "draw": "`protocol` must draw no gallery",
 }
 COMMAND_LINES = {
     "evaluate of files": EntryPoint(by_evaluate, _OF_FILES),
-    "evaluate of tables": EntryPoint(partial(by_evaluate, files=tables), _OF_FILES),
+    "evaluate of tables": EntryPoint(partial(by_evaluate, files=tables), _OF_TABLES),
     "evaluate of scores in files": EntryPoint(partial(by_evaluate, files=scores), _OF_SCORES),
     "evaluate of a stream": EntryPoint(partial(by_evaluate, more=("--stream",)), _OF_STREAMS),
     "lists of files": EntryPoint(by_lists, _OF_LISTS),

@@ -5,12 +5,13 @@ A row of `ENTRY_POINTS` follows all features of all problems but for those in `r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -56,6 +57,9 @@ class EntryPoint:
 REFUSED_BY_ALL = {
     "missing error": r"must hold (no missing value|whole numbers or strings)|got list with None",
     "empty_target_action error": "`empty_target_action` 'error' allows no query without a positive",
+    "must_agree beside lists": "`must_agree` must come with labels; got `ground_truth`, lists",
+    "must_differ beside lists": "`must_differ` must come with labels; got `ground_truth`, lists",
+    "must_agree beside queries_in_draw": "`queries_in_draw` must come without .* got a rule about",
 }
 """features that are errors everywhere"""
 
@@ -119,10 +123,17 @@ def by_lists_of_names(problem: Problem, _: Path) -> Numbers:
     for name, value in arguments.items():
         for prefix, names in (("query_", queries), ("gallery_", items)):
             if name.startswith(prefix):
-                arguments[name] = dict(zip(names, value, strict=True))
+                arguments[name] = _by_name(value, names)
     if problem.row.truth in ("positions", "lists by name"):
         arguments["positives"] = dict(zip(queries, problem.ground_truth(items), strict=True))
     return numbers_of(evaluate_lists(dict(zip(queries, lists, strict=True)), **arguments))
+
+
+def _by_name(values: Any, names: Sequence[str]) -> dict[str, Any]:
+    """A label by the names of samples; of a mapping of labels each one."""
+    if isinstance(values, Mapping):
+        return {label: _by_name(values_of_label, names) for label, values_of_label in values.items()}
+    return dict(zip(names, values, strict=True))
 
 
 def names_of_samples(problem: Problem) -> tuple[list[str], list[str]]:
@@ -144,9 +155,14 @@ def _arguments_of_lists(problem: Problem) -> dict[str, Any]:
 def whole_lists(problem: Problem) -> list[list[int]]:
     """The gallery in the order of each query, junk included."""
     policy = problem.row.ties if problem.row.ties in ("optimistic", "stable") else "pessimistic"
-    judged = [{} for _ in problem.query]
-    if "groups" not in problem.labels:
-        judged = [{item.place: item.grade for item in items} for items in judge(problem, problem.row.options)]
+    judged: list[dict[int, int]] = [{} for _ in problem.query]
+    # Where the CMC has a camera rule of its own, its positives may be junk by the other rule.
+    options = problem.row.options
+    rules = options.get("cmc_same_camera"), options.get("same_camera", "same_identity")
+    for rule in rules if "groups" not in problem.labels else ():
+        if rule is not None:
+            for grades, items in zip(judged, judge(problem, {**options, "same_camera": rule}), strict=True):
+                grades.update({item.place: item.grade for item in items})
     lists = []
     for scores, grades in zip(problem.scores.tolist(), judged, strict=True):
         items = [Candidate(score, place, grades.get(place, 0)) for place, score in enumerate(scores)]
@@ -163,14 +179,14 @@ def collection(problem: Problem) -> ReIDMetrics:
 def members(problem: Problem) -> dict[str, EmbeddingMetric]:
     """Metrics of their own, by the number that each computes; "cmc" is the curve."""
     options = _options_of_metrics(problem)
-    metrics: dict[str, EmbeddingMetric] = {
-        "map": ReIDMeanAP(**options),
-        "minp": ReIDMINP(**options),
-        "rank_1": ReIDCMC(1, **options),
-        "cmc": ReIDCMCCurve(CMC_LENGTH, **options),
+    classes: dict[str, Callable[..., EmbeddingMetric]] = {
+        "map": ReIDMeanAP,
+        "minp": ReIDMINP,
+        "rank_1": partial(ReIDCMC, 1),
+        **{report: partial(ReIDMeasure, report) for report in MEASURED},
     }
-    measures = [report for report in MEASURED if report in problem.row.reports]
-    return metrics | {report: ReIDMeasure(report, **options) for report in measures}
+    metrics = {report: make(**options) for report, make in classes.items() if report in problem.row.reports}
+    return metrics | {"cmc": ReIDCMCCurve(CMC_LENGTH, **options)}
 
 
 def one_metric(problem: Problem, **more: Any) -> ReIDMeanAP:
@@ -213,11 +229,12 @@ def _batches(problem: Problem, process: int, size: int) -> Iterator[tuple[Tensor
             places += places[:2]  # a sampler repeats some samples
         for start in range(0, len(places), BATCH):
             batch = places[start : start + BATCH]
-            yield (
-                embeddings[batch],
-                is_query,
-                {name: [values[place] for place in batch] for name, values in labels.items() if values is not None},
-            )
+            labels_of_batch = {
+                name: problem.as_argument(name, [values[place] for place in batch])
+                for name, values in labels.items()
+                if values is not None
+            }
+            yield embeddings[batch], is_query, labels_of_batch
 
 
 def by_collection(problem: Problem, _: Path) -> Numbers:
@@ -230,7 +247,7 @@ def _told_by_collection(metric: ReIDMetrics) -> Numbers:
     """What results and values tell, which must agree; values are float32."""
     results, values = metric.results(), metric.compute()
     for name, value in values.items():
-        torch.testing.assert_close(value, torch.tensor(results[name]).float(), equal_nan=True)
+        assert float(value) == pytest.approx(results[name], abs=1e-6, rel=1e-6, nan_ok=True), name
     return numbers_of(results)
 
 
@@ -273,7 +290,8 @@ def by_stream(problem: Problem, _: Path, *, num_blocks: int = 3) -> Numbers:
     given: dict[str, Any] = {name: value for name, value in row.options.items() if name in LABEL_OPTIONS}
     queries = {name: value for name, value in problem.labels_of("query_", "_").items() if name.startswith("query_")}
     of_positives = {
-        f"positive_{name}": [values.gallery[place] for place in related] for name, values in problem.labels.items()
+        f"positive_{name}": problem.as_argument(name, [values.gallery[place] for place in related])
+        for name, values in problem.labels.items()
     }
     if problem.self_index is not None:
         given["self_index"] = [related.index(place) if place >= 0 else -1 for place in problem.self_index]
@@ -293,7 +311,10 @@ def by_stream(problem: Problem, _: Path, *, num_blocks: int = 3) -> Numbers:
         block = others[number::num_blocks]
         if not block:
             continue
-        labels = {name: [values.gallery[place] for place in block] for name, values in problem.labels.items()}
+        labels = {
+            name: problem.as_argument(name, [values.gallery[place] for place in block])
+            for name, values in problem.labels.items()
+        }
         counts += counter.count(problem.gallery[block], key=number, **labels)
     protocol = find_protocol(PROTOCOL).changed(problem.options)
     return numbers_of(evaluate_stream(counter, counts, protocol=protocol))
@@ -315,6 +336,7 @@ _OF_FUNCTIONS = {
     "label index": "Unexpected keyword arguments: `query_index`",
     "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
     "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
+    "labels without a rule": "`query_labels` must hold no label but those .* names, none; got",
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
 _OF_LISTS = {
@@ -328,16 +350,21 @@ _OF_LISTS = {
     "leave_one_out beside lists": "`self_index` must come without `positives`",
     "cameras beside lists": "`query_cameras` must come without `positives`",
     "sequences beside lists": "`query_sequences` must come without `positives`",
+    "labels beside lists": "`query_labels` must come without `positives`",
+    "labels without a rule": "`query_labels` must hold no label but those .* names, none; got",
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
 _OF_METRICS = {
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     "self_index": r"update\(\) got an unexpected (keyword )?argument 'self_index'",
     "sequences beside lists": "`sequences` must come without `ground_truth`",
+    "labels beside lists": "`labels` must come without `ground_truth`",
+    "labels without a rule": "`labels` must hold no label but those .* names, none; got",
 }
 _OF_STREAMS = {
     "label index": "Unexpected keyword arguments: `query_index`",
     "label groups": "Unexpected keyword arguments: `positive_groups`",
+    "labels without a rule": "`query_labels` must hold no label but those .* names, none; got",
     "ground_truth": "Unexpected keyword arguments: `ground_truth`",
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",

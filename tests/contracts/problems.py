@@ -1,13 +1,14 @@
 """Small retrieval problems, a row of `ROWS` for each kind of truth: labels, rules, lists, pairs and ties.
 
 A new label needs its values in `DRAWN`, and a row. A new rule needs a row, and an argument of its name in
-`tests/reference/relevance.py`. The tests say so until both are there.
+`tests/reference/relevance.py`. The tests say so until both are there. Labels that users name are in `EXTRA_LABELS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import GalleryDraw
+from reid_torchmetrics.functional.retrieval.relevance import AGREEMENT_RULES, EXTRA
+from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS
 
 NUM_QUERIES, NUM_GALLERY, NUM_ALONE = 6, 20, 10
 """numbers of samples; of those that are queries and gallery at once"""
@@ -24,6 +27,8 @@ REPORTS = (
     *("map", "map_at_r", "minp", "rank_1", "rank_5", "hit_rate_3", "precision_5", "precision_15"),
     *("recall_5", "r_precision", "mrr", "ndcg_5", "anmrr", "mean_rank", "median_rank"),
 )
+FEW_REPORTS = ("map", "rank_1", "precision_5", "mean_rank")
+"""the numbers of rows that differ in who is relevant, and not in what is computed"""
 DRAWN_REPORTS = ("map", "minp", "rank_1", "rank_3")
 """the numbers that have an expectation over drawn galleries"""
 SINGULAR = {
@@ -34,7 +39,7 @@ SINGULAR = {
     "positions": "coordinates",
     "groups": "group",
 }
-"""what the reference calls the label of one sample"""
+"""what the reference calls the label of one sample; it calls labels that users name by these names"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Row:
     labels: tuple[str, ...] = ("identities",)
     """the labels that samples have, by their names in `LABELS`"""
     names: tuple[str, ...] = ()
-    """those of the labels that are names, such as "camera 3" """
+    """those of the labels that are names, such as "camera 3"; labels that users name are listed one by one"""
     options: Mapping[str, Any] = field(default_factory=dict)
     """rules and other fields of the protocol, as the user writes them"""
     ties: str = "pessimistic"
@@ -68,14 +73,29 @@ class Row:
         return bool(self.options.get("leave_one_out"))
 
     @property
+    def extra_labels(self) -> tuple[str, ...]:
+        """The labels of `EXTRA_LABELS` that samples have: those in rules, or all without such a rule."""
+        if EXTRA not in self.labels:
+            return ()
+        in_rules = [name for rule in AGREEMENT_RULES for name in self.options.get(rule, ())]
+        return tuple(name for name in EXTRA_LABELS if name in in_rules) or tuple(EXTRA_LABELS)
+
+    @property
     def features(self) -> set[str]:
         """What an entry point must follow, or refuse: the names of labels, of arguments, and of options with values."""
         features = {f"label {name}" for name in self.labels} | {f"names as {name}" for name in self.names}
         features |= {feature_of(name, value) for name, value in self.options.items()}
         features |= {f"{name} by name" for name, value in self.options.items() if lists_names(value)}
+        features |= {
+            f"{rule} of {name}" for rule, known in COMPARED_LABELS.items() for name in self._named_by(rule, known)
+        }
+        features |= self._features_of_extra_labels()
+        rules = [rule for rule in AGREEMENT_RULES if rule in self.options]
+        if self.options.get("queries_in_draw"):
+            features |= {f"{rule} beside queries_in_draw" for rule in rules}
         features.add(f"ties {self.ties}")
         if self.truth is not None:
-            features |= {f"{name} beside lists" for name in self.labels}
+            features |= {f"{name} beside lists" for name in (*self.labels, *rules)}
             features |= {"self_index beside lists"} if self.has_own_places else set()
             features |= {"leave_one_out beside lists"} if self.is_leave_one_out else set()
         elif {"positive_lists", "junk_lists"} & self.options.keys():
@@ -88,6 +108,18 @@ class Row:
             f"ground_truth as {self.truth}": self.truth is not None,
         }
         return features | {name for name, is_given in arguments.items() if is_given}
+
+    def _named_by(self, rule: str, names: Sequence[str]) -> list[str]:
+        """Those of some names that `must_agree` or `must_differ` lists."""
+        return [name for name in names if name in self.options.get(rule, ())]
+
+    def _features_of_extra_labels(self) -> set[str]:
+        """What the labels that users name are, and whether no rule names them."""
+        if not self.extra_labels:
+            return set()
+        kinds = {"names as labels" if name in self.names else "integers as labels" for name in self.extra_labels}
+        has_rule = any(self._named_by(rule, self.extra_labels) for rule in AGREEMENT_RULES)
+        return kinds if has_rule else kinds | {"labels without a rule"}
 
 
 def feature_of(name: str, value: object) -> str:
@@ -132,14 +164,20 @@ class Problem:
         """The options of the protocol, with the numbers to report."""
         return {**self.row.options, "reports": self.row.reports}
 
-    def labels_of(self, query_prefix: str, gallery_prefix: str) -> dict[str, list[Any]]:
+    def labels_of(self, query_prefix: str, gallery_prefix: str) -> dict[str, Any]:
         """The labels as arguments with a prefix for each side."""
-        arguments: dict[str, list[Any]] = {}
+        arguments: dict[str, Any] = {}
         for name, values in self.labels.items():
             if values.query is not None:
-                arguments[f"{query_prefix}{name}"] = values.query
-            arguments[f"{gallery_prefix}{name}"] = values.gallery
+                arguments[f"{query_prefix}{name}"] = self.as_argument(name, values.query)
+            arguments[f"{gallery_prefix}{name}"] = self.as_argument(name, values.gallery)
         return arguments
+
+    def as_argument(self, name: str, values: list[Any]) -> Any:
+        """A label of some samples as an argument: a mapping of names to values where users name the labels."""
+        if name != EXTRA:
+            return values
+        return {label: [sample[label] for sample in values] for label in self.row.extra_labels}
 
     def ground_truth(self, items: Sequence[Any] | None = None) -> Any:
         """The lists in the form of the row; `items` are the names of gallery items, None for positions."""
@@ -185,6 +223,19 @@ def _draw_number(random: Random, length: int, number: int, first: int = 0) -> li
     return [first + random.randrange(number) for _ in range(length)]
 
 
+EXTRA_LABELS: dict[str, Callable[[Random, int], list[int]]] = {
+    "side": lambda random, length: [random.choice([-1, 1]) for _ in range(length)],
+    "batch": lambda random, length: _draw_number(random, length, 3),
+}
+"""the values of the labels that users name"""
+
+
+def _draw_extra_labels(random: Random, length: int) -> list[dict[str, int]]:
+    """A mapping for each sample."""
+    columns = [draw(random, length) for draw in EXTRA_LABELS.values()]
+    return [dict(zip(EXTRA_LABELS, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
 DRAWN: dict[str, Callable[[Random, int], list[Any]]] = {
     "identities": _draw_identities,
     "cameras": lambda random, length: _draw_number(random, length, 4, first=1),
@@ -193,6 +244,7 @@ DRAWN: dict[str, Callable[[Random, int], list[Any]]] = {
     "positions": _draw_positions,
     "groups": lambda random, length: _draw_number(random, length, length // 2, first=100),
     "index": lambda random, length: sorted(random.sample(range(1000), length)),
+    EXTRA: _draw_extra_labels,
 }
 """the values of each label"""
 
@@ -234,6 +286,8 @@ def _draw_labels(random: Random, row: Row, lengths: tuple[int, int]) -> dict[str
     labels = {name: drawn[name] for name in row.labels}
     if "groups" in labels:
         labels = _alike_in_groups(labels)
+    if EXTRA in labels:
+        labels[EXTRA] = BothSides(*(_named_in(samples, row.names) for samples in labels[EXTRA]))
     return {name: _named(name, values) if name in row.names else values for name, values in labels.items()}
 
 
@@ -271,14 +325,25 @@ def _named(name: str, values: BothSides) -> BothSides:
     return BothSides(*(None if side is None else [name_of(name, value) for value in side] for side in values))
 
 
+def _named_in(samples: list[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    """The labels that users name, of some samples, with names in the place of numbers for some of the labels."""
+    return [
+        {label: name_of(label, value) if label in names else value for label, value in sample.items()}
+        for sample in samples
+    ]
+
+
 def name_of(label: str, value: int | None) -> str | None:
     """The name that stands for a number, such as "camera 3"; junk is "-1", and what is missing stays so."""
     if value is None:
         return None
-    return "-1" if value == -1 else f"{SINGULAR[label]} {value}"
+    return "-1" if value == -1 else f"{SINGULAR.get(label, label)} {value}"
 
 
 CAMERAS = ("identities", "cameras")
+BY_USERS = ("identities", "labels")
+AGREE, DIFFER = {"must_agree": ("side",)}, {"must_differ": ("batch",)}
+row_of_rule = partial(Row, reports=FEW_REPORTS)
 LISTS_BY_NAME = {"positive_lists": ("ok", "good"), "junk_lists": ("junk",)}
 ONE_LIST = {"positive_lists": ("ok",), "junk_lists": ("good", "junk")}
 
@@ -322,6 +387,12 @@ ROWS = [
         names=("cameras",),
         options={"search_cameras": ("camera 1", "camera 2")},
     ),
+    Row("the query's camera alone", CAMERAS, options={"same_camera": "only"}),
+    Row(
+        "a camera rule of the CMC that drops other cameras",
+        CAMERAS,
+        options={"same_camera": "keep", "cmc_same_camera": "only"},
+    ),
     # Other labels.
     Row("sequences", ("identities", "sequences")),
     Row("sequences that are names", ("identities", "sequences"), names=("sequences",)),
@@ -334,6 +405,80 @@ ROWS = [
     Row("groups", ("identities", "cameras", "groups")),
     Row("groups that are names", ("identities", "groups"), names=("groups",)),
     Row("numbers of samples", ("identities", "index")),
+    # Labels that users name, and rules on them.
+    row_of_rule("labels that agree", BY_USERS, options=AGREE),
+    row_of_rule("labels that differ", BY_USERS, options=DIFFER),
+    row_of_rule("labels that agree and differ", BY_USERS, options=AGREE | DIFFER),
+    row_of_rule("two labels that agree", BY_USERS, options={"must_agree": ("side", "batch")}),
+    row_of_rule("two labels that differ", BY_USERS, options={"must_differ": ("side", "batch")}),
+    row_of_rule("names that agree", BY_USERS, names=("side",), options=AGREE),
+    row_of_rule("names that differ", BY_USERS, names=("batch",), options=DIFFER),
+    row_of_rule("names that agree and numbers that differ", BY_USERS, names=("side",), options=AGREE | DIFFER),
+    row_of_rule("names that agree and differ", BY_USERS, names=("side", "batch", "identities"), options=AGREE | DIFFER),
+    row_of_rule("labels without a rule", BY_USERS),
+    row_of_rule("labels that agree, and cameras", (*CAMERAS, "labels"), options=AGREE),
+    row_of_rule(
+        "labels that agree, and a camera rule of the CMC",
+        (*CAMERAS, "labels"),
+        options=AGREE | {"same_camera": "only", "cmc_same_camera": "keep"},
+    ),
+    row_of_rule("cameras that agree", CAMERAS, options={"same_camera": "keep", "must_agree": ("cameras",)}),
+    row_of_rule(
+        "cameras that agree and count as another",
+        CAMERAS,
+        names=("cameras",),
+        options={"same_camera": "keep", "must_agree": ("cameras",), "camera_map": {"camera 3": "camera 2"}},
+    ),
+    row_of_rule("cameras that differ", CAMERAS, options={"must_differ": ("cameras",)}),
+    row_of_rule(
+        "cameras and labels that differ",
+        (*CAMERAS, "labels"),
+        names=("batch",),
+        options={"must_differ": ("cameras", "batch")},
+    ),
+    row_of_rule("clothes that agree", ("identities", "clothes"), options={"must_agree": ("clothes",)}),
+    row_of_rule("clothes that differ", ("identities", "clothes"), options={"must_differ": ("clothes",)}),
+    row_of_rule("sequences that differ", ("identities", "sequences"), options={"must_differ": ("sequences",)}),
+    row_of_rule("several identities, and labels that agree", BY_USERS, has_several=True, options=AGREE | DIFFER),
+    row_of_rule(
+        "missing names, and labels that agree",
+        BY_USERS,
+        names=BY_USERS[:1],
+        has_missing=True,
+        options=AGREE | {"missing": "junk"},
+    ),
+    row_of_rule("positions, and labels that agree", ("positions", "labels"), options=AGREE | {"radius": 20.0}),
+    row_of_rule("groups, and labels that agree", (*BY_USERS, "groups"), options=AGREE),
+    row_of_rule("numbers of samples, and labels that agree", (*BY_USERS, "index"), names=("side",), options=AGREE),
+    row_of_rule("lists, and labels that agree", ("labels",), truth="positions", options=AGREE),
+    row_of_rule("lists, and labels without a rule", ("labels",), truth="positions"),
+    row_of_rule(
+        "lists, and cameras that differ", ("cameras",), truth="positions", options={"must_differ": ("cameras",)}
+    ),
+    row_of_rule("junk pairs, and labels that agree", BY_USERS, has_junk_pairs=True, options=AGREE),
+    row_of_rule("own places, and labels that agree", BY_USERS, has_own_places=True, options=AGREE),
+    row_of_rule("labels that agree among all others", BY_USERS, options=AGREE | {"leave_one_out": True}),
+    row_of_rule(
+        "several identities, and labels that differ among all others",
+        BY_USERS,
+        has_several=True,
+        names=("batch",),
+        options=DIFFER | {"leave_one_out": True},
+    ),
+    row_of_rule("labels that agree under expected ties", BY_USERS, ties="expected", options=AGREE),
+    Row(
+        "drawn galleries, and labels that agree",
+        BY_USERS,
+        options=AGREE | {"draw": GalleryDraw(shots=1)},
+        reports=DRAWN_REPORTS,
+    ),
+    Row(
+        "queries that are drawn, and labels that agree",
+        BY_USERS,
+        options=AGREE | {"draw": GalleryDraw(shots=1), "queries_in_draw": True, "leave_one_out": True},
+        has_junk=False,
+        reports=DRAWN_REPORTS,
+    ),
     # Lists and pairs.
     Row("lists of positions", (), truth="positions"),
     Row("lists as a bool matrix", (), truth="bool matrix"),

@@ -12,7 +12,8 @@ from reid_torchmetrics.command.options import rows as command_options
 from reid_torchmetrics.functional.retrieval import MEASURES, Protocol, RankCounter, evaluate_stream, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import ProtocolOptions
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS, LABELS, NAMED_LABELS, StreamLabels
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABEL_OPTIONS, LABELS, NAMED_LABELS, StreamLabels
+from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS
 from reid_torchmetrics.functional.retrieval.relevance.label_names import RULES_BY_LABEL
 from tests.contracts import expected
 from tests.contracts.entry_points import PROTOCOL, REFUSED_BY_ALL
@@ -29,6 +30,8 @@ def required(labels: Iterable[str] = tuple(LABELS), label_options: Iterable[str]
     """The features that some row must have, each with what to add where none has it."""
     features = {f"label {name}": ADD_A_LABEL for name in labels}
     features |= {f"names as {name}": ADD_A_ROW for name in NAMED_LABELS}
+    features |= {f"{kind} as {EXTRA}": ADD_A_ROW for kind in ("integers", "names")}
+    features |= {f"{rule} of {name}": ADD_A_ROW for rule, names in COMPARED_LABELS.items() for name in names}
     features |= {f"several {name}": ADD_A_ROW for name, label in LABELS.items() if label.may_be_several}
     features |= {f"{name} by name": ADD_A_ROW for name in RULES_BY_LABEL}
     features |= {f"ties {name}": ADD_A_ROW for name in TIE_POLICIES}
@@ -58,13 +61,13 @@ def without_row(features: Mapping[str, str], rows: Iterable[Row]) -> list[str]:
 
 def test_every_label_and_every_rule_has_a_row():
     assert without_row(required(), ROWS) == []
-    assert LABELS.keys() - {"index"} == SINGULAR.keys()
+    assert LABELS.keys() - {"index", EXTRA} == SINGULAR.keys()
     assert LABELS.keys() == DRAWN.keys()
 
 
 def test_a_label_or_a_rule_without_a_row_would_be_found():
-    features = required(labels=(*LABELS, "weather"), label_options=(*LABEL_OPTIONS, "must_agree"))
-    assert without_row(features, ROWS) == [f"label weather: {ADD_A_LABEL}", f"must_agree: {ADD_A_RULE}"]
+    features = required(labels=(*LABELS, "weather"), label_options=(*LABEL_OPTIONS, "must_rain"))
+    assert without_row(features, ROWS) == [f"label weather: {ADD_A_LABEL}", f"must_rain: {ADD_A_RULE}"]
     fewer = [row for row in ROWS if "clothes drop_other" not in row.features]
     assert without_row(required(), fewer) == [f"clothes drop_other: {ADD_A_RULE}"]
 
@@ -164,7 +167,7 @@ def test_every_argument_of_every_entry_point_has_a_row():
     assert arguments_without_row(arguments_by_entry_point()) == []
 
 
-@pytest.mark.parametrize("argument", ["query_labels", "gallery_weather", "must_differ"])
+@pytest.mark.parametrize("argument", ["query_weather", "gallery_weather", "must_rain"])
 def test_an_argument_without_a_row_would_be_found(argument):
     missing = arguments_without_row({"evaluate": ["query", "query_identities", argument]})
     assert len(missing) == 1
