@@ -459,11 +459,11 @@ ROWS = [
     row_of_rule("own places, and labels that agree", BY_USERS, has_own_places=True, options=AGREE),
     row_of_rule("labels that agree among all others", BY_USERS, options=AGREE | {"leave_one_out": True}),
     row_of_rule(
-        "several identities, and labels that differ among all others",
+        "several identities, and names that agree among all others",
         BY_USERS,
         has_several=True,
-        names=("batch",),
-        options=DIFFER | {"leave_one_out": True},
+        names=("side",),
+        options=AGREE | {"leave_one_out": True},
     ),
     row_of_rule("labels that agree under expected ties", BY_USERS, ties="expected", options=AGREE),
     Row(

@@ -41,6 +41,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     BatchLabels,
     LabelValues,
     NumberedLabels,
+    are_missing,
     argument_of,
     check_alike,
     hash_names,
@@ -290,6 +291,8 @@ def check_kinds(
         arguments = {name: argument_of(label, name) for name in extra} if label == EXTRA else {label: label}
         for name, argument in arguments.items():
             if (name in numbered.names) == (name in earlier):
+                continue
+            if are_missing(values) or all(map(are_missing, held[label])):
                 continue
             kinds = ("names", "integers") if name in numbered.names else ("integers", "names")
             came = f"a batch of {kinds[0]} after batches of {kinds[1]}"

@@ -31,6 +31,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
     Relevance,
     StreamLabels,
+    are_missing,
     argument_of,
     as_arguments,
     check_agreement,
@@ -357,7 +358,7 @@ class RankCounter:
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
         """Raise if a label is names in a block and integers among the queries, or the reverse."""
         for name, values in labels.items():
-            if not len(values) or not len(self.query_labels[name]):
+            if are_missing(values) or are_missing(self.query_labels[name]):  # so are no samples
                 continue
             arguments = [(name, f"{prefix}{name}", f"query_{name}")]
             if LABELS[name].is_extra:
