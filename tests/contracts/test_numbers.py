@@ -15,7 +15,8 @@ import pytest
 from tests.contracts.command_lines import COMMAND_LINES
 from tests.contracts.entry_points import FUNCTIONS, METRICS, PROCESSES, EntryPoint, feed, words_of_refusal
 from tests.contracts.expected import Numbers, expected_numbers
-from tests.contracts.problems import ROWS, Problem, Row, make_problem
+from tests.contracts.problems import Problem, Row, make_problem
+from tests.contracts.rows import ROWS
 from tests.profiles import of_each
 
 SEEDS = of_each(range(10))

@@ -17,10 +17,11 @@ from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPAR
 from reid_torchmetrics.functional.retrieval.relevance.label_names import RULES_BY_LABEL
 from tests.contracts import expected
 from tests.contracts.entry_points import PROTOCOL, REFUSED_BY_ALL
-from tests.contracts.problems import DRAWN, FORMS, ROWS, SINGULAR, Problem, Row, feature_of, make_problem
+from tests.contracts.problems import DRAWN, FORMS, SINGULAR, Problem, Row, feature_of, make_problem
+from tests.contracts.rows import ROWS
 from tests.contracts.test_numbers import ENTRY_POINTS, PROBLEMS
 
-ADD_A_ROW = "add a `Row` to `ROWS` in tests/contracts/problems.py that has it"
+ADD_A_ROW = "add a `Row` to `ROWS` in tests/contracts/rows.py that has it"
 ADD_A_LABEL = f"{ADD_A_ROW}, its values to `DRAWN`, and what the reference calls it to `SINGULAR`"
 ADD_A_RULE = f"{ADD_A_ROW}, and an argument of its name to `sort_gallery` in tests/reference/relevance.py"
 DEFAULTS = find_protocol(PROTOCOL)

@@ -51,7 +51,8 @@ def find_source(arguments: SimpleNamespace) -> Source:
             return Source(matrices["distances"], matrices["distances"], "distances")
         return Source(matrices["scores"], matrices["scores"], "scores")
     if matrices:
-        rule = f"`--{next(iter(matrices))}` must come without files of embeddings, and labels by `--labels`"
+        first, *_ = matrices
+        rule = f"`--{first}` must come without files of embeddings, and labels by `--labels`"
         raise UsageError(f"{rule}; got {arguments.query!r}, too")
     return Source(arguments.query, arguments.gallery or arguments.query, None)
 

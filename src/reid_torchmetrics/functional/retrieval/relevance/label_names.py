@@ -147,7 +147,7 @@ def _number_extra_labels(
 
 
 def without_extra(tables: LabelTables) -> dict[str, Any]:
-    """The names of labels for results: those of extra labels are left out."""
+    """The names of labels for results, without those of extra labels."""
     return {label: table for label, table in tables.items() if label in LABELS}
 
 
