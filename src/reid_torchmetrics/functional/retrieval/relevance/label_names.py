@@ -147,7 +147,7 @@ def _number_extra_labels(
 
 
 def without_extra(tables: LabelTables) -> dict[str, Any]:
-    """The names of labels for results, without those of extra labels."""
+    """Leave out the names of extra labels, as results do not show them."""
     return {label: table for label, table in tables.items() if label in LABELS}
 
 
