@@ -73,7 +73,8 @@ def columns_of(problem: Problem, side: str, *, repeats: bool = True) -> dict[str
     columns: dict[str, list[Any]] = {"embeddings": getattr(problem, side).tolist()}
     for name, values in problem.labels.items():
         if getattr(values, side) is not None:
-            columns[name] = getattr(values, side)
+            labels = problem.as_argument(name, getattr(values, side))
+            columns |= labels if isinstance(labels, Mapping) else {name: labels}
     if "index" in columns and repeats:
         columns = {name: values + values[:2] for name, values in columns.items()}
     return columns
@@ -90,18 +91,18 @@ def as_array(name: str, values: list[Any]) -> np.ndarray:
 
 def arrays_by_name(problem: Problem, folder: Path, *, repeats: bool = True) -> list[str]:
     """A file of each side, with embeddings and labels."""
-    roles = SIDES[:1] if problem.row.is_leave_one_out else SIDES
-    for side in roles:
+    sides = SIDES[:1] if problem.row.is_leave_one_out else SIDES
+    for side in sides:
         columns = columns_of(problem, side, repeats=repeats)
         np.savez(folder / f"{side}.npz", **{name: as_array(name, values) for name, values in columns.items()})
-    return [str(folder / f"{side}.npz") for side in roles]
+    return [str(folder / f"{side}.npz") for side in sides]
 
 
 def tables(problem: Problem, folder: Path) -> list[str]:
     """A file of the embeddings of each side, and a table of its labels; what no cell can hold is an array."""
-    roles = SIDES[:1] if problem.row.is_leave_one_out else SIDES
+    sides = SIDES[:1] if problem.row.is_leave_one_out else SIDES
     words, labels = [], []
-    for side in roles:
+    for side in sides:
         columns = columns_of(problem, side)
         np.save(folder / f"{side}.npy", as_array("embeddings", columns.pop("embeddings")))
         words.append(str(folder / f"{side}.npy"))
@@ -167,21 +168,25 @@ def by_lists(problem: Problem, folder: Path) -> Numbers:
     return Numbers(run(words))
 
 
-REFUSED_BY_COMMAND = {
+_OF_COMMAND = {
     "junk_pairs": "unrecognized arguments: --junk-pairs",
     "self_index": "unrecognized arguments: --self-index",
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
-REFUSED_WITH_FILES = {**REFUSED_BY_COMMAND, "sequences beside lists": "`sequences` must come without `ground_truth`"}
-REFUSED_WITH_SCORES = {
-    **REFUSED_BY_COMMAND,
+_OF_FILES = {**_OF_COMMAND, "sequences beside lists": "`sequences` must come without `ground_truth`"}
+_OF_TABLES = {
+    **_OF_FILES,
+    # Where another column is a label, the command leaves these alone.
+    "labels beside lists": "a column must be a label by its name, or be said to be by `names`; got side",
+}
+_OF_SCORES = {
+    **_OF_COMMAND,
     "label index": "`scores` must come with one file of each side, without `index`",
-    "leave_one_out": "`self_index` must hold every query's own place",
     "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
     "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
 }
-REFUSED_WITH_STREAMS = {
-    **REFUSED_BY_COMMAND,
+_OF_STREAMS = {
+    **_OF_COMMAND,
     "label index": "`--stream` must come without `index`",
     "label groups": "`--stream` must come without `groups`",
     "ground_truth": "`--stream` must come without `ground_truth`",
@@ -190,23 +195,24 @@ REFUSED_WITH_STREAMS = {
     "ties stable": "`--stream` must come without `ties stable`",
     "draw": "`--stream` must come without `draw`",
 }
-REFUSED_WITH_LISTS = {
-    **REFUSED_BY_COMMAND,
+_OF_LISTS = {
+    **_OF_COMMAND,
     "label index": "`index` must be left out, as lists hold positions of rows, or names",
     "label groups": "Unexpected keyword arguments: `gallery_groups`",
     "ground_truth as bool matrix": "`positives` must hold items that are all ints, or all strings; got bool",
     "leave_one_out": "`leave_one_out` must come with labels|`self_index` must hold every query's own place",
     "cameras beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     "sequences beside lists": "as a file, or by `--labels` of queries and gallery; got both",
+    "labels beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     "ties grouped": "unrecognized arguments: --ties",
     "ties expected": "unrecognized arguments: --ties",
     "draw": "`protocol` must draw no gallery",
 }
 COMMAND_LINES = {
-    "evaluate of files": EntryPoint(by_evaluate, REFUSED_WITH_FILES),
-    "evaluate of tables": EntryPoint(partial(by_evaluate, files=tables), REFUSED_WITH_FILES),
-    "evaluate of scores in files": EntryPoint(partial(by_evaluate, files=scores), REFUSED_WITH_SCORES),
-    "evaluate of a stream": EntryPoint(partial(by_evaluate, more=("--stream",)), REFUSED_WITH_STREAMS),
-    "lists of files": EntryPoint(by_lists, REFUSED_WITH_LISTS),
+    "evaluate of files": EntryPoint(by_evaluate, _OF_FILES),
+    "evaluate of tables": EntryPoint(partial(by_evaluate, files=tables), _OF_TABLES),
+    "evaluate of scores in files": EntryPoint(partial(by_evaluate, files=scores), _OF_SCORES),
+    "evaluate of a stream": EntryPoint(partial(by_evaluate, more=("--stream",)), _OF_STREAMS),
+    "lists of files": EntryPoint(by_lists, _OF_LISTS),
 }
 """the forms of the command"""

@@ -5,12 +5,13 @@ A row of `ENTRY_POINTS` follows all features of all problems but for those in `r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -56,6 +57,9 @@ class EntryPoint:
 REFUSED_BY_ALL = {
     "missing error": r"must hold (no missing value|whole numbers or strings)|got list with None",
     "empty_target_action error": "`empty_target_action` 'error' allows no query without a positive",
+    "must_agree beside lists": "`must_agree` must come with labels; got `ground_truth`, lists",
+    "must_differ beside lists": "`must_differ` must come with labels; got `ground_truth`, lists",
+    "must_agree beside queries_in_draw": "`queries_in_draw` must come without .* got a rule about",
 }
 """features that are errors everywhere"""
 
@@ -119,10 +123,17 @@ def by_lists_of_names(problem: Problem, _: Path) -> Numbers:
     for name, value in arguments.items():
         for prefix, names in (("query_", queries), ("gallery_", items)):
             if name.startswith(prefix):
-                arguments[name] = dict(zip(names, value, strict=True))
+                arguments[name] = _by_name(value, names)
     if problem.row.truth in ("positions", "lists by name"):
         arguments["positives"] = dict(zip(queries, problem.ground_truth(items), strict=True))
     return numbers_of(evaluate_lists(dict(zip(queries, lists, strict=True)), **arguments))
+
+
+def _by_name(values: Any, names: Sequence[str]) -> dict[str, Any]:
+    """A label by the names of samples; of a mapping of labels each one."""
+    if isinstance(values, Mapping):
+        return {label: _by_name(values_of_label, names) for label, values_of_label in values.items()}
+    return dict(zip(names, values, strict=True))
 
 
 def names_of_samples(problem: Problem) -> tuple[list[str], list[str]]:
@@ -144,14 +155,16 @@ def _arguments_of_lists(problem: Problem) -> dict[str, Any]:
 def whole_lists(problem: Problem) -> list[list[int]]:
     """The gallery in the order of each query, junk included."""
     policy = problem.row.ties if problem.row.ties in ("optimistic", "stable") else "pessimistic"
+    judged: list[dict[int, int]] = [{} for _ in problem.query]
+    # Where the CMC has a camera rule of its own, its positives may be junk by the other rule.
     options = problem.row.options
-    grades_of_queries: list[dict[int, int]] = [{} for _ in problem.query]
-    # What one camera rule drops may be anywhere for it, and is where the other rule has it.
-    for rule in {options.get("same_camera", "same_identity"), options.get("cmc_same_camera", "same_identity")}:
-        for grades, items in zip(grades_of_queries, judge(problem, {**options, "same_camera": rule}), strict=True):
-            grades.update((item.place, item.grade) for item in items)
+    rules = options.get("cmc_same_camera"), options.get("same_camera", "same_identity")
+    for rule in rules if "groups" not in problem.labels else ():
+        if rule is not None:
+            for grades, items in zip(judged, judge(problem, {**options, "same_camera": rule}), strict=True):
+                grades.update({item.place: item.grade for item in items})
     lists = []
-    for scores, grades in zip(problem.scores.tolist(), grades_of_queries, strict=True):
+    for scores, grades in zip(problem.scores.tolist(), judged, strict=True):
         items = [Candidate(score, place, grades.get(place, 0)) for place, score in enumerate(scores)]
         lists.append([item.place for item in in_order(items, policy)])
     return lists
@@ -166,14 +179,14 @@ def collection(problem: Problem) -> ReIDMetrics:
 def members(problem: Problem) -> dict[str, EmbeddingMetric]:
     """Metrics of their own, by the number that each computes; "cmc" is the curve."""
     options = _options_of_metrics(problem)
-    metrics: dict[str, EmbeddingMetric] = {
-        "map": ReIDMeanAP(**options),
-        "minp": ReIDMINP(**options),
-        "rank_1": ReIDCMC(1, **options),
-        "cmc": ReIDCMCCurve(CMC_LENGTH, **options),
+    classes: dict[str, Callable[..., EmbeddingMetric]] = {
+        "map": ReIDMeanAP,
+        "minp": ReIDMINP,
+        "rank_1": partial(ReIDCMC, 1),
+        **{report: partial(ReIDMeasure, report) for report in MEASURED},
     }
-    measures = [report for report in MEASURED if report in problem.row.reports]
-    return metrics | {report: ReIDMeasure(report, **options) for report in measures}
+    metrics = {report: make(**options) for report, make in classes.items() if report in problem.row.reports}
+    return metrics | {"cmc": ReIDCMCCurve(CMC_LENGTH, **options)}
 
 
 def one_metric(problem: Problem, **more: Any) -> ReIDMeanAP:
@@ -216,11 +229,12 @@ def _batches(problem: Problem, process: int, size: int) -> Iterator[tuple[Tensor
             places += places[:2]  # a sampler repeats some samples
         for start in range(0, len(places), BATCH):
             batch = places[start : start + BATCH]
-            yield (
-                embeddings[batch],
-                is_query,
-                {name: [values[place] for place in batch] for name, values in labels.items() if values is not None},
-            )
+            labels_of_batch = {
+                name: problem.as_argument(name, [values[place] for place in batch])
+                for name, values in labels.items()
+                if values is not None
+            }
+            yield embeddings[batch], is_query, labels_of_batch
 
 
 def by_collection(problem: Problem, _: Path) -> Numbers:
@@ -233,7 +247,7 @@ def _told_by_collection(metric: ReIDMetrics) -> Numbers:
     """What results and values tell, which must agree; values are float32."""
     results, values = metric.results(), metric.compute()
     for name, value in values.items():
-        torch.testing.assert_close(value, torch.tensor(results[name]).float(), equal_nan=True)
+        assert float(value) == pytest.approx(results[name], abs=1e-6, rel=1e-6, nan_ok=True), name
     return numbers_of(results)
 
 
@@ -270,37 +284,40 @@ def by_threads(problem: Problem, _: Path, *, size: int) -> Numbers:
 
 
 def by_stream(problem: Problem, _: Path, *, num_blocks: int = 3) -> Numbers:
-    """A counter of the items that are related to a query, and blocks of the other items."""
+    """A counter of the items that are related to a query, and blocks of the others."""
     related = related_items(problem)
-    labels_of_queries = {
-        name: values for name, values in problem.labels_of("query_", "").items() if name.startswith("query_")
+    row = problem.row
+    given: dict[str, Any] = {name: value for name, value in row.options.items() if name in LABEL_OPTIONS}
+    queries = {name: value for name, value in problem.labels_of("query_", "_").items() if name.startswith("query_")}
+    of_positives = {
+        f"positive_{name}": problem.as_argument(name, [values.gallery[place] for place in related])
+        for name, values in problem.labels.items()
     }
-    rules = {name: value for name, value in problem.row.options.items() if name in LABEL_OPTIONS}
     if problem.self_index is not None:
-        rules["self_index"] = [related.index(place) if place >= 0 else -1 for place in problem.self_index]
+        given["self_index"] = [related.index(place) if place >= 0 else -1 for place in problem.self_index]
     counter = RankCounter(
         problem.query,
         problem.gallery[related],
-        **labels_of_queries,
-        **_labels_at(problem, related, "positive_"),
+        **queries,
+        **of_positives,
         similarity="dot",
-        ties=problem.row.ties,
-        **rules,
+        ties=row.ties,
+        **given,
         **_lists_and_pairs(problem),
     )
-    unrelated = [place for place in range(len(problem.gallery)) if place not in related]
+    others = [place for place in range(len(problem.gallery)) if place not in related]
     counts: Any = 0
     for number in range(num_blocks):
-        block = unrelated[number::num_blocks]
-        if block:
-            counts += counter.count(problem.gallery[block], key=number, **_labels_at(problem, block, ""))
+        block = others[number::num_blocks]
+        if not block:
+            continue
+        labels = {
+            name: problem.as_argument(name, [values.gallery[place] for place in block])
+            for name, values in problem.labels.items()
+        }
+        counts += counter.count(problem.gallery[block], key=number, **labels)
     protocol = find_protocol(PROTOCOL).changed(problem.options)
     return numbers_of(evaluate_stream(counter, counts, protocol=protocol))
-
-
-def _labels_at(problem: Problem, places: list[int], prefix: str) -> dict[str, list[Any]]:
-    """The labels of some gallery items."""
-    return {f"{prefix}{name}": [values.gallery[place] for place in places] for name, values in problem.labels.items()}
 
 
 def related_items(problem: Problem) -> list[int]:
@@ -315,13 +332,14 @@ def related_items(problem: Problem) -> list[int]:
     return sorted(related.union(place for place in problem.self_index or () if place >= 0))
 
 
-REFUSED_BY_FUNCTIONS = {
+_OF_FUNCTIONS = {
     "label index": "Unexpected keyword arguments: `query_index`",
     "cameras beside lists": "`ground_truth` must come without labels; got `query_cameras`",
     "sequences beside lists": "`ground_truth` must come without labels; got `query_sequences`",
+    "labels without a rule": "`query_labels` must hold no label but those .* names, none; got",
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
-REFUSED_BY_LISTS = {
+_OF_LISTS = {
     "label index": "Unexpected keyword arguments: `query_index`",
     "label groups": "Unexpected keyword arguments: `gallery_groups`",
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
@@ -332,16 +350,21 @@ REFUSED_BY_LISTS = {
     "leave_one_out beside lists": "`self_index` must come without `positives`",
     "cameras beside lists": "`query_cameras` must come without `positives`",
     "sequences beside lists": "`query_sequences` must come without `positives`",
+    "labels beside lists": "`query_labels` must come without `positives`",
+    "labels without a rule": "`query_labels` must hold no label but those .* names, none; got",
     "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
 }
-REFUSED_BY_METRICS = {
+_OF_METRICS = {
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     "self_index": r"update\(\) got an unexpected (keyword )?argument 'self_index'",
     "sequences beside lists": "`sequences` must come without `ground_truth`",
+    "labels beside lists": "`labels` must come without `ground_truth`",
+    "labels without a rule": "`labels` must hold no label but those .* names, none; got",
 }
-REFUSED_BY_STREAMS = {
+_OF_STREAMS = {
     "label index": "Unexpected keyword arguments: `query_index`",
     "label groups": "Unexpected keyword arguments: `positive_groups`",
+    "labels without a rule": "`query_labels` must hold no label but those .* names, none; got",
     "ground_truth": "Unexpected keyword arguments: `ground_truth`",
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",
@@ -350,26 +373,26 @@ REFUSED_BY_STREAMS = {
 }
 
 FUNCTIONS = {
-    "evaluate": EntryPoint(by_evaluate, REFUSED_BY_FUNCTIONS),
-    "evaluate_scores": EntryPoint(by_scores, REFUSED_BY_FUNCTIONS),
-    "evaluate_scores of distances": EntryPoint(by_distances, REFUSED_BY_FUNCTIONS),
-    "evaluate_lists": EntryPoint(by_lists, REFUSED_BY_LISTS),
+    "evaluate": EntryPoint(by_evaluate, _OF_FUNCTIONS),
+    "evaluate_scores": EntryPoint(by_scores, _OF_FUNCTIONS),
+    "evaluate_scores of distances": EntryPoint(by_distances, _OF_FUNCTIONS),
+    "evaluate_lists": EntryPoint(by_lists, _OF_LISTS),
     "evaluate_lists by name": EntryPoint(
         by_lists_of_names,
-        {**REFUSED_BY_LISTS, "ground_truth as bool matrix": "`retrieved` and `positives` must both be mappings"},
+        {**_OF_LISTS, "ground_truth as bool matrix": "`retrieved` and `positives` must both be mappings"},
     ),
-    "RankCounter": EntryPoint(by_stream, REFUSED_BY_STREAMS),
+    "RankCounter": EntryPoint(by_stream, _OF_STREAMS),
 }
 METRICS = {
     "the collection": EntryPoint(
         by_collection,
         {
-            **REFUSED_BY_METRICS,
+            **_OF_METRICS,
             "names of lists beside labels": "`positive_lists` must come with lists for every query; got labels",
         },
     ),
-    "metrics of their own": EntryPoint(by_members, REFUSED_BY_METRICS, tolerance=1e-6, has_all_reports=False),
+    "metrics of their own": EntryPoint(by_members, _OF_METRICS, tolerance=1e-6, has_all_reports=False),
 }
 PROCESSES = {
-    f"a metric on {size} processes": EntryPoint(partial(by_threads, size=size), REFUSED_BY_METRICS) for size in (2, 3)
+    f"a metric on {size} processes": EntryPoint(partial(by_threads, size=size), _OF_METRICS) for size in (2, 3)
 }

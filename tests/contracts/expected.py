@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from reid_torchmetrics.functional.retrieval.relevance import AGREEMENT_RULES, EXTRA
 from tests.contracts.problems import SINGULAR, Problem
 from tests.reference import draws, groups, measures, several_labels, ties
 from tests.reference.relevance import sort_gallery
@@ -106,6 +107,8 @@ def _by_labels(
     if problem.self_index is not None:
         sample["position"] = problem.self_index[query]
     rules = {name: options[name] for name in RULES if name in options}
+    for rule in AGREEMENT_RULES:
+        rules[rule] = [SINGULAR.get(name, name) for name in options.get(rule, ())]
     junk = tuple(options.get("junk_identities", (-1,)))
     rules["junk_identities"] = (*junk, *("-1" for number in junk if number == -1), None)
     if problem.junk_pairs is not None:
@@ -129,6 +132,9 @@ def _samples(problem: Problem, side: str) -> list[dict[str, Any]]:
         if name in SINGULAR and values_of_side is not None:
             for sample, value in zip(samples, values_of_side, strict=True):
                 sample[SINGULAR[name]] = value
+        if name == EXTRA:
+            for sample, labels in zip(samples, values_of_side, strict=True):
+                sample.update(labels)
     return samples
 
 
@@ -164,8 +170,8 @@ def split(report: str) -> tuple[str, int]:
 
 
 def _average_precision(ranked: measures.Groups, _: int, options: Mapping[str, Any], __: int) -> Fraction:
-    arguments = {name: options[name] for name in ("rule", "k", "normalizer") if name in options}
-    return measures.average_precision(ranked, **arguments)
+    chosen = {name: options[name] for name in ("rule", "k", "normalizer") if name in options}
+    return measures.average_precision(ranked, **chosen)
 
 
 def _cmc(ranked: measures.Groups, k: int, options: Mapping[str, Any], _: int) -> Fraction:

@@ -1,7 +1,7 @@
-"""Small retrieval problems, a row of `ROWS` for each kind of truth: labels, rules, lists, pairs and ties.
+"""Small retrieval problems of a kind of truth, which is a `Row`: labels, rules, lists, pairs and ties.
 
-A new label needs its values in `DRAWN`, and a row. A new rule needs a row, and an argument of its name in
-`tests/reference/relevance.py`. The tests say so until both are there.
+A new label needs its values in `DRAWN`, and a row in `rows.py`. A new rule needs a row, and an argument of its name in
+`tests/reference/relevance.py`. The tests say so until both are there. Labels that users name are in `EXTRA_LABELS`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import GalleryDraw
+from reid_torchmetrics.functional.retrieval.relevance import AGREEMENT_RULES, EXTRA
+from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS
 
 NUM_QUERIES, NUM_GALLERY, NUM_ALONE = 6, 20, 10
 """numbers of samples; of those that are queries and gallery at once"""
@@ -24,8 +25,6 @@ REPORTS = (
     *("map", "map_at_r", "minp", "rank_1", "rank_5", "hit_rate_3", "precision_5", "precision_15"),
     *("recall_5", "r_precision", "mrr", "ndcg_5", "anmrr", "mean_rank", "median_rank"),
 )
-DRAWN_REPORTS = ("map", "minp", "rank_1", "rank_3")
-"""the numbers that have an expectation over drawn galleries"""
 SINGULAR = {
     "identities": "identity",
     "cameras": "camera",
@@ -34,7 +33,7 @@ SINGULAR = {
     "positions": "coordinates",
     "groups": "group",
 }
-"""what the reference calls the label of one sample"""
+"""what the reference calls the label of one sample; it calls labels that users name by these names"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Row:
     labels: tuple[str, ...] = ("identities",)
     """the labels that samples have, by their names in `LABELS`"""
     names: tuple[str, ...] = ()
-    """those of the labels that are names, such as "camera 3" """
+    """those of the labels that are names, such as "camera 3"; labels that users name are listed one by one"""
     options: Mapping[str, Any] = field(default_factory=dict)
     """rules and other fields of the protocol, as the user writes them"""
     ties: str = "pessimistic"
@@ -68,14 +67,29 @@ class Row:
         return bool(self.options.get("leave_one_out"))
 
     @property
+    def extra_labels(self) -> tuple[str, ...]:
+        """The labels of `EXTRA_LABELS` that samples have: those in rules, or all without such a rule."""
+        if EXTRA not in self.labels:
+            return ()
+        in_rules = [name for rule in AGREEMENT_RULES for name in self.options.get(rule, ())]
+        return tuple(name for name in EXTRA_LABELS if name in in_rules) or tuple(EXTRA_LABELS)
+
+    @property
     def features(self) -> set[str]:
         """What an entry point must follow, or refuse: the names of labels, of arguments, and of options with values."""
         features = {f"label {name}" for name in self.labels} | {f"names as {name}" for name in self.names}
         features |= {feature_of(name, value) for name, value in self.options.items()}
         features |= {f"{name} by name" for name, value in self.options.items() if lists_names(value)}
+        features |= {
+            f"{rule} of {name}" for rule, known in COMPARED_LABELS.items() for name in self._named_by(rule, known)
+        }
+        features |= self._features_of_extra_labels()
+        rules = [rule for rule in AGREEMENT_RULES if rule in self.options]
+        if self.options.get("queries_in_draw"):
+            features |= {f"{rule} beside queries_in_draw" for rule in rules}
         features.add(f"ties {self.ties}")
         if self.truth is not None:
-            features |= {f"{name} beside lists" for name in self.labels}
+            features |= {f"{name} beside lists" for name in (*self.labels, *rules)}
             features |= {"self_index beside lists"} if self.has_own_places else set()
             features |= {"leave_one_out beside lists"} if self.is_leave_one_out else set()
         elif {"positive_lists", "junk_lists"} & self.options.keys():
@@ -88,6 +102,18 @@ class Row:
             f"ground_truth as {self.truth}": self.truth is not None,
         }
         return features | {name for name, is_given in arguments.items() if is_given}
+
+    def _named_by(self, rule: str, names: Sequence[str]) -> list[str]:
+        """Those of some names that `must_agree` or `must_differ` lists."""
+        return [name for name in names if name in self.options.get(rule, ())]
+
+    def _features_of_extra_labels(self) -> set[str]:
+        """What the labels that users name are, and whether no rule names them."""
+        if not self.extra_labels:
+            return set()
+        kinds = {"names as labels" if name in self.names else "integers as labels" for name in self.extra_labels}
+        has_rule = any(self._named_by(rule, self.extra_labels) for rule in AGREEMENT_RULES)
+        return kinds if has_rule else kinds | {"labels without a rule"}
 
 
 def feature_of(name: str, value: object) -> str:
@@ -132,14 +158,20 @@ class Problem:
         """The options of the protocol, with the numbers to report."""
         return {**self.row.options, "reports": self.row.reports}
 
-    def labels_of(self, query_prefix: str, gallery_prefix: str) -> dict[str, list[Any]]:
+    def labels_of(self, query_prefix: str, gallery_prefix: str) -> dict[str, Any]:
         """The labels as arguments with a prefix for each side."""
-        arguments: dict[str, list[Any]] = {}
+        arguments: dict[str, Any] = {}
         for name, values in self.labels.items():
             if values.query is not None:
-                arguments[f"{query_prefix}{name}"] = values.query
-            arguments[f"{gallery_prefix}{name}"] = values.gallery
+                arguments[f"{query_prefix}{name}"] = self.as_argument(name, values.query)
+            arguments[f"{gallery_prefix}{name}"] = self.as_argument(name, values.gallery)
         return arguments
+
+    def as_argument(self, name: str, values: list[Any]) -> Any:
+        """A label of some samples as an argument: a mapping of names to values where users name the labels."""
+        if name != EXTRA:
+            return values
+        return {label: [sample[label] for sample in values] for label in self.row.extra_labels}
 
     def ground_truth(self, items: Sequence[Any] | None = None) -> Any:
         """The lists in the form of the row; `items` are the names of gallery items, None for positions."""
@@ -185,6 +217,19 @@ def _draw_number(random: Random, length: int, number: int, first: int = 0) -> li
     return [first + random.randrange(number) for _ in range(length)]
 
 
+EXTRA_LABELS: dict[str, Callable[[Random, int], list[int]]] = {
+    "side": lambda random, length: [random.choice([-1, 1]) for _ in range(length)],
+    "batch": lambda random, length: _draw_number(random, length, 3),
+}
+"""the values of the labels that users name"""
+
+
+def _draw_extra_labels(random: Random, length: int) -> list[dict[str, int]]:
+    """A mapping for each sample."""
+    columns = [draw(random, length) for draw in EXTRA_LABELS.values()]
+    return [dict(zip(EXTRA_LABELS, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
 DRAWN: dict[str, Callable[[Random, int], list[Any]]] = {
     "identities": _draw_identities,
     "cameras": lambda random, length: _draw_number(random, length, 4, first=1),
@@ -193,6 +238,7 @@ DRAWN: dict[str, Callable[[Random, int], list[Any]]] = {
     "positions": _draw_positions,
     "groups": lambda random, length: _draw_number(random, length, length // 2, first=100),
     "index": lambda random, length: sorted(random.sample(range(1000), length)),
+    EXTRA: _draw_extra_labels,
 }
 """the values of each label"""
 
@@ -227,14 +273,15 @@ def _draw_labels(random: Random, row: Row, lengths: tuple[int, int]) -> dict[str
     if not row.has_junk:
         identities = BothSides(*([abs(value) for value in side] for side in identities))
     if row.has_missing:
-        # Those of the gallery are a batch and a sample.
-        for side, places in zip(identities, ([1], [0, *range(14, 20)]), strict=True):
+        for side, places in zip(identities, ([1], [0, 7]), strict=True):
             for place in places:
                 side[place] = None
     drawn["identities"] = several if row.has_several else identities
     labels = {name: drawn[name] for name in row.labels}
     if "groups" in labels:
         labels = _alike_in_groups(labels)
+    if EXTRA in labels:
+        labels[EXTRA] = BothSides(*(_named_in(samples, row.names) for samples in labels[EXTRA]))
     return {name: _named(name, values) if name in row.names else values for name, values in labels.items()}
 
 
@@ -272,141 +319,16 @@ def _named(name: str, values: BothSides) -> BothSides:
     return BothSides(*(None if side is None else [name_of(name, value) for value in side] for side in values))
 
 
+def _named_in(samples: list[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    """The labels that users name, of some samples, with names in the place of numbers for some of the labels."""
+    return [
+        {label: name_of(label, value) if label in names else value for label, value in sample.items()}
+        for sample in samples
+    ]
+
+
 def name_of(label: str, value: int | None) -> str | None:
     """The name that stands for a number, such as "camera 3"; junk is "-1", and what is missing stays so."""
     if value is None:
         return None
-    return "-1" if value == -1 else f"{SINGULAR[label]} {value}"
-
-
-CAMERAS = ("identities", "cameras")
-LISTS_BY_NAME = {"positive_lists": ("ok", "good"), "junk_lists": ("junk",)}
-ONE_LIST = {"positive_lists": ("ok",), "junk_lists": ("good", "junk")}
-
-ROWS = [
-    # Identities.
-    Row("identities"),
-    Row("identities that are names", names=("identities",)),
-    Row("several identities", has_several=True, reports=(*REPORTS, "acg_5")),
-    Row("several identities under exponential gains", has_several=True, options={"gain": "exponential"}),
-    Row("several identities and cameras", CAMERAS, has_several=True),
-    Row("junk identities", options={"junk_identities": (-1, 2)}),
-    Row("no junk identities", options={"junk_identities": ()}),
-    Row("junk identities by name", names=("identities",), options={"junk_identities": ("identity 2", "-1")}),
-    Row("missing identities that are junk", has_missing=True, options={"missing": "junk"}),
-    Row("missing names that are junk", names=("identities",), has_missing=True, options={"missing": "junk"}),
-    Row("missing identities", has_missing=True, options={"missing": "error"}),
-    Row("missing names", names=("identities",), has_missing=True, options={"missing": "error"}),
-    # Cameras.
-    Row("cameras", CAMERAS, options={"same_camera": "same_identity"}),
-    Row("cameras that are names", CAMERAS, names=CAMERAS),
-    Row("all of the query's camera", CAMERAS, options={"same_camera": "all"}),
-    Row("cameras that decide nothing", CAMERAS, options={"same_camera": "keep"}),
-    Row("a camera rule of the CMC that drops all", CAMERAS, options={"cmc_same_camera": "all"}),
-    Row("a camera rule of the CMC that keeps all", CAMERAS, options={"same_camera": "all", "cmc_same_camera": "keep"}),
-    Row(
-        "a camera rule of the CMC that drops its identity",
-        CAMERAS,
-        options={"same_camera": "all", "cmc_same_camera": "same_identity"},
-    ),
-    Row("cameras that count as another", CAMERAS, options={"same_camera": "all", "camera_map": {3: 2, 4: 1}}),
-    Row(
-        "cameras that count as another by name",
-        CAMERAS,
-        names=("cameras",),
-        options={"same_camera": "all", "camera_map": {"camera 3": "camera 2", "camera 4": "camera 1"}},
-    ),
-    Row("cameras that are searched", CAMERAS, options={"search_cameras": (1, 2)}),
-    Row(
-        "cameras that are searched by name",
-        CAMERAS,
-        names=("cameras",),
-        options={"search_cameras": ("camera 1", "camera 2")},
-    ),
-    # Other labels.
-    Row("sequences", ("identities", "sequences")),
-    Row("sequences that are names", ("identities", "sequences"), names=("sequences",)),
-    Row("clothes", ("identities", "clothes"), options={"clothes": "keep"}),
-    Row("changed clothes", ("identities", "clothes"), options={"clothes": "drop_same"}),
-    Row("the same clothes", ("identities", "clothes"), options={"clothes": "drop_other"}),
-    Row("clothes that are names", ("identities", "clothes"), names=("clothes",), options={"clothes": "drop_same"}),
-    Row("positions with identities and cameras", (*CAMERAS, "positions"), options={"radius": 10.0}),
-    Row("positions", ("positions",), options={"radius": 10.0}),
-    Row("groups", ("identities", "cameras", "groups")),
-    Row("groups that are names", ("identities", "groups"), names=("groups",)),
-    Row("numbers of samples", ("identities", "index")),
-    # Several at once.
-    Row(
-        "rules about all labels",
-        (*CAMERAS, "sequences", "clothes"),
-        options={
-            "same_camera": "all",
-            "camera_map": {4: 1},
-            "search_cameras": (1, 2, 3),
-            "junk_identities": (-1, 3),
-            "clothes": "drop_other",
-        },
-    ),
-    Row(
-        "rules about all labels within a radius",
-        (*CAMERAS, "sequences", "clothes", "positions"),
-        names=(*CAMERAS, "clothes"),
-        options={"radius": 20.0, "clothes": "drop_same", "junk_identities": ("identity 3",)},
-        ties="optimistic",
-    ),
-    # Lists and pairs.
-    Row("lists of positions", (), truth="positions"),
-    Row("lists as a bool matrix", (), truth="bool matrix"),
-    Row("lists by name", (), truth="lists by name", options=LISTS_BY_NAME),
-    Row("lists of one name", (), truth="lists by name", options=ONE_LIST),
-    Row("lists and cameras", ("cameras",), truth="positions"),
-    Row("lists and sequences", ("sequences",), truth="positions"),
-    Row("lists of each sample among all others", (), truth="positions", options={"leave_one_out": True}),
-    Row("names of lists without lists", options=LISTS_BY_NAME),
-    Row("junk pairs", has_junk_pairs=True),
-    Row("junk pairs and cameras", CAMERAS, has_junk_pairs=True),
-    Row("lists and junk pairs", (), truth="positions", has_junk_pairs=True),
-    # Queries in the gallery.
-    Row("own places", has_own_places=True),
-    Row("own places and cameras", CAMERAS, has_own_places=True, options={"same_camera": "keep"}),
-    Row("own places and lists", (), truth="positions", has_own_places=True),
-    Row("each sample among all others", options={"leave_one_out": True}),
-    Row("several identities among all others", has_several=True, options={"leave_one_out": True}),
-    # Ties.
-    *(Row(f"ties {ties}", ties=ties) for ties in ("optimistic", "stable", "grouped", "expected")),
-    Row("several identities under optimistic ties", has_several=True, ties="optimistic"),
-    Row("several identities under stable ties", has_several=True, ties="stable"),
-    # Drawn galleries.
-    Row("drawn galleries", options={"draw": GalleryDraw(shots=1)}, reports=DRAWN_REPORTS),
-    Row(
-        "drawn galleries of the CMC alone",
-        options={"draw": GalleryDraw(shots=1), "draws_precision": False},
-        reports=DRAWN_REPORTS,
-    ),
-    Row(
-        "queries that are drawn",
-        options={"draw": GalleryDraw(shots=1), "queries_in_draw": True, "leave_one_out": True},
-        has_junk=False,
-        reports=DRAWN_REPORTS,
-    ),
-    # Numbers.
-    *(
-        Row(f"queries without positives: {action}", options={"empty_target_action": action})
-        for action in ("skip", "neg", "pos", "error")
-    ),
-    *(
-        Row(f"average precision by {rule}", options={"rule": rule})
-        for rule in ("rectangle", "trapezoid", "interpolated_11", "interpolated_101")
-    ),
-    *(
-        Row(f"average precision of the first 3, over {name}", options={"k": 3, "normalizer": name})
-        for name in ("positives", "attainable", "hits", "k")
-    ),
-    *(
-        Row(f"precision over {name}", options={"precision_divisor": name})
-        for name in ("k", "attainable", "last_positive", "calibrated")
-    ),
-    *(Row(f"CMC by {mode}", options={"mode": mode}) for mode in ("first_match", "all_shots")),
-    Row("linear gains", options={"gain": "linear"}),
-]
-"""all kinds of truth"""
+    return "-1" if value == -1 else f"{SINGULAR.get(label, label)} {value}"

@@ -12,14 +12,16 @@ from reid_torchmetrics.command.options import rows as command_options
 from reid_torchmetrics.functional.retrieval import MEASURES, Protocol, RankCounter, evaluate_stream, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation import ProtocolOptions
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS, LABELS, NAMED_LABELS, StreamLabels
+from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABEL_OPTIONS, LABELS, NAMED_LABELS, StreamLabels
+from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS
 from reid_torchmetrics.functional.retrieval.relevance.label_names import RULES_BY_LABEL
 from tests.contracts import expected
 from tests.contracts.entry_points import PROTOCOL, REFUSED_BY_ALL
-from tests.contracts.problems import DRAWN, FORMS, ROWS, SINGULAR, Problem, Row, feature_of, make_problem
+from tests.contracts.problems import DRAWN, FORMS, SINGULAR, Problem, Row, feature_of, make_problem
+from tests.contracts.rows import ROWS
 from tests.contracts.test_numbers import ENTRY_POINTS, PROBLEMS
 
-ADD_A_ROW = "add a `Row` to `ROWS` in tests/contracts/problems.py that has it"
+ADD_A_ROW = "add a `Row` to `ROWS` in tests/contracts/rows.py that has it"
 ADD_A_LABEL = f"{ADD_A_ROW}, its values to `DRAWN`, and what the reference calls it to `SINGULAR`"
 ADD_A_RULE = f"{ADD_A_ROW}, and an argument of its name to `sort_gallery` in tests/reference/relevance.py"
 DEFAULTS = find_protocol(PROTOCOL)
@@ -29,6 +31,8 @@ def required(labels: Iterable[str] = tuple(LABELS), label_options: Iterable[str]
     """The features that some row must have, each with what to add where none has it."""
     features = {f"label {name}": ADD_A_LABEL for name in labels}
     features |= {f"names as {name}": ADD_A_ROW for name in NAMED_LABELS}
+    features |= {f"{kind} as {EXTRA}": ADD_A_ROW for kind in ("integers", "names")}
+    features |= {f"{rule} of {name}": ADD_A_ROW for rule, names in COMPARED_LABELS.items() for name in names}
     features |= {f"several {name}": ADD_A_ROW for name, label in LABELS.items() if label.may_be_several}
     features |= {f"{name} by name": ADD_A_ROW for name in RULES_BY_LABEL}
     features |= {f"ties {name}": ADD_A_ROW for name in TIE_POLICIES}
@@ -58,13 +62,13 @@ def without_row(features: Mapping[str, str], rows: Iterable[Row]) -> list[str]:
 
 def test_every_label_and_every_rule_has_a_row():
     assert without_row(required(), ROWS) == []
-    assert LABELS.keys() - {"index"} == SINGULAR.keys()
+    assert LABELS.keys() - {"index", EXTRA} == SINGULAR.keys()
     assert LABELS.keys() == DRAWN.keys()
 
 
 def test_a_label_or_a_rule_without_a_row_would_be_found():
-    features = required(labels=(*LABELS, "weather"), label_options=(*LABEL_OPTIONS, "must_agree"))
-    assert without_row(features, ROWS) == [f"label weather: {ADD_A_LABEL}", f"must_agree: {ADD_A_RULE}"]
+    features = required(labels=(*LABELS, "weather"), label_options=(*LABEL_OPTIONS, "must_rain"))
+    assert without_row(features, ROWS) == [f"label weather: {ADD_A_LABEL}", f"must_rain: {ADD_A_RULE}"]
     fewer = [row for row in ROWS if "clothes drop_other" not in row.features]
     assert without_row(required(), fewer) == [f"clothes drop_other: {ADD_A_RULE}"]
 
@@ -132,7 +136,9 @@ def arguments_by_entry_point() -> dict[str, list[str]]:
     arguments = {}
     for name, function in named.items():
         parameters = inspect.signature(function).parameters.values()
-        arguments[name] = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD and one.name != "self"]
+        arguments[name] = [
+            each.name for each in parameters if each.kind is not each.VAR_KEYWORD and each.name != "self"
+        ]
     arguments["RankCounter.count"] += StreamLabels.__annotations__
     for command in ("evaluate", "lists"):
         arguments[f"command {command}"] = [name for _, name, *_ in command_options(command)]
@@ -162,7 +168,7 @@ def test_every_argument_of_every_entry_point_has_a_row():
     assert arguments_without_row(arguments_by_entry_point()) == []
 
 
-@pytest.mark.parametrize("argument", ["query_labels", "gallery_weather", "must_differ"])
+@pytest.mark.parametrize("argument", ["query_weather", "gallery_weather", "must_rain"])
 def test_an_argument_without_a_row_would_be_found(argument):
     missing = arguments_without_row({"evaluate": ["query", "query_identities", argument]})
     assert len(missing) == 1
@@ -214,7 +220,7 @@ def test_every_rule_changes_the_numbers_of_a_row(feature):
 
 
 def without_option(row: Row, name: str) -> Row:
-    return replace(row, options={option: value for option, value in row.options.items() if option != name})
+    return replace(row, options={other: value for other, value in row.options.items() if other != name})
 
 
 def changes(row: Row, other: Row) -> bool:

@@ -234,6 +234,34 @@ def test_a_sample_without_an_identity_is_junk_where_it_may_be():
     assert by_floats.compute() == by_numbers.compute()
 
 
+def in_batches(metric, *batches):
+    """The mean average precision of batches of identities, each with whether they are of queries."""
+    first = 0
+    for identities, is_query in batches:
+        metric.update(EMBEDDINGS[first : first + len(identities)], identities, is_query=is_query)
+        first += len(identities)
+    return metric.compute()
+
+
+@pytest.mark.parametrize("gone", [None, "", float("nan"), pd.NA])
+@pytest.mark.parametrize("form", ["list", "array of objects"])
+@pytest.mark.parametrize(("known", "junk"), [(["a", "b"], "-1"), ([3, 4], -1)])
+def test_a_batch_without_any_identity_goes_with_names_and_with_integers(known, junk, form, gone):
+    missing = FORMS[form]([gone, gone])
+    batches = [(known, True), (missing, True), (known, False), (missing, False)]
+    as_junk = [([junk, junk] if identities is missing else identities, is_query) for identities, is_query in batches]
+    expected = in_batches(ReIDMeanAP(), *as_junk)
+    assert in_batches(ReIDMeanAP(missing="junk"), *batches) == expected
+    # The first batch is without an identity.
+    expected = in_batches(ReIDMeanAP(), as_junk[1], as_junk[0], *as_junk[2:])
+    assert in_batches(ReIDMeanAP(missing="junk"), batches[1], batches[0], *batches[2:]) == expected
+
+
+def test_names_after_integers_are_refused_also_past_a_batch_without_any_identity():
+    with pytest.raises(ValueError, match=r"^`identities` must be names in every batch, or integers in every batch"):
+        in_batches(ReIDMeanAP(missing="junk"), ([3, 4], True), ([None, None], False), (["a"], False))
+
+
 def test_names_that_stand_for_no_identity_are_warned_of():
     for word in ("unknown", "NaN", "N/A", "?", "None"):
         renamed = [word if name == "zoe" else name for name in IDENTITIES]

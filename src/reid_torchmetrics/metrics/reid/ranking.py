@@ -41,7 +41,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     BatchLabels,
     LabelValues,
     NumberedLabels,
-    are_all_missing,
+    are_missing,
     argument_of,
     check_alike,
     hash_names,
@@ -292,8 +292,8 @@ def check_kinds(
         for name, argument in arguments.items():
             if (name in numbered.names) == (name in earlier):
                 continue
-            if label != EXTRA and (are_all_missing(values) or all(map(are_all_missing, held[label]))):
-                continue  # they are of either kind
+            if are_missing(values) or all(map(are_missing, held[label])):
+                continue
             kinds = ("names", "integers") if name in numbered.names else ("integers", "names")
             came = f"a batch of {kinds[0]} after batches of {kinds[1]}"
             raise ValueError(f"`{argument}` must be names in every batch, or integers in every batch; got {came}.")

@@ -223,6 +223,7 @@ BAD = [
 
 @pytest.mark.parametrize(("options", "error", "message"), BAD)
 @pytest.mark.usefixtures("unannotated")
+@pytest.mark.filterwarnings("ignore:`protocol` 'market1501' leaves out gallery items by their cameras")
 def test_rules_and_labels_that_do_not_fit_are_named(options, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         find_relevance(**IDENTITIES, **options)

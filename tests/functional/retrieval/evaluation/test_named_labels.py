@@ -179,6 +179,30 @@ def test_missing_identities_are_junk_where_they_may_be(door, gone):
             functions[door](**missing)
 
 
+@pytest.mark.parametrize("gone", [None, "", float("nan"), pd.NA])
+@pytest.mark.parametrize("form", ["list", "array of objects"])
+@pytest.mark.parametrize("known", [["a", "b", "a"], [3, 4, 3]])
+@pytest.mark.usefixtures("unannotated")
+def test_a_side_without_any_identity_goes_with_names_and_with_integers(known, form, gone):
+    missing = FORMS[form]([gone] * 3)
+    for query, gallery in ((known, missing), (missing, known), (missing, missing)):
+        results = retrieval.evaluate(QUERY[:3], GALLERY[:3], query, gallery, missing="junk")
+        assert results.num_positives.tolist() == [0, 0, 0]
+        # Items without an identity are dropped, and others are candidates.
+        assert results.num_candidates.tolist() == [0 if gallery is missing else 3] * 3
+
+
+@pytest.mark.parametrize("known", [["a", "b"], [3, 4]])
+@pytest.mark.usefixtures("unannotated")
+def test_a_counter_takes_blocks_without_any_identity_beside_names_and_integers(known):
+    positives = {"positive_identities": known, "missing": "junk"}
+    counter = retrieval.RankCounter(QUERY[:2], GALLERY[:2], query_identities=known, **positives)
+    counts = counter.count(GALLERY[2:4], [None, None], key=0)
+    assert counter.ranks(counts).num_candidates.tolist() == [2, 2]
+    counter = retrieval.RankCounter(QUERY[:2], GALLERY[:2], query_identities=[None, None], **positives)
+    assert counter.ranks(0).num_candidates.tolist() == [2, 2]
+
+
 def test_a_missing_camera_is_an_error():
     labels = named({name: NUMBERS[name] for name in WITH_CAMERAS}, "list")
     labels["query_cameras"][2] = None

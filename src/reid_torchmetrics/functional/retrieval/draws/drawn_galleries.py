@@ -130,7 +130,7 @@ def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -
             f" `self_index`; got {relevance.num_queries} queries without."
         )
     if relevance.rules or relevance.junk_pairs is not None:
-        came = "a rule about cameras or sequences" if relevance.rules else "`junk_pairs`"
+        came = "a rule about cameras, sequences or other labels" if relevance.rules else "`junk_pairs`"
         raise ValueError(f"`queries_in_draw` must come without a camera rule or another that drops pairs; got {came}.")
     weight = torch.ones(relevance.num_queries, dtype=torch.float64, device=relevance.device)
     if column is not None:

@@ -31,7 +31,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     LabelTables,
     Relevance,
     StreamLabels,
-    are_all_missing,
+    are_missing,
     argument_of,
     as_arguments,
     check_agreement,
@@ -358,11 +358,10 @@ class RankCounter:
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
         """Raise if a label is names in a block and integers among the queries, or the reverse."""
         for name, values in labels.items():
-            if not len(values) or not len(self.query_labels[name]):
+            if are_missing(values) or are_missing(self.query_labels[name]):  # so are no samples
                 continue
-            is_extra = LABELS[name].is_extra
             arguments = [(name, f"{prefix}{name}", f"query_{name}")]
-            if is_extra:
+            if LABELS[name].is_extra:
                 arguments = [
                     (label, argument_of(f"{prefix}{name}", label), argument_of(f"query_{name}", label))
                     for label in names_in_rules(self.rules)
@@ -370,8 +369,6 @@ class RankCounter:
             for label, argument, query_argument in arguments:
                 are_names = label in names, label in self._all_names
                 if are_names[0] != are_names[1]:
-                    if not is_extra and (are_all_missing(values) or are_all_missing(self.query_labels[name])):
-                        continue  # they are of either kind
                     kinds = ["names" if is_name else "integers" for is_name in are_names]
                     rule = f"`{argument}` must be names if `{query_argument}` are, else integers"
                     raise TypeError(f"{rule}; got {kinds[0]} and {kinds[1]}.")

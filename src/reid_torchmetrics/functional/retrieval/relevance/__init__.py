@@ -8,7 +8,7 @@ from .label_names import (
     NAMED_LABELS,
     LabelTables,
     NumberedLabels,
-    are_all_missing,
+    are_missing,
     check_rules,
     decode_names,
     encode_names,

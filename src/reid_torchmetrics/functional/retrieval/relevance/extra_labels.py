@@ -24,7 +24,7 @@ AGREEMENT_RULES = ("must_agree", "must_differ")
 EXTRA = "labels"
 """the row of `LABELS` that holds the matrix of all labels that users name"""
 _MAX_LABELS = 15  # processes compare the numbers of columns in four bits
-_KNOWN = {"must_agree": ("cameras", "clothes"), "must_differ": ("cameras", "clothes", "sequences")}
+COMPARED_LABELS = {"must_agree": ("cameras", "clothes"), "must_differ": ("cameras", "clothes", "sequences")}
 """the labels with rules of their own that may be named, too"""
 _REASONS = {
     "identities": "they decide which items are positives",
@@ -49,7 +49,7 @@ def names_in_rules(rules: Mapping[str, Any]) -> tuple[str, ...]:
     names: set[str] = set()
     for rule in AGREEMENT_RULES:
         names.update(rules.get(rule) or ())
-    known = {*_REASONS, *_KNOWN["must_agree"]}
+    known = {*_REASONS, *COMPARED_LABELS["must_agree"]}
     return tuple(sorted(names - known))
 
 
@@ -92,8 +92,8 @@ def _check_name(rule: str, name: str) -> None:
     """Raise unless a rule may name a label."""
     if name == "":
         raise ValueError(f"`{rule}` must hold no empty name; got ''.")
-    if name in _REASONS and name not in _KNOWN[rule]:
-        listed = ", ".join(map(repr, _KNOWN[rule]))
+    if name in _REASONS and name not in COMPARED_LABELS[rule]:
+        listed = ", ".join(map(repr, COMPARED_LABELS[rule]))
         raise ValueError(f"`{rule}` must name {listed} or labels of your own; got {name!r}: {_REASONS[name]}.")
 
 
@@ -128,7 +128,7 @@ def check_mapping(argument: str, value: object, rules: Mapping[str, Any]) -> dic
     for name in value:
         if name in names:
             continue
-        if name in _REASONS or name in _KNOWN["must_agree"]:
+        if name in _REASONS or name in COMPARED_LABELS["must_agree"]:
             raise ValueError(f"`{argument}` must hold labels without an argument of their own; got {name!r}.")
         listed = ", ".join(map(repr, names)) or "none"
         raise ValueError(

@@ -170,14 +170,15 @@ def _read_label(
         value = values.get(argument)
         if value is None:
             continue
-        value = _read_values(argument, value, label=label, missing=rules.get("missing") or "error")
+        missing = rules.get("missing") or "error"
+        value = _read_values(argument, value, label=label, missing=missing)
+        if _are_names(value) and not (value != "").any():
+            value = np.full(len(value), MISSING)
         values[argument] = value
         if _are_names(value):
             names[argument] = value
-        elif not _is_empty(value):
+        elif not _is_empty(value) and not (missing == "junk" and are_missing(value)):
             with_numbers.append(argument)
-    if names:  # samples that all lack an identity are of either kind
-        with_numbers = [argument for argument in with_numbers if not are_all_missing(values[argument])]
     if names and with_numbers:
         of_names, *_ = names
         came = f"names in `{of_names}` and none in `{with_numbers[0]}`"
@@ -289,11 +290,9 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "U" and value.ndim == 1 and len(value) > 0
 
 
-def are_all_missing(value: Any) -> bool:
-    """Whether labels that were read say of no sample what it is."""
-    if not isinstance(value, (Tensor, np.ndarray)) or value.dtype not in (torch.int64, np.int64):
-        return False
-    return bool((value == MISSING).all())
+def are_missing(value: object) -> bool:
+    """Whether no sample has the label, so that it is neither names nor integers."""
+    return isinstance(value, (np.ndarray, Tensor)) and bool((value == MISSING).all())
 
 
 def _is_empty(value: Any) -> bool:
