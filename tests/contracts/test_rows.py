@@ -111,6 +111,7 @@ OF_TORCHMETRICS = (
 )
 OF_COMMANDS = (
     *("stream", "names", "labels", "file_names", "order", "captions", "config"),
+    *("form", "truth_form", "from_one"),
     *("format", "decimals", "json", "save", "report", "pictures", "fail_under"),
 )
 NEUTRAL = {

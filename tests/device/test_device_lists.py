@@ -25,7 +25,7 @@ def test_lists_give_the_values_of_the_cpu(device, deterministic, positives, opti
 
 def test_lists_by_identities_give_the_values_of_the_cpu(device, deterministic):
     labels = {"query_identities": torch.arange(3), "gallery_identities": torch.arange(6) % 4 - 1}
-    own = {"self_index": torch.tensor([1, -1, 3]), "protocol": "market1501"}
+    own = {"self_index": torch.tensor([1, -1, 3]), "protocol": "market1501", "same_camera": "keep"}
     assert_as_on_the_cpu(device, lambda where: evaluate_lists(*moved([LISTS], where), **moved(labels | own, where)))
 
 

@@ -116,8 +116,11 @@ def check_mapping(argument: str, value: object, rules: Mapping[str, Any]) -> dic
         ValueError: a label of the rules is missing, or one that no rule names.
     """
     if not isinstance(value, Mapping):
+        # Other libraries call identities labels.
+        identities = argument.removesuffix(EXTRA) + "identities"
         raise TypeError(
-            f"`{argument}` must be a mapping of names to labels, such as {{'side': [...]}}; got {type(value).__name__}."
+            f"`{argument}` must be a mapping of names to labels, such as {{'side': [...]}}; got {type(value).__name__},"
+            f" which may be `{identities}`."
         )
     names = names_in_rules(rules)
     for rule in AGREEMENT_RULES:
