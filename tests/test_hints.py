@@ -55,7 +55,7 @@ PROTOCOLS = {
     "coco": "coco_captions",
     "CUB-200-2011": "cub200",
 }
-UPDATES = {"labels": "identities", "pids": "identities", "camids": "cameras", "query": "is_query", "indexes": "index"}
+UPDATES = {"pids": "identities", "camids": "cameras", "query": "is_query", "indexes": "index"}
 
 
 def message_of(call):

@@ -146,13 +146,18 @@ def retrieval(random: Random, size: int) -> Scenario:
                     if label in given
                 }
                 role: Any = {"none": None, "mixed": is_query[places], "batches": bool(is_query[places[0]])}[roles]
-                metric.update(embeddings[places], is_query=role, **given)
+                metric.update(embeddings[places], is_query=role, **with_named_label(given))
 
     def make(**others: Any) -> Any:
         return kind(**more, **options, **others)
 
     facts = {"method": method, "labels": [*labels], "roles": roles, "total": total, "seen": seen, **options}
     return Scenario(make, feed, ask, kind.__name__, facts)
+
+
+def with_named_label(labels: dict[str, Any]) -> dict[str, Any]:
+    """The labels of a batch as arguments: the one that users name is in a mapping."""
+    return labels | {"labels": {"side": labels["labels"]}} if "labels" in labels else labels
 
 
 def names_of(random: Random, labels: Mapping[str, Tensor], options: dict[str, Any]) -> Callable[[int], list[str]]:
@@ -194,6 +199,10 @@ def retrieval_options(random: Random) -> tuple[dict[str, Any], set[str]]:
     if kind == "drawn":
         options["ties"] = random.choice(("pessimistic", "optimistic", "stable"))
         names |= {"cameras"}
+    if kind == "drawn":
+        names.discard("labels")
+    if "labels" in names:  # a label that users name, and its rule
+        options[random.choice(("must_agree", "must_differ"))] = ("side",)
     if kind == "reranked":
         options["similarity"] = random.choice(("cosine", "euclidean"))
         options["rerank"] = random.choice((KReciprocal(k1=3, k2=2), QueryExpansion(k=2)))

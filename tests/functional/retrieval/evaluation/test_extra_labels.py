@@ -167,6 +167,7 @@ def test_the_cmc_may_have_a_camera_rule_of_its_own():
     assert results["map"] == every["map"]
 
 
+@pytest.mark.usefixtures("unannotated")
 def test_a_protocol_holds_the_rules_as_tuples():
     protocol = Protocol("animals", "us", must_agree=["side"])
     assert protocol.must_agree == ("side",)
