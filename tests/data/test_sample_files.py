@@ -33,6 +33,7 @@ def layumi_file(path):
 
 WRITERS = {
     "own.npz": lambda path: np.savez(path, embeddings=X, identities=IDS, cameras=CAMERAS),
+    "hashing.npz": lambda path: np.savez(path, codes=X, labels=IDS, cams=CAMERAS),
     "small.npz": lambda path: np.savez_compressed(path, feat=X, pids=IDS.astype(np.int32), camids=CAMERAS),
     "fortran.npz": lambda path: np.savez(path, qf=np.asfortranarray(X), q_pids=IDS, q_camids=CAMERAS.astype(np.uint8)),
     "reid.pt": lambda path: torch.save(

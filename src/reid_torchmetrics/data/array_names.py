@@ -21,7 +21,7 @@ from .role_flags import as_roles, as_vector, note_on_roles
 Labels: TypeAlias = dict[str, Array]
 
 FIELD_NAMES = {
-    "embeddings": "embeddings embedding embs emb features feature feats feat f x arr_0",
+    "embeddings": "embeddings embedding embs emb features feature feats feat codes hash_codes f x arr_0",
     "distances": "distances distance distmat dist dists dist_mat distance_matrix",
     "scores": "scores similarities similarity sims sim score_matrix similarity_matrix",
     "identities": "identities identity ids id pids pid person_ids person_id labels label targets target y",
