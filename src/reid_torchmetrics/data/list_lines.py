@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ _WORDS = {
     "qrels": "query 0 item grade",
     "grades": "query item grade",
 }
+_NUMBERS = {"run": float, "qrels": int}
+"""the forms of TREC, with the type of their numbers"""
 _HEADERS = ("query-id", "query_id", "queryid", "qid", "query")
 """first words of a header"""
 
@@ -67,13 +70,18 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
         lines = lines[1:]
     if not lines:
         raise refused(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
+    # Most files are of TREC. They are read at once, and looked at again only where some line has another form.
+    first = forms[0]
+    if form is None and first in _NUMBERS and _is_told(lines, first, has_header=has_header):
+        with suppress(ValueError):
+            return _table(_matches(lines, first), _NUMBERS[first])
     form = form or _form_of(path, lines, forms, has_header=has_header)
     matches = _matches(lines, form)
     if form == "items":
         return _numbered_lists(matches, int(lines[-1][0].rpartition(":")[2]))
     if form in ("query", "pairs"):
         return _named_lists(matches)
-    table = _table(matches, float if form == "run" else int)
+    table = _table(matches, _NUMBERS.get(form, int))
     if form == "rank":
         _check_ranks(path, table)
         return {query: sorted(items, key=lambda item: items[item]) for query, items in table.items()}
@@ -144,7 +152,7 @@ def _is_told(lines: _Lines, form: str, *, has_header: bool) -> bool:
     if form == "run":  # its second column is one word
         return True
     if form == "qrels":
-        return len({line.split()[1] for _, line in lines}) == 1
+        return len({tuple(line.split()[1:2]) for _, line in lines}) == 1
     return has_header if form == "grades" else form == "rank" and _are_counted(lines)
 
 
