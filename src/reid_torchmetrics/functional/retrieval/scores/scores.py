@@ -29,6 +29,7 @@ _SHARE_OF_FREE = 8
 _PROBED = 16  # queries and gallery items that a user's function is tried on
 _COMPARED = 4  # queries; the processes compare their scores with each other
 _SAME = 0.05  # difference allowed, as a share of a score: other blocks are rounded otherwise
+_BLOCK = 512  # rows and columns of a square that is copied at once: both of its sides stay in a cache
 
 
 ScoresAt = Callable[[slice, Int[Tensor, "queries listed"]], Float[Tensor, "queries listed"]]
@@ -209,7 +210,13 @@ class GivenScores(Scores):
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Copy a tile into `out`."""
-        out.copy_(self._scores[rows, columns] if self._kept is None else self._scores[rows][:, self._kept[columns]])
+        if self._kept is None:
+            tile = self._scores[rows, columns]
+        elif _is_by_columns(self._scores):  # whole columns are selected where they lie
+            tile = self._scores.T[:, rows][self._kept[columns]].T
+        else:
+            tile = self._scores[rows][:, self._kept[columns]]
+        _copy_tile(tile, out)
         if self._are_distances:
             out.neg_()
 
@@ -217,6 +224,21 @@ class GivenScores(Scores):
         """Look them up."""
         scores = self._scores[rows].gather(1, columns if self._kept is None else self._kept[columns]).to(self.dtype)
         return -scores if self._are_distances else scores
+
+
+def _is_by_columns(matrix: Tensor) -> bool:
+    """Return whether the columns of a matrix lie together in memory, as those of a transposed one."""
+    return matrix.stride(0) < matrix.stride(1)
+
+
+def _copy_tile(tile: Float[Tensor, "queries columns"], out: Float[Tensor, "queries columns"]) -> None:
+    """Copy a tile, in square blocks where its columns lie together: rows would take a cache line for each number."""
+    if tile.device.type != "cpu" or not _is_by_columns(tile):
+        out.copy_(tile)
+        return
+    for rows in segments.ranges(tile.shape[0], _BLOCK):
+        for columns in segments.ranges(tile.shape[1], _BLOCK):
+            out[rows, columns].copy_(tile[rows, columns])
 
 
 def bytes_within(max_bytes: int | None, device: torch.device) -> int:
