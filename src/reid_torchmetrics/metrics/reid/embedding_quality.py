@@ -133,9 +133,9 @@ class EmbeddingQuality(base.GrowingStates):
                 _check_squares_fit(rows)
             norms = linalg.vector_norm(rows, dim=1, keepdim=True)
             samples = torch.cat([torch.ones_like(norms), ~norms.isfinite(), norms, rows], 1)
-            batch = {"moments": samples.T @ samples}
+            batch = {"moments": self._moments_of(samples)}
             for earlier in self._held()["moments"]:
-                _checks.same_dimension("embeddings", rows.shape[1], "earlier embeddings", len(earlier) - _FIRST)
+                _checks.same_dimension("embeddings", rows.shape[1], "earlier embeddings", earlier.shape[1] - _FIRST)
             if "alignment" in self.measures:
                 check_needed({"identities": "for the measure 'alignment'"}, {"identities": identities})
                 bits = at_work(_checks.whole_labels("identities", identities, len(rows), checked.device)).long()
@@ -146,6 +146,15 @@ class EmbeddingQuality(base.GrowingStates):
                 batch["embeddings"] = base.shared_copy(checked)
                 record_update(batch["embeddings"], batch["moments"], is_array=checked is not embeddings)
         self._append(batch)
+
+    def _moments_of(self, samples: Tensor) -> Tensor:
+        """The sums of the columns of a batch and of their squares, [2, columns]; for "rankme" all products of columns.
+
+        The first column is 1, so that the first row of the products holds the sums, and their diagonal the squares.
+        """
+        if "rankme" in self.measures:
+            return samples.T @ samples
+        return torch.stack([samples.sum(0), samples.square().sum(0)])
 
     def _held(self) -> dict[str, list[Tensor]]:
         """The states, after sums were added up in place: of samples always, of identities after they doubled."""
@@ -178,7 +187,9 @@ class EmbeddingQuality(base.GrowingStates):
         dimensions, num_sums, sizes = map(list, zip(*table, strict=True))
         if len({*dimensions} - {0}) > 1:  # 0 of a process without samples
             raise world.differing("embedding dimension", dimensions)
-        moments = self._whole("moments").view(-1, *[_FIRST + max(dimensions)] * 2).sum(0)
+        num_columns = _FIRST + max(dimensions)
+        num_rows = num_columns if "rankme" in self.measures else 2
+        moments = self._whole("moments").view(-1, num_rows, num_columns).sum(0)
         moments = world.all_reduce_values(self._world, moments.flatten).view_as(moments)
         numbers = torch.arange(sum(sizes), device=moments.device).split(sizes)[self._world.process]
         roles = torch.full_like(numbers, QUERY | GALLERY, dtype=torch.int8)
@@ -209,7 +220,7 @@ class EmbeddingQuality(base.GrowingStates):
 
     def _dead_dimensions(self, moments: Tensor, *_: Any) -> Tensor:
         """The share of dimensions with a variance of next to none of their mean square."""
-        squares = moments[0, 0] * moments.diagonal()[_FIRST:]
+        squares = moments[0, 0] * _squares_in(moments)[_FIRST:]
         # Of the mean square, float32 rounds to about the root of 1e-12, and float64 to much less.
         return (squares - moments[0, _FIRST:].square() <= 1e-12 * squares).double().mean()
 
@@ -217,11 +228,11 @@ class EmbeddingQuality(base.GrowingStates):
         return moments[0, 2] / moments[0, 0]
 
     def _norm_std(self, moments: Tensor, *_: Any) -> Tensor:
-        return (moments[2, 2] / moments[0, 0] - self._norm_mean(moments).square()).clamp(min=0).sqrt()
+        return (_squares_in(moments)[2] / moments[0, 0] - self._norm_mean(moments).square()).clamp(min=0).sqrt()
 
     def _alignment(self, moments: Tensor, sizes: Sequence[int], _: Samples) -> Tensor:
         """The mean of |u - v|^2 over all pairs of one identity, by the sums of the identities of all processes."""
-        sent = world.SentRows(vars(self)["identity_sums"].copy, [len(moments)], torch.float64)
+        sent = world.SentRows(vars(self)["identity_sums"].copy, [moments.shape[1]], torch.float64)
         sums = _by_identity(*world.exchange_rows(self._world, sizes, sent))
         num_pairs = sums[:, 1] * (sums[:, 1] - 1)
         return 2 * ((num_pairs + sums[:, 2] - sums[:, 3:].square().sum(1)) * (num_pairs > 0)).sum() / num_pairs.sum()
@@ -239,6 +250,12 @@ class EmbeddingQuality(base.GrowingStates):
         occurrence = lists.index[lists.index >= 0].bincount(minlength=int(moments[0, 0])).double()
         deviation = occurrence - occurrence.mean()
         return deviation.pow(3).mean() / deviation.square().mean().pow(1.5)
+
+
+def _squares_in(moments: Tensor) -> Tensor:
+    """The sums of the squares of the columns."""
+    has_products = moments.shape[0] == moments.shape[1]
+    return moments.diagonal() if has_products else moments[1]
 
 
 def _check_squares_fit(rows: Tensor) -> None:
