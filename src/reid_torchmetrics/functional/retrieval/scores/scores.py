@@ -227,7 +227,7 @@ class GivenScores(Scores):
 
 
 def _is_by_columns(matrix: Tensor) -> bool:
-    """Return whether the columns of a matrix lie together in memory, as those of a transposed one."""
+    """Return whether each column of a matrix lies in one piece of memory, as in a transposed matrix."""
     return matrix.stride(0) < matrix.stride(1)
 
 
