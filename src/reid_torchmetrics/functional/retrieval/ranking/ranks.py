@@ -342,8 +342,10 @@ class _Counting:
             slots = self._grades[: sum(sizes) + 1]
             grades = world.all_reduce_sum(slots, lambda out: self._read_grades(group, out.split(sizes)))
         # The negatives before them: every process counts the negatives of its part.
-        exchanged = (part.split(sizes if len(part) else [0] * len(sizes)) for part in (places, grades))
-        tiles = list(zip(group, scores.split(sizes), *exchanged, strict=True))
+        nothing = [0] * len(sizes)
+        places_of_tiles = places.split(sizes if len(places) else nothing)
+        grades_of_tiles = grades.split(sizes if len(grades) else nothing)
+        tiles = list(zip(group, scores.split(sizes), places_of_tiles, grades_of_tiles, strict=True))
         if sum(sizes):
             world.all_reduce_sum(self._counts[: num_counts * sum(sizes) + 1], lambda out: self._count(tiles, out))
 
