@@ -35,7 +35,7 @@ from .ground_truth import GroundTruth
 from .opened_files import Files, are_files, are_labels, read_files, rows_by_role
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
-from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol, words_without_cameras
+from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol, warn_without_cameras
 from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem, warn_if_backwards, warn_if_tied
 from .ranking_options import SEVERAL_LABELS, Setup
@@ -254,7 +254,7 @@ def evaluate_stream(
             f" a counter with {counted[others[0]]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."
         )
     if "cameras" not in counter.query_labels:
-        _warn_of_missing_cameras(named, protocol)
+        warn_without_cameras(named, protocol)
     ranks, given = counter.ranks(counts), one_number_each(counter.query_labels)
     index = torch.arange(ranks.num_queries, device=ranks.rank.device)
     sides = given.get("identities"), given.get("cameras")
@@ -313,14 +313,8 @@ def _chosen(
     if not lists:
         _check_effect(find_protocol(protocol).needed_by(options), given)
         if given["query_cameras"] is None:
-            _warn_of_missing_cameras(protocol, chosen)
+            warn_without_cameras(protocol, chosen)
     return given, chosen
-
-
-def _warn_of_missing_cameras(named: object, protocol: Protocol) -> None:
-    words = words_without_cameras(named, protocol)
-    if words:
-        warn_once(ALONE, "cameras", words)
 
 
 def _check_effect(reasons: Mapping[str, str], labels: Mapping[str, Any]) -> None:

@@ -34,14 +34,14 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     one_number_each,
     rules_by_number,
 )
-from reid_torchmetrics.functional.world import ALONE, warn_once
+from reid_torchmetrics.functional.world import ALONE
 
 from .ground_truth import listed_where_true
 from .labeled_lists import LabeledLists, ListCounts, count_repeated, judge, read_labeled_lists, without
 from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
 from .problem import Labels
 from .protocol import Protocol, ProtocolOptions
-from .protocols import find_protocol, take_protocol, words_without_cameras
+from .protocols import find_protocol, take_protocol, warn_without_cameras
 from .queries import check_own_places
 from .rank_lists import RankLists
 from .ranking import Ranking
@@ -143,9 +143,8 @@ def evaluate_lists(
     if positives is None:
         reasons = chosen.needed_labels | find_protocol(protocol).needed_by(options)
         check_needed(reasons, labels, "query_", "gallery_")
-        missing_cameras = words_without_cameras(protocol, chosen) if query_cameras is None else ""
-        if missing_cameras:
-            warn_once(ALONE, "cameras", missing_cameras)
+        if query_cameras is None:
+            warn_without_cameras(protocol, chosen)
         if chosen.needs_groups:
             raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
         lists = read_labeled_lists(retrieved, labels, reader, missing_queries, unknown_queries)

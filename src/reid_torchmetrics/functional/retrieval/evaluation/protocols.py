@@ -8,6 +8,7 @@ from typing import Any
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
+from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .protocol import PROTOCOL_FIELDS, Protocol
 
@@ -338,7 +339,10 @@ PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
 
 
 DEFAULT_PROTOCOL: _names.ProtocolName = str.join("", ("market", "1501"))  # type: ignore[assignment]
-"""the protocol without an argument: an object of its own, so that `is` tells it from a typed name"""
+"""the protocol without an argument: an object of its own, so that `is` tells it from a typed name
+
+Python keeps one object for all equal literals of a program, so that this one is joined when it runs.
+"""
 
 
 def words_without_cameras(named: object, protocol: Protocol) -> str:
@@ -358,6 +362,13 @@ def words_without_cameras(named: object, protocol: Protocol) -> str:
         f"`protocol` {str(named)!r} leaves out gallery items by their cameras ({', '.join(acting)}), but no cameras"
         " were given, so that it leaves out none. Pass the cameras, or `same_camera='keep'` where there are none."
     )
+
+
+def warn_without_cameras(named: object, protocol: Protocol) -> None:
+    """Warn once by `words_without_cameras`; for functions, as they run in one process."""
+    words = words_without_cameras(named, protocol)
+    if words:
+        warn_once(ALONE, "cameras", words)
 
 
 def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:

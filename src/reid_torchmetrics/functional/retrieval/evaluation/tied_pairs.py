@@ -17,15 +17,15 @@ MOST_TIED = 0.05
 """the share of pairs of a positive and a negative that may tie without a word"""
 _LEAST_PAIRS = 1000  # fewer pairs of the examined queries tell nothing
 _MOST_QUERIES = 4
-_QUERIES_PER_EXAMINED = 64  # so that what is examined costs little beside the ranking
-_MOST_POSITIVES, _MOST_OTHERS = 64, 256  # items of one query
+_QUERIES_PER_EXAMINED = 64  # one of so many queries is examined, so that this costs little beside the ranking
+_MOST_POSITIVES, _MOST_NEGATIVES = 64, 256  # examined items of one query
 
 
 def count_tied_pairs(scores: Scores, relevance: Relevance) -> tuple[int, int]:
     """Count pairs of a positive and a negative with equal scores, and all such pairs, in a sample.
 
-    The sample is a few queries, and some positives and other items for each, all spread evenly.
-    Of a part of the gallery these are pairs within the part.
+    The sample consists of a few queries, and of some positives and some negatives for each query. All are spread evenly
+    over their kind. If a process holds a part of the gallery, it counts the pairs within that part.
     """
     if scores.sent is not None or not relevance.num_kept:
         return 0, 0
@@ -41,18 +41,19 @@ def count_tied_pairs(scores: Scores, relevance: Relevance) -> tuple[int, int]:
         positives = _spread(tile.columns[tile.positive], _MOST_POSITIVES)
         negatives = _find_negatives(relevance, row, tile.columns[tile.listed])
         values = _scores_at(scores, row, torch.cat([positives, negatives]))
-        of_positives = values[: len(positives)]
-        of_negatives = values[len(positives) :].sort().values
-        first = torch.searchsorted(of_negatives, of_positives)
-        behind_last = torch.searchsorted(of_negatives, of_positives, right=True)
-        num_tied += int((behind_last - first).sum())
+        positive_scores = values[: len(positives)]
+        negative_scores = values[len(positives) :].sort().values
+        # The negatives with the score of a positive are one run of the sorted scores.
+        start = torch.searchsorted(negative_scores, positive_scores)
+        stop = torch.searchsorted(negative_scores, positive_scores, right=True)
+        num_tied += int((stop - start).sum())
         num_pairs += len(positives) * len(negatives)
     return num_tied, num_pairs
 
 
 def _find_negatives(relevance: Relevance, row: slice, listed: Int[Tensor, " listed"]) -> Int[Tensor, " negatives"]:
     """Return some kept items that are negatives of one query; `listed` are the items listed for it."""
-    columns = _spread(torch.arange(relevance.num_kept, device=listed.device), _MOST_OTHERS)
+    columns = _spread(torch.arange(relevance.num_kept, device=listed.device), _MOST_NEGATIVES)
     columns = columns[~torch.isin(columns, listed)]
     dropped = relevance.dropped_at(row, columns[None])
     return columns if dropped is None else columns[~dropped[0]]

@@ -358,7 +358,8 @@ class RankCounter:
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
         """Raise if a label is names in a block and integers among the queries, or the reverse."""
         for name, values in labels.items():
-            if are_missing(values) or are_missing(self.query_labels[name]):  # so are no samples
+            # Labels that are missing for all samples, or of no samples, are neither names nor integers.
+            if are_missing(values) or are_missing(self.query_labels[name]):
                 continue
             arguments = [(name, f"{prefix}{name}", f"query_{name}")]
             if LABELS[name].is_extra:
