@@ -1,15 +1,16 @@
 """How much a run draws and executes, by `TEST_PROFILE`.
 
-quick      a tenth of the examples, the same in each run, and one parameter of a test, without those that are marked
-           `slow`; no shapes are executed, and no process is started
+quick      a tenth of the examples, the same in each run, and one parameter of a test, but all rows of a registry
+           (`each_row`), without those that are marked `slow`; no shapes are executed, and no process is started
 suite      all examples, the same in each run
 nightly    ten times the examples, and new ones in each run; `--hypothesis-seed` asks for those of another run
 """
 
 import os
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 
 Value = TypeVar("Value")
@@ -32,6 +33,15 @@ def examples(number: int) -> settings:
 def of_each(values: Iterable[Value], *, suite: int = 1) -> list[Value]:
     """All values in a nightly run, else the first: the parameters of tests that differ little by them."""
     return [*values][: None if PROFILE == "nightly" else suite]
+
+
+def each_row(argument: str, names: Iterable[str]) -> pytest.MarkDecorator:
+    """Run a test for rows of a registry, by name: for all of them in a quick run, too.
+
+    Pass the registry itself, or what is derived from it, so that a new row is tested without a change of the test.
+    """
+    rows: list[Any] = [pytest.param(name, id=name, marks=pytest.mark.row(name)) for name in names]
+    return pytest.mark.parametrize(argument, rows)
 
 
 def calls_with_shapes(room: str) -> int:

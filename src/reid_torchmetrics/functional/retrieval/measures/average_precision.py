@@ -174,7 +174,7 @@ def _area(ranks: PositiveRanks, term: terms.Term, k: int | None, normalizer: str
     if k is not None and normalizer == "hits" and terms.is_averaged(ranks):
         return _expected_mean_over_hits(ranks, term, k)
     divisor = AP_NORMALIZERS[normalizer](ranks, k)
-    return terms.defined(ranks, terms.sum_over_positives(ranks, term, k) / divisor.clamp(min=1))
+    return terms.sum_over_positives(ranks, term, k) / divisor.clamp(min=1)
 
 
 def _expected_mean_over_hits(ranks: PositiveRanks, term: terms.Term, k: int) -> Tensor:
@@ -191,7 +191,7 @@ def _expected_mean_over_hits(ranks: PositiveRanks, term: terms.Term, k: int) -> 
     total, hits = terms.sum_over_positives(ranks, term, certain), terms.num_hits(ranks, certain)
     means = total / hits.clamp(min=1)
     means[query] = _mean_over_hits_in(groups.of(cut), total[query], term, k)
-    return terms.defined(ranks, means)
+    return means
 
 
 def _mean_over_hits_in(groups: terms.Groups, total: Tensor, term: terms.Term, k: int) -> Tensor:

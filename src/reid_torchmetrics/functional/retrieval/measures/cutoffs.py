@@ -41,7 +41,7 @@ def precision_at(ranks: PositiveRanks, k: int, *, divisor: PrecisionDivisor = "k
     """
     _checks.positive_int("k", k)
     _checks.one_of("divisor", divisor, PRECISION_DIVISORS)
-    return terms.per_block(ranks, lambda block: terms.defined(block, PRECISION_DIVISORS[divisor](block, k)))
+    return terms.per_block(ranks, lambda block: PRECISION_DIVISORS[divisor](block, k))
 
 
 def recall_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
@@ -138,7 +138,7 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: Gain = "
         attainable = terms.most_hits(block, k)
         positions = torch.arange(1, int(attainable.max()) + 1, dtype=torch.float64, device=attainable.device)
         ideal = torch.cat([positions.new_ones(1), segments.running_sums(_discount(terms.Places(positions, positions)))])
-        return terms.defined(block, terms.sum_over_positives(block, _discount, k) / ideal[attainable])
+        return terms.sum_over_positives(block, _discount, k) / ideal[attainable]
 
     return terms.per_block(ranks, share)
 
@@ -165,7 +165,7 @@ def _graded_dcg(ranks: PositiveRanks, gains: Tensor, k: int | None) -> Tensor:
     values = perfect * _discount(terms.Places(place.double(), place.double()))
     values = values if k is None else values.masked_fill(place > k, 0.0)
     ideal = segments.reduce(values, "sum", ranks.num_positives)
-    return terms.defined(ranks, terms.sum_over_positives(ranks, _discount, k, weights=gains) / ideal)
+    return terms.sum_over_positives(ranks, _discount, k, weights=gains) / ideal
 
 
 def cumulative_gain_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
@@ -186,10 +186,10 @@ def cumulative_gain_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"
 
     def gain(block: PositiveRanks) -> Tensor:
         if block.judged is None:
-            return terms.defined(block, terms.num_hits(block, k) / k)
+            return terms.num_hits(block, k) / k
         grades = block.judged.grade.double()
         total = terms.sum_over_positives(block, lambda places: torch.ones_like(places.rank), k, weights=grades)
-        return terms.defined(block, total / k)
+        return total / k
 
     return terms.per_block(ranks, gain)
 
@@ -216,7 +216,7 @@ def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
         counted = block.num_positives.repeat_interleave(block.num_positives).double()
         least = counted.minimum(negatives.repeat_interleave(block.num_positives)).clamp(min=1)
         preferences = (1 - before.minimum(counted) / least).masked_fill(block.rank > UNRETRIEVED, 0.0)
-        return terms.defined(block, segments.reduce(preferences, "sum", block.num_positives) / block.num_positives)
+        return segments.reduce(preferences, "sum", block.num_positives) / block.num_positives
 
     return terms.per_block(ranks, preference)
 

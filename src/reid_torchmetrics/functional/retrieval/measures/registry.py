@@ -18,7 +18,7 @@ from torch import Tensor
 from reid_torchmetrics import _hints
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
-from . import cutoffs
+from . import cutoffs, terms
 from .average_precision import average_precision, average_precision_at_r
 from .cmc import cmc_at, first_rank, hit_rate_at, reciprocal_rank
 from .means import mean_over_queries, median_over_queries
@@ -284,13 +284,13 @@ def title_of(name: str) -> str:
 
 
 def measure(name: str, ranks: PositiveRanks, options: MeasureOptions) -> Float[Tensor, " queries"]:
-    """One value per query of a measure by name."""
+    """One value per query of a measure by name; NaN for a query without positives, whatever the row returns for it."""
     row, k = parse_report(name)
-    return row.function(ranks, options, k)
+    return terms.defined(ranks.num_positives, row.function(ranks, options, k))
 
 
 def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:
-    """One value per query of a measure by name over drawn galleries.
+    """One value per query of a measure by name over drawn galleries; NaN for a query without positives.
 
     Raises:
         ValueError: a measure without `expectation`.
@@ -298,7 +298,7 @@ def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:
     row, k = parse_report(name)
     if row.expectation is None or not row.has_expectation(k):
         raise ValueError(f"`name` must be of a measure with an expectation, {with_expectation()}; got {name!r}.")
-    return row.expectation(drawn, k)
+    return terms.defined(drawn.num_positives, row.expectation(drawn, k))
 
 
 def _meant(value: object) -> str:

@@ -174,16 +174,20 @@ def ordinals(ranks: PositiveRanks) -> Int[Tensor, " positives"]:
 def per_block(
     ranks: PositiveRanks, measure: Callable[[PositiveRanks], Tensor], max_positives: int = 1 << 20
 ) -> Float[Tensor, " queries"]:
-    """Apply `measure` to blocks of queries, so that millions of positives need little memory."""
+    """Apply `measure` to blocks of queries, so that millions of positives need little memory.
+
+    NaN for queries without positives, whatever `measure` returns for them.
+    """
     check_ranks(ranks)
     values = [measure(block) for block in ranks.split(max_positives)]
     none = torch.empty(0, dtype=torch.float64, device=ranks.rank.device)
-    return values[0] if len(values) == 1 else torch.cat([none, *values])
+    joined = values[0] if len(values) == 1 else torch.cat([none, *values])
+    return defined(ranks.num_positives, joined)
 
 
-def defined(ranks: PositiveRanks, values: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+def defined(num_positives: Int[Tensor, " queries"], values: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
     """`values`, but NaN for queries without positives."""
-    return values.masked_fill(ranks.num_positives == 0, torch.nan)
+    return values.masked_fill(num_positives == 0, torch.nan)
 
 
 def of_one_positive(
