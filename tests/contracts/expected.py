@@ -154,7 +154,7 @@ def value_of(report: str, items: Sequence[Candidate], problem: Problem, most_pos
         return float(GRADED[name]([item.grade for item in in_order(items, policy)], k, options))
 
     def measure(ranked: measures.Groups) -> Fraction | float:
-        return MEASURES[name](ranked, k, options, most_positives)
+        return measures.MEASURES[name](ranked, k, options, most_positives)
 
     if policy in ("grouped", "expected"):
         ranked = ties.groups_of_scores([(item.score, item.grade > 0) for item in items])
@@ -168,35 +168,6 @@ def split(report: str) -> tuple[str, int]:
     name, _, k = report.rpartition("_")
     return (name, int(k)) if k.isdecimal() else (report, 0)
 
-
-def _average_precision(ranked: measures.Groups, _: int, options: Mapping[str, Any], __: int) -> Fraction:
-    chosen = {name: options[name] for name in ("rule", "k", "normalizer") if name in options}
-    return measures.average_precision(ranked, **chosen)
-
-
-def _cmc(ranked: measures.Groups, k: int, options: Mapping[str, Any], _: int) -> Fraction:
-    function = {"first_match": measures.hit_rate_at, "all_shots": measures.all_shots_at}
-    return function[options.get("mode", "first_match")](ranked, k)
-
-
-Measure = Callable[[measures.Groups, int, Mapping[str, Any], int], Fraction | float]
-
-MEASURES: dict[str, Measure] = {
-    "map": _average_precision,
-    "map_at_r": lambda ranked, *_: measures.average_precision_at_r(ranked),
-    "minp": lambda ranked, *_: measures.inverse_negative_penalty(ranked),
-    "rank": _cmc,
-    "hit_rate": lambda ranked, k, *_: measures.hit_rate_at(ranked, k),
-    "precision": lambda ranked, k, options, _: measures.precision_at(ranked, k, options.get("precision_divisor", "k")),
-    "recall": lambda ranked, k, *_: measures.recall_at(ranked, k),
-    "r_precision": lambda ranked, *_: measures.r_precision(ranked),
-    "mrr": lambda ranked, *_: measures.reciprocal_rank(ranked),
-    "ndcg": lambda ranked, k, *_: measures.normalized_dcg(ranked, k),
-    "anmrr": lambda ranked, _, __, most: measures.retrieval_rank(ranked, most),
-    "mean_rank": lambda ranked, *_: measures.first_rank(ranked),
-    "median_rank": lambda ranked, *_: measures.first_rank(ranked),
-}
-"""the definitions by the names of reported numbers"""
 
 GRADED: dict[str, Callable[[list[int], int, Mapping[str, Any]], float]] = {
     "ndcg": lambda grades, k, options: several_labels.normalized_dcg(grades, k, options.get("gain", "linear")),

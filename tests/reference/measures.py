@@ -5,9 +5,9 @@ item; with ties all items of a group are read at once, so that each has the plac
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Groups = Sequence[tuple[int, int]]
 
@@ -152,6 +152,15 @@ def median(values: Sequence[float], rule: str = "mean") -> float:
     return {"mean": (low + high) / 2, "lower": low, "floor": (low + high) // 2}[rule]
 
 
+def binary_preference(groups: Groups) -> Fraction:
+    """Return bpref where every candidate is judged; the negatives of a group are before its positives."""
+    n = count(groups)
+    most = min(n, sum(num_negatives for _, num_negatives in groups))
+    lost = [Fraction(min(step.read - step.found, n), max(most, 1)) for step in walk(groups)]
+    kept = [step.num_positives * (1 - share) for step, share in zip(walk(groups), lost, strict=True)]
+    return Fraction(sum(kept)) / n
+
+
 def hit_rate_at(groups: Groups, k: int) -> Fraction:
     """Return 1 if the best positive is among the first k items."""
     return Fraction(first_rank(groups) <= k)
@@ -170,3 +179,43 @@ def place_by_votes(items: Sequence[tuple[int, float]], own: int, vote: str, temp
         votes[label] = votes.get(label, 0) + (math.exp(score / temperature) if vote == "weighted" else 1)
     places = {label: place for place, label in enumerate(sorted(votes, key=lambda label: -votes[label]), start=1)}
     return places.get(own, math.inf)
+
+
+def _average_precision_by_options(groups: Groups, k: int, options: Mapping[str, Any], _: int) -> Fraction:
+    rules = {name: options[name] for name in ("rule", "k", "normalizer") if name in options}
+    return average_precision(groups, **(rules | {"k": k} if k else rules))
+
+
+def _cmc_by_options(groups: Groups, k: int, options: Mapping[str, Any], _: int) -> Fraction:
+    function = {"first_match": hit_rate_at, "all_shots": all_shots_at}
+    return function[options.get("mode", "first_match")](groups, k)
+
+
+def _precision_by_options(groups: Groups, k: int, options: Mapping[str, Any], _: int) -> Fraction:
+    return precision_at(groups, k, options.get("precision_divisor", "k"))
+
+
+Measure = Callable[[Groups, int, Mapping[str, Any], int], Fraction | float]
+"""The value of a query with positives from its list, k, options, and the most positives of a query."""
+
+MEASURES: dict[str, Measure] = {
+    "map": _average_precision_by_options,
+    "map_at_r": lambda groups, *_: average_precision_at_r(groups),
+    "minp": lambda groups, *_: inverse_negative_penalty(groups),
+    "rank": _cmc_by_options,
+    "hit_rate": lambda groups, k, *_: hit_rate_at(groups, k),
+    "precision": _precision_by_options,
+    "recall": lambda groups, k, *_: recall_at(groups, k),
+    "r_precision": lambda groups, *_: r_precision(groups),
+    "mrr": lambda groups, *_: reciprocal_rank(groups),
+    "ndcg": lambda groups, k, *_: normalized_dcg(groups, k),
+    "acg": lambda groups, k, *_: precision_at(groups, k),  # all grades are 1
+    "bpref": lambda groups, *_: binary_preference(groups),
+    "mean_rank": lambda groups, *_: first_rank(groups),
+    "median_rank": lambda groups, *_: first_rank(groups),
+    "median_rank_lower": lambda groups, *_: first_rank(groups),
+    "median_rank_floor": lambda groups, *_: first_rank(groups),
+    "anmrr": lambda groups, _, __, most: retrieval_rank(groups, most),
+    "anmrr_shrec22": lambda groups, _, __, most: retrieval_rank(groups, most, "shrec22"),
+}
+"""the definitions by the names of reported numbers"""
