@@ -166,7 +166,7 @@ def first_match_cmc(first_ranks: Sequence[float], max_rank: int) -> list[float]:
 
 def similarity(query: ArrayLike, gallery: ArrayLike, name: str = "cosine") -> NDArray[np.float64]:
     """Return the float64 scores [queries, gallery], higher is closer; a zero vector has cosine 0 with everything."""
-    measure = {"cosine": _cosine, "euclidean": _minus_distance, "dot": _dot}[name]
+    measure = SIMILARITIES[name]
     gallery = np.asarray(gallery, dtype=np.float64)
     return np.stack([measure(row, gallery) for row in np.asarray(query, dtype=np.float64)])
 
@@ -183,6 +183,14 @@ def _cosine(query: NDArray[np.float64], gallery: NDArray[np.float64]) -> NDArray
 def _minus_distance(query: NDArray[np.float64], gallery: NDArray[np.float64]) -> NDArray[np.float64]:
     difference = gallery - query
     return -np.sqrt((difference * difference).sum(axis=1))
+
+
+def _minus_differing_signs(query: NDArray[np.float64], gallery: NDArray[np.float64]) -> NDArray[np.float64]:
+    return -((gallery > 0) != (query > 0)).sum(axis=1).astype(np.float64)
+
+
+SIMILARITIES = {"cosine": _cosine, "euclidean": _minus_distance, "dot": _dot, "hamming": _minus_differing_signs}
+"""the scores of one query [D] against a gallery [gallery, D], by the name of a similarity"""
 
 
 def evaluate(
