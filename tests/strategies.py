@@ -7,10 +7,11 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from tests.reference.retrieval import Evaluation, evaluate
 
-TIES = ("pessimistic", "optimistic", "stable")
-ALL_TIES = (*TIES, "grouped", "expected")
+TIES = tuple(name for name, policy in TIE_POLICIES.items() if not policy.groups)
+ALL_TIES = tuple(TIE_POLICIES)
 SAME_CAMERA = ("same_identity", "all", "keep")
 
 

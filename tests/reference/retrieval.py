@@ -4,7 +4,7 @@ The package is compared with this module, so nothing here may come from the pack
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 AP_RULES = ("rectangle", "trapezoid")
 GROUPING_TIES = ("grouped", "expected")
+AVERAGING_TIES = ("expected",)
+"""those under which a measure is the mean over all orders of equal scores"""
+TIE_ORDERS: dict[str, Callable[[list[int], list[int]], list[int]]] = {
+    "pessimistic": lambda positive, negative: negative + positive,
+    "optimistic": lambda positive, negative: positive + negative,
+    "stable": lambda positive, negative: sorted(positive + negative),
+    "grouped": lambda positive, negative: negative + positive,
+    "expected": lambda positive, negative: negative + positive,
+}
+"""the order of a query's candidates before a stable sort by score, by the name of a tie policy"""
 
 
 @dataclass(frozen=True)
@@ -87,11 +97,7 @@ def ranked_hits(
 
     Python's sort keeps the order of equal scores, so the order before the sort is the tie policy.
     """
-    before_sorting = {
-        "pessimistic": [*negative, *positive],
-        "optimistic": [*positive, *negative],
-        "stable": sorted([*positive, *negative]),
-    }["pessimistic" if ties in GROUPING_TIES else ties]
+    before_sorting = TIE_ORDERS[ties](list(positive), list(negative))
     ranking = sorted(before_sorting, key=lambda position: -scores[position])
     positives = set(positive)
     return [position in positives for position in ranking]
