@@ -50,7 +50,7 @@ def expected_numbers(problem: Problem) -> Numbers:
     num_positives = [sum(item.grade > 0 for item in items) for items in candidates]
     num_candidates = [len(items) for items in candidates]
     if "draw" in options:
-        means = _drawn_means(problem, candidates)
+        means = _drawn_means(problem, candidates, candidates_of_cmc)
         return Numbers(means, None, num_positives, num_candidates)
     per_query: dict[str, list[float]] = {}
     for report in (*problem.row.reports, *(f"rank_{k}" for k in range(1, CMC_LENGTH + 1))):
@@ -187,25 +187,33 @@ def mean_of(report: str, values: Sequence[float], action: str) -> float:
     return math.fsum(valid) / len(valid) if valid else math.nan
 
 
-def _drawn_means(problem: Problem, candidates: Sequence[Sequence[Candidate]]) -> dict[str, float]:
+def _drawn_means(
+    problem: Problem, candidates: Sequence[Sequence[Candidate]], candidates_of_cmc: Sequence[Sequence[Candidate]]
+) -> dict[str, float]:
     """Means of expectations over all galleries that may be drawn."""
-    options, policy = problem.row.options, problem.row.ties
-    identities = problem.labels["identities"]
-    counting: dict[str, Any] = {"shots": options["draw"].shots, "ties": policy, "max_rank": CMC_LENGTH}
-    if options.get("queries_in_draw"):
-        drawn = draws.mean_of_drawn_queries(problem.scores.tolist(), identities.query, **counting)
-    else:
-        per_query = []
-        for items in candidates:
-            listed = [
-                draws.Item(item.score, item.place, identities.gallery[item.place], item.grade > 0) for item in items
-            ]
-            per_query.append(draws.expected_draw(listed, identities.gallery, **counting))
-        drawn = draws.mean([value for value in per_query if value is not None])
-    means = {f"rank_{k}": float(drawn.cmc[k - 1]) for k in range(1, CMC_LENGTH + 1)}
-    means |= {"map": float(drawn.average_precision), "minp": float(drawn.inverse_negative_penalty)}
-    if not options.get("draws_precision", True):
+    cutoffs = {report: split(report)[1] for report in problem.row.reports if report.startswith("rank_")}
+    length = max(CMC_LENGTH, *cutoffs.values())
+    precision, cmc = (_mean_draw(problem, judged, length) for judged in (candidates, candidates_of_cmc))
+    means = {report: float(cmc.cmc[k - 1]) for report, k in cutoffs.items()}
+    means |= {"map": float(precision.average_precision), "minp": float(precision.inverse_negative_penalty)}
+    if not problem.row.options.get("draws_precision", True):
         for report in ("map", "minp"):
             values = [value_of(report, items, problem, 0) for items in candidates]
             means[report] = mean_of(report, values, "skip")
     return {report: means[report] for report in problem.row.reports}
+
+
+def _mean_draw(problem: Problem, candidates: Sequence[Sequence[Candidate]], length: int) -> draws.Expected:
+    """The mean over queries of what drawn galleries are expected to give, with a CMC of some length."""
+    options, identities = problem.row.options, problem.labels["identities"]
+    counting: dict[str, Any] = {"shots": options["draw"].shots, "ties": problem.row.ties, "max_rank": length}
+    if options.get("queries_in_draw"):
+        return draws.mean_of_drawn_queries(problem.scores.tolist(), identities.query, **counting)
+    strata: list[Any] = list(identities.gallery)
+    if options["draw"].per == "identity_and_camera":
+        strata = list(zip(identities.gallery, problem.labels["cameras"].gallery, strict=True))
+    per_query = []
+    for items in candidates:
+        listed = [draws.Item(item.score, item.place, strata[item.place], item.grade > 0) for item in items]
+        per_query.append(draws.expected_draw(listed, strata, **counting))
+    return draws.mean([value for value in per_query if value is not None])
