@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from itertools import chain
-from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 
 import torch
@@ -23,6 +22,7 @@ from reid_torchmetrics._signatures import takes
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
+    LABEL_OPTIONS,
     LABELS,
     SIDES,
     ExtraLabels,
@@ -42,6 +42,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     names_in_rules,
     rules_by_number,
     why_needed,
+    with_default_rules,
     without_extra,
 )
 from reid_torchmetrics.functional.retrieval.scores import (
@@ -68,6 +69,14 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
 _LABELS = tuple(name for name, label in LABELS.items() if label.decides and label.sides == SIDES)
+_FURTHER_LABELS = tuple(name for name in _LABELS if name not in ("identities", "cameras"))
+"""the labels without a place of their own in signatures: the keys of `StreamLabels`"""
+_OPTIONS = (
+    *(f"{side}_{name}" for name in _FURTHER_LABELS for side in ("query", "positive")),
+    *LABEL_OPTIONS,
+    "self_index",
+)
+"""the keys of `StreamOptions`"""
 
 
 class StreamOptions(TypedDict, total=False):
@@ -186,13 +195,13 @@ class RankCounter:
         check_similarity(similarity)
         _checks.one_of("ties", ties, _STREAMED)
         _checks.cutoff("max_bytes", max_bytes)
-        _checks.known_arguments("RankCounter", options, list(StreamOptions.__annotations__))
+        _checks.known_arguments("RankCounter", options, _OPTIONS)
         rules: dict[str, Any] = {"query_identities": query_identities, "positive_identities": positive_identities}
         rules |= {"query_cameras": query_cameras, "positive_cameras": positive_cameras, **options}
         names = [f"{side}_{name}" for side in ("query", "positive") for name in _LABELS]
         labels = {name: rules.pop(name, None) for name in names}
         check_agreement({"same_camera": "same_identity"} | rules)
-        reasons = why_needed(SimpleNamespace(**{"radius": None, "clothes": "keep"} | rules))
+        reasons = why_needed(with_default_rules(rules))
         check_needed(reasons, labels, "query_", "positive_")
         self_index = rules.pop("self_index", None)
         self.similarity, self.ties, self.rules = similarity, ties, rules
@@ -319,7 +328,7 @@ class RankCounter:
 
     def _block(self, embeddings: object, identities: object, cameras: object, labels: Mapping[str, Any]) -> _Block:
         """A block of the stream; raise if an item of it belongs in `positives`."""
-        _checks.known_arguments("count", labels, list(StreamLabels.__annotations__))
+        _checks.known_arguments("count", labels, _FURTHER_LABELS)
         given = {"identities": identities, "cameras": cameras, **labels}
         block = self._read_block("embeddings", embeddings, "", given)
         relevance = block.relevance

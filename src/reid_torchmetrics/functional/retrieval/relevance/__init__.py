@@ -45,6 +45,7 @@ from .labels import (
     unpacked,
     why_needed,
     width_of,
+    with_default_rules,
 )
 from .relevance import (
     GivenJunkPairs,

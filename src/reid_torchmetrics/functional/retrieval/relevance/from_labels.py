@@ -7,7 +7,6 @@ import itertools
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
-from types import SimpleNamespace
 from typing import Any, get_args
 
 import torch
@@ -22,7 +21,6 @@ from reid_torchmetrics.functional import segments
 from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement, number_rows
 from .label_names import MISSING, in_one_order, number_names, rules_by_number
 from .labels import (
-    CLOTHES_RULES,
     DECIDING,
     LABEL_RULES,
     LABELS,
@@ -35,6 +33,7 @@ from .labels import (
     num_labels_of,
     packed,
     why_needed,
+    with_default_rules,
 )
 from .relevance import GivenJunkPairs, LabelRule, Relevance, junk_pairs_of
 from .several_labels import SharedLabels, check_alike
@@ -135,18 +134,20 @@ def find_relevance(
     lists |= {"search_cameras": search_cameras, "missing": missing}
     lists |= {"must_agree": must_agree, "must_differ": must_differ}
     _check_lists(lists)
-    check_agreement(lists | {"same_camera": same_camera, "clothes": clothes})
+    label_rules = {"clothes": clothes}
+    check_agreement(lists | {"same_camera": same_camera} | label_rules)
     named, tables = number_names(named, lists)
     by_number = rules_by_number(lists, tables)
     junk, searched = by_number["junk_identities"], by_number["search_cameras"]
     self_index, *tensors = _arrays.as_tensors(self_index, *named.values())
     named = dict(zip(named, tensors, strict=True))
-    options = SimpleNamespace(radius=radius, clothes=clothes, must_agree=must_agree, must_differ=must_differ)
+    options = with_default_rules({"radius": radius} | label_rules | lists)
     check_needed(why_needed(options), named, "query_", "gallery_")
     query, gallery = _check_labels(named, self_index)
     self_index = None if self_index is None else self_index.long()
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
-    _checks.one_of("clothes", clothes, CLOTHES_RULES)
+    for name, rule in label_rules.items():
+        _checks.one_of(name, rule, LABEL_RULES[name])
     if num_labels_of(query):
         _check_several(radius, junk)
     num_gallery, is_junk = length_of(gallery), _with_one_of(junk, query, "identities")
@@ -164,7 +165,7 @@ def find_relevance(
     else:
         run_start, run_length, order = _runs(query["identities"], gallery["identities"])
     # Sequences are dropped like the cameras of "all": for any identity.
-    rules = {"cameras": same_camera, "sequences": "all", "clothes": clothes}
+    rules = {"cameras": same_camera, "sequences": "all"} | label_rules
     made = _rules(query, gallery, rules, by_number["camera_map"])
     made += _agreement_rules(query, gallery, lists, by_number["camera_map"])
     return Relevance(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, TypeAlias, TypedDict, get_args
 
 import torch
@@ -149,6 +150,14 @@ _OF_OPTIONS = {
 """the label that an option acts on"""
 NO_GROUP = torch.iinfo(torch.int64).min
 """the group of samples that were given none"""
+
+
+def with_default_rules(options: Mapping[str, Any]) -> SimpleNamespace:
+    """Options as `why_needed` reads them: without a radius, and with the first value of each rule, if not given."""
+    defaults: dict[str, Any] = {"radius": None}
+    for name, rules in LABEL_RULES.items():
+        defaults[name], *_ = rules
+    return SimpleNamespace(**defaults | dict(options))
 
 
 def why_needed(options: Any) -> dict[str, str]:
