@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -34,10 +34,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES, SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.reranking import EXPANSIONS, ORIGINAL_DISTANCES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
-from reid_torchmetrics.metrics.detection.detection_map import DetectionOptions
 from reid_torchmetrics.metrics.reid import PAIR_METRICS
-from reid_torchmetrics.metrics.reid.embedding_metric import ReIDOptions
-from reid_torchmetrics.metrics.reid.reid import CollectionOptions
 
 USES = Path(__file__).parents[1] / "typed_uses.py"
 CLASSES = {
@@ -101,7 +98,8 @@ def test_the_types_of_names_are_those_of_the_tables():
     named = {name for name in vars(_names) if name[0].isupper() and name != "Literal"}
     assert named == TABLES.keys() | (checked & named)
     for name, table in TABLES.items():
-        assert {*get_args(getattr(_names, name))} == {*table}, name
+        lacking = {*get_args(getattr(_names, name))} ^ {*table}
+        assert not lacking, f"`{name}` in _names.py and its table differ: add {sorted(lacking)} to the one without"
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -110,21 +108,6 @@ def test_a_signature_has_every_option_with_its_type_and_none_besides(name):
     assert not kinds & {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
     assert not [each for each in options(name).values() if isinstance(each.annotation, str)]
     assert list(inspect.signature(CLASSES[name].__init__).parameters)[1:] == list(options(name))
-
-
-@pytest.mark.parametrize(
-    ("name", "typed"),
-    [("ReIDMetrics", CollectionOptions), ("ReIDMINP", ReIDOptions), ("DetectionMetrics", DetectionOptions)],
-)
-def test_type_checkers_are_told_the_options_that_the_signature_has(name, typed):
-    own = {"ranks", "prefix", "postfix", "directions", "values", "classes", "class_values", "confidence"}
-    assert {*get_type_hints(typed)} == {*options(name)} - own
-
-
-def test_the_options_of_a_collection_of_detections_are_those_of_its_members():
-    alone, together = options("DetectionMAP"), options("DetectionMetrics")
-    for name in DetectionOptions.__annotations__:
-        assert (alone[name].annotation, alone[name].default) == (together[name].annotation, together[name].default)
 
 
 @pytest.mark.parametrize(("single", "collection"), [("ReIDMINP", "ReIDMetrics"), ("DetectionMAP", "DetectionMetrics")])

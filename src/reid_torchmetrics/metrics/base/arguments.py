@@ -37,8 +37,23 @@ _DEFAULTS = (False, False, None, None, jit_distributed_available, True, True)
 _OF_ALL_METRICS: dict[str, Any] = dict(zip(get_type_hints(MetricOptions), _DEFAULTS, strict=True))
 
 
+def arguments_of(kind: type) -> dict[str, inspect.Parameter]:
+    """The arguments of a metric class by name, without those of all metrics; of a user's subclass those of its base.
+
+    A user's subclass may take other arguments, which need not be attributes.
+    """
+    package, *_ = __name__.split(".")
+    own, *_ = [base for base in kind.__mro__ if "__init__" in vars(base) and base.__module__.startswith(f"{package}.")]
+    parameters = inspect.signature(own).parameters
+    return {
+        name: each
+        for name, each in parameters.items()
+        if name not in _OF_ALL_METRICS and each.kind is not each.VAR_KEYWORD
+    }
+
+
 def spelled_out(
-    options: type, defaults: Mapping[str, Any] | None = None, *, elsewhere: Collection[str] = ()
+    options: type | Mapping[str, Any], defaults: Mapping[str, Any] | None = None, *, elsewhere: Collection[str] = ()
 ) -> Callable[[Constructor], Constructor]:
     """Show in the signature of a metric's constructor all that it takes, and let None stand for every default.
 
@@ -46,12 +61,15 @@ def spelled_out(
     lists and numbers of Python's own where a caller has those of NumPy, torch or OmegaConf.
 
     Args:
-        options: a `TypedDict` of what its `**options` may be, and of the options of all metrics.
+        options: a `TypedDict` of what its `**options` may be, and of the options of all metrics; or the types of these
+            options by name, as a collection takes them from the signature of its members.
         defaults: of these options, by name; None where there is none.
         elsewhere: names that an error calls fields of `Protocol`.
     """
-    kinds, by_default = get_type_hints(options), {**(defaults or {}), **_OF_ALL_METRICS}
-    kinds |= {name: kinds.pop(name) for name in _OF_ALL_METRICS}  # they come last
+    kinds = get_type_hints(options) if isinstance(options, type) else dict(options)
+    by_default = {**(defaults or {}), **_OF_ALL_METRICS}
+    of_all = get_type_hints(MetricOptions)
+    kinds = {name: kind for name, kind in kinds.items() if name not in of_all} | of_all  # these come last
     by_default["distributed_available_fn"] = None  # pages and files cannot show a function; None stands for it
 
     def decorate(init: Constructor) -> Constructor:
@@ -128,8 +146,24 @@ def _check_call(owner: object, method: str, takes: inspect.Signature, args: Any,
         raise TypeError(f"{type(owner).__name__}.{method}(): {error}{hint}.") from None
 
 
-def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str, Any]) -> str:
-    """Arguments as they are written: the ones that are `always` shown, then attributes that are not their default."""
+def show_arguments(
+    metric: Metric,
+    always: Mapping[str, Any],
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    hidden: Collection[str] = (),
+) -> str:
+    """Arguments as they are written: the ones that are `always` shown, then attributes that are not their default.
+
+    Args:
+        metric: the metric, with its arguments as attributes.
+        always: arguments that are always shown, with their values.
+        defaults: attributes of a metric without arguments, where they are not what the signature says.
+        hidden: arguments that are not shown.
+    """
+    arguments = arguments_of(type(metric)).items()
+    in_signature = {name: each.default for name, each in arguments if name not in {*always, *hidden}}
+    defaults = in_signature | dict(defaults or {})
     values = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
     changed = {name: value for name, (value, default) in values.items() if value != default}
     return ", ".join(f"{name}={value!r}" for name, value in {**always, **changed}.items())

@@ -5,7 +5,6 @@ A subclass makes the request for its matches, and the value of `compute` from th
 
 from __future__ import annotations
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -307,16 +306,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as text."""
-        texts = {name: repr(getattr(self, name)) for name in self._arguments() if name not in _NOT_DECISIVE}
+        arguments = base.arguments_of(type(self))
+        texts = {name: repr(getattr(self, name)) for name in arguments if name not in _NOT_DECISIVE}
         return texts | dict(self._of_collection)
-
-    @classmethod
-    def _arguments(cls) -> dict[str, Any]:
-        """The names of the arguments, and their defaults."""
-        # Of the class of the package: a user's subclass may take other arguments.
-        kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind) and kind.__module__.startswith(__package__)]
-        parameters = inspect.signature(kinds[0]).parameters.items()
-        return {name: each.default for name, each in parameters if name not in base.MetricOptions.__annotations__}
 
     def _rounded(self, values: Tensor) -> Tensor:
         return values.to(self.device, torch.float32)

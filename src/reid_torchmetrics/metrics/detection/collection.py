@@ -16,6 +16,10 @@ from reid_torchmetrics.metrics import base
 from .detection_map import DetectionMAP, DetectionOptions
 
 _OF_POINTS = ("precision_50", "recall_50", "f1_50")
+_OF_MEMBERS = {
+    name: each for name, each in base.arguments_of(DetectionMAP).items() if name not in ("metric", "confidence")
+}
+"""the arguments of members, which the collection takes, too; it says which numbers they have by others"""
 
 
 class DetectionMetrics(MetricCollection):
@@ -48,7 +52,10 @@ class DetectionMetrics(MetricCollection):
         {'map': tensor(0.5050), 'f1_50': tensor(0.6667), 'map/dog': tensor(0.5050)}
     """
 
-    @base.spelled_out(DetectionOptions, DetectionMAP._arguments())  # noqa: SLF001 - of the same room
+    @base.spelled_out(
+        {name: each.annotation for name, each in _OF_MEMBERS.items()},
+        {name: each.default for name, each in _OF_MEMBERS.items()},
+    )
     def __init__(
         self,
         values: Sequence[str] | None = None,

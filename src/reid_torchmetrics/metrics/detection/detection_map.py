@@ -17,9 +17,6 @@ from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric, BoxOptions, spelled_out
 
-_OF_VALUES = ("thresholds", "class_metrics", "extended_summary", "area_ranges", "class_names", "confidence")
-_SELDOM = (*_OF_VALUES, "invalid", "keep_shapes", "max_bytes")  # in the `repr` only if they are not the default
-
 
 class DetectionOptions(BoxOptions, total=False):
     """The options of `DetectionMAP` but for `metric` and `confidence`."""
@@ -154,6 +151,7 @@ class DetectionMAP(BoxMetric):
             self._add_growing_states(batches.KEPT_STATES)
         _checks.one_of("average", average, _names.Average)
         _checks.one_of("backend", backend, _names.Backend)
+        self.backend = backend
         _checks.one_of("rule", rule, curves.AP_RULES)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
@@ -257,10 +255,15 @@ class DetectionMAP(BoxMetric):
         """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "rule", "metric")
         iou_thresholds, recalls = map(list, inputs.THRESHOLDS[self.thresholds])
-        seldom: dict[str, Any] = {"iou_thresholds": iou_thresholds, "rec_thresholds": recalls}
-        seldom |= {name: self._arguments()[name] for name in _SELDOM}
-        seldom |= {"area_ranges": inputs.COCO_AREA_RANGES, "class_names": {}}
-        return base.show_arguments(self, {name: getattr(self, name) for name in shown}, seldom)
+        # Attributes hold what the metric made of these arguments.
+        defaults = {
+            "iou_type": ("bbox",),
+            "iou_thresholds": iou_thresholds,
+            "rec_thresholds": recalls,
+            "area_ranges": inputs.COCO_AREA_RANGES,
+            "class_names": {},
+        }
+        return base.show_arguments(self, {name: getattr(self, name) for name in shown}, defaults)
 
 
 def _checked_limits(limits: Any) -> list[int]:

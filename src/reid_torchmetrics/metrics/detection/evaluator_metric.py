@@ -20,6 +20,7 @@ from .box_metric import BoxMetric, BoxOptions, spelled_out
 FREQUENCIES = {"r": "rare", "c": "common", "f": "frequent"}
 """LVIS' letters, and the names of these groups of classes"""
 _SELDOM = ("class_names", "invalid", "max_bytes")  # in the `repr` only if they are not the default
+_HIDDEN = ("frequencies",)  # never in the `repr`: there are a thousand of them
 
 
 class EvaluatorMetric(BoxMetric):
@@ -86,11 +87,9 @@ class EvaluatorMetric(BoxMetric):
     def extra_repr(self) -> str:
         """The options that decide the value."""
         # All arguments in the order of the signature, but for those that are seldom chosen.
-        always = self._arguments()
-        always.pop("frequencies", None)  # a thousand of them
-        seldom = {name: always.pop(name) for name in _SELDOM}
-        seldom["class_names"] = {}
-        return base.show_arguments(self, {name: getattr(self, name) for name in always}, seldom)
+        names = base.arguments_of(type(self))
+        shown = {name: getattr(self, name) for name in names if name not in {*_SELDOM, *_HIDDEN}}
+        return base.show_arguments(self, shown, {"class_names": {}}, hidden=_HIDDEN)
 
 
 class VocMAP(EvaluatorMetric):

@@ -362,4 +362,4 @@ class EmbeddingMetric(SampleStates):
         """The options that decide the value, and others that were chosen; the protocol's are in its name."""
         shown: dict[str, Any] = {name: getattr(self, name) for name in self._shown}
         shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
-        return base.show_arguments(self, shown, {"ground_truth": None, "rerank": None, "max_bytes": None})
+        return base.show_arguments(self, shown, hidden=evaluation.PROTOCOL_FIELDS)

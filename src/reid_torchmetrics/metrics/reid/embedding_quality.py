@@ -208,7 +208,7 @@ class EmbeddingQuality(base.GrowingStates):
 
     def extra_repr(self) -> str:
         """The names of the numbers."""
-        return base.show_arguments(self, {"measures": self.measures}, {})
+        return base.show_arguments(self, {"measures": self.measures})
 
     def _log_instead(self) -> str | None:
         return "metric.compute()` by `self.log_dict"

@@ -173,7 +173,7 @@ class PairVerification(base.GrowingStates):
 
     def extra_repr(self) -> str:
         """The metric, and options that were changed."""
-        return base.show_arguments(self, {"metric": self.metric}, {"far": 0.001, "p_target": 0.05})
+        return base.show_arguments(self, {"metric": self.metric})
 
 
 def _each_once(scores: Tensor, same: Tensor, index: Tensor) -> _Pairs:

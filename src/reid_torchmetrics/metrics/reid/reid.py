@@ -232,17 +232,18 @@ class _RecallSum(_MeanOfMeasure):
     """The sum of a CMC at some ranks, in percent, in both directions: `rsum`."""
 
     _of_cmc = True
+    _shown = ("numbers",)
     plot_upper_bound = None
 
     def __init__(self, numbers: Sequence[str], **options: Any) -> None:
         super().__init__(**options)
-        self._numbers = tuple(numbers)
+        self.numbers = tuple(numbers)
 
     def compute(self) -> Tensor:
         """Rank all samples in both directions."""
         rankings = [self._ranking("compute", of_cmc=True, exchanged=exchanged) for exchanged in (False, True)]
         total = torch.zeros((), dtype=torch.float64, device=place_of_work(self.device))
-        for number in self._numbers:
+        for number in self.numbers:
             self._number = number
             total += 100 * sum(at_work(self._value(ranking)).double() for ranking in rankings)
         return total.to(self.device, self.dtype)
