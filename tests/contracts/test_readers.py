@@ -139,16 +139,17 @@ def check_suffix(suffix: str, folder: Path) -> None:
 
 def refusal_or_result(names: Sequence[str], read: Callable[[], Any]) -> Any:
     """What files give, or None where they are refused by one line that names one of them."""
+    result, refusal = None, ""
     try:
-        return read()
+        result = read()
     except (TypeError, ValueError) as error:
-        message = str(error)
-        is_named = any(name in message for name in names)
-        assert is_named, f"an error must name a file, {names}; got {type(error).__name__}: {message}"
-        assert "\n" not in message, f"an error must be one line; got {message!r}"
+        refusal = f"{type(error).__name__}: {error}"
     except Exception as error:
         raise AssertionError(f"{names} must be refused by a ValueError; got {type(error).__name__}: {error}") from error
-    return None
+    is_named = any(name in refusal for name in names)
+    assert is_named or not refusal, f"an error must name a file, {names}; got {refusal}"
+    assert "\n" not in refusal, f"an error must be one line; got {refusal!r}"
+    return result
 
 
 @dataclass(frozen=True)
