@@ -26,8 +26,9 @@ import numpy as np
 from reid_torchmetrics import DetectionMAP, LvisMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.command import main as command
+from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
 
-IOU_TYPES = ("bbox", "segm", "keypoints", "rotated")
+IOU_TYPES = ("bbox", *SHAPE_TYPES)
 SIGMAS = (0.1, 0.1)
 TOLERANCE = 1e-9
 REMOVE, RENAME = object(), object()

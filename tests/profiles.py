@@ -35,12 +35,16 @@ def of_each(values: Iterable[Value], *, suite: int = 1) -> list[Value]:
     return [*values][: None if PROFILE == "nightly" else suite]
 
 
-def each_row(argument: str, names: Iterable[str]) -> pytest.MarkDecorator:
+def each_row(argument: str, names: Iterable[Any]) -> pytest.MarkDecorator:
     """Run a test for rows of a registry, by name: for all of them in a quick run, too.
 
-    Pass the registry itself, or what is derived from it, so that a new row is tested without a change of the test.
+    Pass the registry itself, or what is derived from it, so that a new row is tested without a change of the test. A
+    function may stand beside the names, as users may pass one.
     """
-    rows: list[Any] = [pytest.param(name, id=name, marks=pytest.mark.row(name)) for name in names]
+    rows: list[Any] = []
+    for name in names:
+        label = name if isinstance(name, str) else name.__name__
+        rows.append(pytest.param(name, id=label, marks=pytest.mark.row(label)))
     return pytest.mark.parametrize(argument, rows)
 
 

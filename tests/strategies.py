@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from tests.reference.retrieval import Evaluation, evaluate
 
 TIES = tuple(name for name, policy in TIE_POLICIES.items() if not policy.groups)
 ALL_TIES = tuple(TIE_POLICIES)
+STREAMED_TIES = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
+SIMILARITIES_OF_ALL = tuple(name for name in SIMILARITIES if name != "hamming")
+"""the similarities of any embeddings; "hamming" is of codes alone"""
 SAME_CAMERA = ("same_identity", "all", "keep")
 
 

@@ -5,16 +5,18 @@ import io
 import re
 import warnings
 from collections import Counter
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from reid_torchmetrics import _names
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.coco.evaluation import Params
 from tests.coco.drawn import ARRAYS, differing, draw, evaluated, is_same
 from tests.golden import cocoeval_cases
 
-IOU_TYPES = ("bbox", "segm", "keypoints")
+IOU_TYPES = get_args(_names.CocoIouType)
 
 
 @pytest.mark.filterwarnings("ignore:Annotation 0 counts as missed")

@@ -6,16 +6,18 @@ import io
 import itertools
 import re
 from collections import defaultdict
+from typing import get_args
 
 import numpy as np
 import pytest
 from pycocotools import coco as their_coco
 from pycocotools import cocoeval as their_evaluation
 
+from reid_torchmetrics import _names
 from reid_torchmetrics import coco as ours
 from tests.coco.drawn import ARRAYS, differing, draw, evaluated, is_same
 
-IOU_TYPES = ("bbox", "segm", "keypoints")
+IOU_TYPES = get_args(_names.CocoIouType)
 BOTH = ((ours.COCO, ours.COCOeval), (their_coco.COCO, their_evaluation.COCOeval))
 
 

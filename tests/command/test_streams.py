@@ -8,6 +8,8 @@ import torch
 
 from reid_torchmetrics.command import sides
 from reid_torchmetrics.functional.retrieval import RetrievalResults
+from tests.profiles import each_row
+from tests.strategies import SIMILARITIES_OF_ALL
 
 NUM_QUERIES, NUM_ALL, NUM_SHARDS = 11, 240, 5
 DICE = np.random.default_rng(5)
@@ -67,7 +69,7 @@ def assert_same(command, folder, *words):
 
 
 @pytest.mark.parametrize("write", [in_npz, compressed, in_torch, in_safetensors])
-@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot"])
+@each_row("similarity", SIMILARITIES_OF_ALL)
 def test_every_kind_of_file_and_similarity_gives_the_output_of_a_gallery_as_a_whole(
     command, tmp_path, monkeypatch, write, similarity
 ):

@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import World
 from tests.reference.groups import members, scores_of_groups
 from tests.reference.retrieval import Evaluation, evaluate, similarity
-from tests.strategies import ALL_TIES, SAME_CAMERA
+from tests.strategies import ALL_TIES, SAME_CAMERA, SIMILARITIES_OF_ALL
 from tests.tied_groups import of_each_positive
 
 
@@ -31,7 +31,7 @@ def minus_taxi_distance(query: Tensor, gallery: Tensor) -> Tensor:
     return -(query[:, None] - gallery[None]).abs().sum(2)
 
 
-SIMILARITIES = ("cosine", "euclidean", "dot", minus_taxi_distance)
+SIMILARITIES = (*SIMILARITIES_OF_ALL, minus_taxi_distance)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.problems import Outcome, Problem, problem
 from tests.paths import taking
-from tests.strategies import TIES
+from tests.strategies import SIMILARITIES_OF_ALL, TIES
 
-NAMED = ("cosine", "euclidean", "dot")
+NAMED = SIMILARITIES_OF_ALL
 
 
 def outcomes_of(process, size, problems):

@@ -27,6 +27,7 @@ from tests.golden.peers import (
     ranks_of,
 )
 from tests.reference.retrieval import Evaluation, evaluate
+from tests.strategies import TIES
 
 # Every recorded array of the theme is in exactly one of these three groups; a test below counts them.
 CYTHON_CURVES = [key for key in RECORDS if is_cython_curve(key)]
@@ -68,7 +69,7 @@ def test_equals_the_recorded_outputs(peer: str) -> None:
         assert_equal(ours(record), record)
 
 
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+@pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_ranks_are_those_of_the_slow_reference(name: str, ties: str) -> None:
     for junk_identities, same_camera in [((), "same_identity"), ((-1,), "all"), ((-1,), "keep")]:
@@ -79,7 +80,7 @@ def test_ranks_are_those_of_the_slow_reference(name: str, ties: str) -> None:
         assert ranks.num_candidates.tolist() == expected.num_candidates
 
 
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+@pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if name.startswith("b")])
 def test_ties_across_the_panels_of_a_small_memory_fall_the_same_way(name: str, ties: str) -> None:
     ranks = rank_positives_from_scores(*inputs_of(PROBLEMS[name]), ties=ties, max_bytes=4000)

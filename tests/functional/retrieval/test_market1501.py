@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from tests.golden.cases import FOLDER
 from tests.reference.retrieval import Evaluation, evaluate, similarity
+from tests.strategies import TIES
 
 DIMENSION = 32
 NUM_QUERIES = 100  # every 33rd of the 3,368: the reference sorts 19,732 items for each
@@ -62,7 +63,7 @@ def reference(name: str, ties: str = "pessimistic") -> Evaluation:
     return evaluate(similarity(*rows, name), *labels(), ties=ties)
 
 
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+@pytest.mark.parametrize("ties", TIES)
 @pytest.mark.slow
 def test_ranks_of_exact_scores_are_those_of_the_slow_reference(ties: str) -> None:
     ranks = rank_positives(*small_integers(), *labels(), similarity="dot", ties=ties)

@@ -4,6 +4,7 @@ import functools
 import pickle
 import warnings
 from copy import deepcopy
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection, MetricTracker
 
-from reid_torchmetrics import EmbeddingQuality, ReIDMeanAP
+from reid_torchmetrics import EmbeddingQuality, ReIDMeanAP, _names
 from tests.reference.embedding_quality import quality, rankme
 
-MEASURES = ("rankme", "dead_dimensions", "norm_mean", "norm_std", "alignment", "uniformity", "hubness")
+MEASURES = get_args(_names.QualityMeasure)
 ALL = functools.partial(EmbeddingQuality, MEASURES)
 
 

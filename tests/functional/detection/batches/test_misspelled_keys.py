@@ -8,6 +8,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import evaluate_images
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 
 BOXES = torch.tensor([[0.0, 0.0, 8.0, 8.0], [10.0, 0.0, 18.0, 8.0]])
 LABELS = torch.tensor([1, 1])
@@ -36,7 +37,7 @@ def confusion(preds, target):
 DOORS = {kind.__name__: by_metric(kind) for kind in (DetectionMAP, VocMAP, YoloMAP, LvisMAP)}
 DOORS["DetectionMetrics"] = by_metric(lambda: DetectionMetrics(("map",)))
 DOORS["confusion matrix"] = confusion
-DOORS |= {name: by_function(name) for name in ("coco", "lvis", "lvis_fixed", "voc", "ultralytics", "yolov4")}
+DOORS |= {name: by_function(name) for name in EVALUATORS}
 
 MISSPELLED = {
     "is_crowd": "iscrowd",

@@ -7,6 +7,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 
 LIMITS = {torch.bfloat16: 256, torch.float16: 2048}
 LABELS = torch.zeros(5, dtype=torch.int64)
@@ -44,7 +45,7 @@ def of_tensors(evaluator):
 
 DOORS = {kind.__name__: by_metric(kind) for kind in (DetectionMAP, VocMAP, YoloMAP, LvisMAP)}
 DOORS["DetectionMetrics"] = by_metric(lambda: DetectionMetrics(("map", "map_50")))
-DOORS |= {name: by_function(name) for name in ("coco", "lvis", "lvis_fixed", "voc", "ultralytics", "yolov4")}
+DOORS |= {name: by_function(name) for name in EVALUATORS}
 DOORS |= {f"{name} of tensors": of_tensors(name) for name in ("coco", "voc", "ultralytics")}
 
 

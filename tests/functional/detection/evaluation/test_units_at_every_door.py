@@ -9,6 +9,7 @@ import torch
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.coco import COCO, COCOeval
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, evaluate_boxes, evaluate_images
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from tests.functional.detection.detection_samples import changed, fed
 
 
@@ -103,9 +104,7 @@ def by_coco(preds, target, box_format):
 
 DOORS = {kind.__name__: by_class(kind) for kind in (DetectionMAP, VocMAP, YoloMAP, LvisMAP)}
 DOORS |= {"DetectionMetrics": by_class(lambda box_format: DetectionMetrics(("map", "map_50"), box_format=box_format))}
-DOORS |= {
-    name: by_function(name) for name in ("coco", "lvis", "lvis_fixed", "voc", "ultralytics", "scaled_yolov4", "yolov4")
-}
+DOORS |= {name: by_function(name) for name in EVALUATORS}
 DOORS |= {f"{name} of tensors": by_objects(name) for name in ("coco", "voc", "ultralytics")}
 DOORS |= {"COCOeval": by_coco}
 WITHOUT_SIZES = ["VocMAP", "YoloMAP", "voc", "ultralytics", "scaled_yolov4", "yolov4"]

@@ -17,7 +17,6 @@ from tests.closeness import assert_close
 from tests.reference import draws as reference
 from tests.strategies import Problem
 
-TIES = ("pessimistic", "optimistic", "stable")
 MAX_RANK = 4
 TINY = 64  # bytes: one query and one positive at a time
 PLANS = st.builds(GalleryDraw, st.sampled_from([1, 2, None]), st.sampled_from(get_args(_names.DrawnPer)))

@@ -14,7 +14,6 @@ from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_re
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
 from tests.functional.retrieval.draws.drawn_problems import (
     PLANS,
-    TIES,
     TINY,
     as_table,
     assert_same,
@@ -28,7 +27,7 @@ from tests.functional.retrieval.draws.drawn_problems import (
 from tests.paths import taking
 from tests.profiles import examples
 from tests.reference import draws as reference
-from tests.strategies import problems
+from tests.strategies import TIES, problems
 
 
 @examples(80)

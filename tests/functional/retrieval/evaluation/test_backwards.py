@@ -10,6 +10,8 @@ from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation.backwards import _precision_by_chance
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from tests.profiles import each_row
+from tests.strategies import ALL_TIES
 
 GENERATOR = torch.Generator().manual_seed(5)
 LABELS = torch.arange(12) % 4, torch.arange(30) % 5, torch.arange(12) % 3, torch.arange(30) % 2
@@ -19,7 +21,7 @@ OF_FUNCTION = "`similarity` seems to return distances: .* Higher must be closer,
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable", "grouped", "expected"])
+@each_row("ties", ALL_TIES)
 def test_distances_are_ranked_as_minus_distances(ties, dtype):
     distances = DISTANCES.to(dtype)
     found = evaluate_scores(None, *LABELS, distances=distances, ties=ties)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import GalleryDraw, KReciprocal, Protocol, evaluate, evaluate_scores
-from tests.profiles import examples
+from tests.profiles import each_row, examples
 from tests.reference.groups import best_members, members, scores_of_groups
-from tests.strategies import ALL_TIES, problems
+from tests.strategies import ALL_TIES, SIMILARITIES_OF_ALL, problems
 
 BYTES = st.sampled_from([1, 100, 1000, 1 << 20])
 
@@ -104,7 +104,7 @@ def test_a_list_shows_the_best_member_of_each_group(given, max_bytes):
     assert torch.equal(results.nearest(5, some).index, lists.select(some).index)
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot", lambda query, gallery: query @ gallery.T])
+@each_row("similarity", [*SIMILARITIES_OF_ALL, lambda query, gallery: query @ gallery.T])
 @pytest.mark.parametrize("max_bytes", [600, 1 << 28])
 def test_groups_of_embeddings_are_those_of_their_scores(similarity, max_bytes):
     generator = torch.Generator().manual_seed(3)
@@ -166,7 +166,7 @@ def test_of_equal_best_members_the_tie_policy_decides(items, ties, max_bytes):
     assert results.num_positives.tolist() == [sum(expected.values())]
 
 
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable", "grouped", "expected"])
+@each_row("ties", ALL_TIES)
 @pytest.mark.slow
 def test_equal_members_at_other_positions_come_in_any_order(ties):
     embeddings, positions = (

@@ -9,6 +9,8 @@ import torch
 from reid_torchmetrics import ReIDMeanAP, evaluate
 from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores, find_relevance, given_scores
 from reid_torchmetrics.functional.retrieval.evaluation.tied_pairs import count_tied_pairs
+from tests.profiles import each_row
+from tests.strategies import ALL_TIES
 
 NUM_QUERIES, NUM_GALLERY = 20, 400
 
@@ -87,7 +89,7 @@ def test_a_metric_says_it_once_for_its_samples():
     assert told == [1, 0]
 
 
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable", "grouped", "expected"])
+@each_row("ties", ALL_TIES)
 def test_nothing_is_said_where_the_user_chose(ties):
     scores, *identities = problem(num_levels=4)
     assert lines(lambda: evaluate_scores(scores, *identities, ties=ties)) == []

@@ -13,10 +13,10 @@ import torch
 from reid_torchmetrics.functional.retrieval import Counts, RankCounter, Survey, evaluate_stream, find_protocol
 from tests.reference.retrieval import evaluate as slow_evaluate
 from tests.reference.retrieval import similarity as slow_similarity
+from tests.strategies import STREAMED_TIES
 from tests.stream_problems import assert_equal, counted, counter_of, drawn, joined, stored
 
 OTHER = "must be of a counter with the same queries, positives, options and survey; got that of another one"
-STREAMED = ("pessimistic", "optimistic", "grouped", "expected")
 
 
 def slow_ranks(query, positives, blocks, ties):
@@ -50,7 +50,7 @@ def test_a_part_that_is_pickled_is_small():
     random = torch.Generator().manual_seed(0)
     query, positives, items = (torch.randn(size, 8, generator=random) for size in (100, 1000, 70_000))
     labels = {"query_identities": torch.arange(100), "positive_identities": torch.arange(1000) % 100}
-    for ties in STREAMED:
+    for ties in STREAMED_TIES:
         counter = RankCounter(query, positives, **labels, ties=ties)
         for size in (70_000, 100):
             counts = counter.count(items[:size], torch.full((size,), 100), key="part-17")

@@ -19,16 +19,15 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
 )
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
-from tests.profiles import examples
+from tests.profiles import each_row, examples
 from tests.reference.retrieval import evaluate as slow_evaluate
 from tests.reference.retrieval import similarity as slow_similarity
+from tests.strategies import SIMILARITIES_OF_ALL, STREAMED_TIES
 from tests.stream_problems import QUERIES, assert_equal, counted, counter_of, drawn, joined, stored
-
-STREAMED = ("pessimistic", "optimistic", "grouped", "expected")
 
 
 @examples(12)
-@given(st.integers(0, 10**6), st.sampled_from(STREAMED), st.sampled_from(["same_identity", "all", "keep"]))
+@given(st.integers(0, 10**6), st.sampled_from(STREAMED_TIES), st.sampled_from(["same_identity", "all", "keep"]))
 def test_ranks_are_those_of_the_slow_reference(seed, ties, same_camera):
     query, positives, blocks = drawn(seed)
     counter = counter_of(query, positives, similarity="dot", ties=ties, same_camera=same_camera, max_bytes=2000)
@@ -44,8 +43,8 @@ def test_ranks_are_those_of_the_slow_reference(seed, ties, same_camera):
 @examples(25)
 @given(
     st.integers(0, 10**6),
-    st.sampled_from(STREAMED),
-    st.sampled_from(["cosine", "euclidean", "dot", lambda q, g: -torch.cdist(q.double(), g.double()).float()]),
+    st.sampled_from(STREAMED_TIES),
+    st.sampled_from([*SIMILARITIES_OF_ALL, lambda q, g: -torch.cdist(q.double(), g.double()).float()]),
     st.sampled_from([torch.float16, torch.float32, torch.float64]),
     st.sampled_from([None, 2000]),
     st.randoms(use_true_random=False),
@@ -219,7 +218,7 @@ def test_nothing_counted_and_no_positives_give_ranks_too():
     query, positives, blocks = drawn(3)
     assert_equal(counter_of(query, positives).ranks(0), stored(query, positives, []))
     none = tuple(values[:0] for values in positives)
-    for ties in STREAMED:
+    for ties in STREAMED_TIES:
         counter = counter_of(query, none, ties=ties)
         assert_equal(counter.ranks(counted(counter, blocks[:1])), stored(query, none, blocks[:1], ties=ties))
     assert counter_of(tuple(values[:0] for values in query), positives).ranks(0).num_queries == 0
@@ -254,7 +253,7 @@ def test_what_was_surveyed_decides_where_distances_are_measured_from(cuts):
             add()
 
 
-@pytest.mark.parametrize("ties", STREAMED)
+@pytest.mark.parametrize("ties", STREAMED_TIES)
 @pytest.mark.parametrize("max_bytes", [None, 4096])
 def test_of_a_wide_block_all_negatives_above_the_lowest_positive_count(ties, max_bytes):
     labels = {"query_identities": [1, 2], "positive_identities": [1, 1, 2]}
@@ -289,7 +288,7 @@ def test_queries_of_many_tiles_are_put_together():
     assert_equal(counter.ranks(counts), rank_positives(query, gallery, identities, labels, similarity="dot"))
 
 
-@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "dot", lambda query, gallery: query @ gallery.T])
+@each_row("similarity", [*SIMILARITIES_OF_ALL, lambda query, gallery: query @ gallery.T])
 def test_a_block_is_free_once_it_was_counted(similarity):
     counter = RankCounter(torch.eye(2), torch.eye(2), [1, 2], [1, 2], similarity=similarity)
     block = torch.ones(3, 2)

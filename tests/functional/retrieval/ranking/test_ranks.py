@@ -17,8 +17,8 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import counting
 from tests.paths import taking
-from tests.profiles import examples
-from tests.strategies import ALL_TIES, Problem, problems
+from tests.profiles import each_row, examples
+from tests.strategies import ALL_TIES, TIES, Problem, problems
 from tests.tied_groups import of_each_positive
 
 TINY = 64  # bytes: a few scores at a time
@@ -189,7 +189,7 @@ def test_equal_scores_keep_the_columns_whether_a_row_has_one_of_them_or_several(
     assert as_lists(ranks)[0] == [[1, 3, 6], [1, 3, 6], [2, 4, 6], [1, 3, 6]]
 
 
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+@each_row("ties", TIES)
 @pytest.mark.parametrize("max_bytes", [TINY, 10**6])
 def test_infinite_scores_are_ordinary_scores(ties, max_bytes):
     low, high = -math.inf, math.inf

@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.retrieval import (
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from tests.distributed import recording
 from tests.reference import retrieval
+from tests.strategies import SIMILARITIES_OF_ALL, TIES
 from tests.tied_groups import of_each_positive
 
 LENGTHS = (1, 2, 3, 8, 12, 16, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 130)
@@ -172,13 +173,13 @@ def test_streams_and_duplicates_know_the_hamming_distance():
     ]
 
 
-@given(st.integers(0, 10**6), st.sampled_from(["cosine", "dot", "euclidean"]), st.integers(2, 40))
+@given(st.integers(0, 10**6), st.sampled_from(SIMILARITIES_OF_ALL), st.integers(2, 40))
 def test_a_permutation_of_columns_changes_nothing_for_counts(seed, similarity, num_columns):
     rng = np.random.default_rng(seed)
     counts = [torch.from_numpy(rng.integers(0, 4, (number, num_columns))).float() for number in (4, 30)]
     identities = torch.arange(4) % 3, torch.arange(30) % 3
     order = torch.from_numpy(rng.permutation(num_columns))
-    for ties in ("pessimistic", "optimistic", "stable"):
+    for ties in TIES:
         found = rank_positives(*counts, *identities, similarity=similarity, ties=ties)
         permuted = rank_positives(*(each[:, order] for each in counts), *identities, similarity=similarity, ties=ties)
         assert found.rank.tolist() == permuted.rank.tolist()

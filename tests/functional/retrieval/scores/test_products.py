@@ -15,7 +15,8 @@ from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
 from reid_torchmetrics.functional.retrieval.scores.similarity import gallery_statistics
 from tests.closeness import assert_close
-from tests.profiles import of_each
+from tests.profiles import each_row, of_each
+from tests.strategies import SIMILARITIES_OF_ALL
 
 DTYPES = (torch.float32, torch.float64)
 WIDTHS = of_each((384, 1000, 64, 300, 512, 2048), suite=3)  # 384 float32 or 192 float64 are added up in one product
@@ -90,7 +91,7 @@ def test_equal_items_have_equal_scores_around_every_edge_of_a_block(width, dtype
             assert torch.equal(scores, scores[:, :1].expand_as(scores))
 
 
-@pytest.mark.parametrize("name", ["cosine", "euclidean", "dot"])
+@each_row("name", SIMILARITIES_OF_ALL)
 def test_scores_of_the_parts_of_a_gallery_are_those_of_the_whole(name):
     generator = torch.Generator().manual_seed(0)
     query, gallery = (torch.randn(rows, 512, generator=generator) for rows in (20, 1500))

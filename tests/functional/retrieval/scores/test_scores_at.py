@@ -9,12 +9,13 @@ from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance import find_relevance
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, GivenScores, Rows, score_embeddings
 from tests.profiles import examples
+from tests.strategies import SIMILARITIES_OF_ALL
 
 
 @examples(40)
 @given(
     st.integers(0, 10**6),
-    st.sampled_from(["cosine", "euclidean", "dot"]),
+    st.sampled_from(SIMILARITIES_OF_ALL),
     st.sampled_from([torch.bfloat16, torch.float32, torch.float64]),
     st.sampled_from([1, 5, 400, 1000]),
     st.sampled_from([10**3, 10**5, 10**9]),

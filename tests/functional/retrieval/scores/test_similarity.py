@@ -17,10 +17,9 @@ from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
 from reid_torchmetrics.functional.retrieval.scores.similarity import SIMILARITIES, Similarity, gallery_statistics
 from tests.closeness import assert_close
 from tests.distributed import threads
-from tests.profiles import of_each
+from tests.profiles import each_row, of_each
 from tests.reference.retrieval import evaluate, similarity
-
-NAMES = ("cosine", "euclidean", "dot")
+from tests.strategies import SIMILARITIES_OF_ALL, TIES
 
 
 def labelled(num_queries: int = 9, num_gallery: int = 40, dimension: int = 8):
@@ -32,7 +31,7 @@ def same(first: PositiveRanks, second: PositiveRanks) -> bool:
     return torch.equal(first.rank, second.rank) and torch.equal(first.num_positives, second.num_positives)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", SIMILARITIES_OF_ALL)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("max_bytes", [300, 10**7])
 def test_ranks_by_similarity_are_those_of_the_slow_reference(name, dtype, max_bytes):
@@ -44,7 +43,7 @@ def test_ranks_by_similarity_are_those_of_the_slow_reference(name, dtype, max_by
     assert found.rank.tolist() == sum(expected.ranks, [])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", SIMILARITIES_OF_ALL)
 def test_junk_in_the_gallery_does_not_shift_scores(name):
     query, gallery, query_identities, gallery_identities = labelled()
     with_junk = torch.cat([torch.full((3, 8), 9.0), gallery])
@@ -53,7 +52,7 @@ def test_junk_in_the_gallery_does_not_shift_scores(name):
     assert same(rank_positives(query, with_junk, query_identities, identities, similarity=name), expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", SIMILARITIES_OF_ALL)
 def test_strided_embeddings_are_read_as_they_are(name):
     query, gallery, *identities = labelled()
     expected = rank_positives(query, gallery, *identities, similarity=name)
@@ -62,7 +61,7 @@ def test_strided_embeddings_are_read_as_they_are(name):
     assert same(rank_positives(strided_query, strided_gallery, *identities, similarity=name), expected)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", SIMILARITIES_OF_ALL)
 def test_a_collapsed_model_scores_as_low_as_the_identities_allow(name):
     embeddings = torch.full((1, 37), 0.123).repeat(60, 1)
     identities = torch.arange(60) // 3
@@ -74,7 +73,7 @@ def test_a_collapsed_model_scores_as_low_as_the_identities_allow(name):
         assert ranks.rank.tolist() == [58, 59] * 60
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", SIMILARITIES_OF_ALL)
 @pytest.mark.parametrize("max_bytes", [20_000, 64_000, 10**7])
 def test_equal_gallery_items_tie_exactly_whatever_the_tiles(name, max_bytes):
     for num_queries, num_gallery in ((1, 397), (5, 397), (9, 64), (17, 101)):
@@ -113,7 +112,7 @@ def test_ranks_do_not_depend_on_the_unit_of_float32_vectors(name, scale):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+@each_row("ties", TIES)
 def test_integers_keep_exact_ties_in_euclidean_distance(dtype, ties):
     query, gallery = torch.randint(0, 4, (9, 4)), torch.randint(0, 4, (80, 4))
     identities = torch.arange(9) % 4, torch.arange(80) % 5
@@ -223,7 +222,7 @@ def test_autocast_and_reduced_precision_do_not_touch_scores():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", SIMILARITIES_OF_ALL)
 def test_a_score_depends_on_the_query_and_the_item_alone(name, dtype):
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(9, 37, dtype=dtype, generator=generator)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import Duplicates, find_duplicates
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows, Scores
-from tests.profiles import examples
+from tests.profiles import each_row, examples
 from tests.reference import duplicates as reference
 from tests.reference.retrieval import similarity as exact
+from tests.strategies import SIMILARITIES_OF_ALL
 
 THRESHOLDS = {"cosine": 0.9, "euclidean": 1.5, "dot": 9.0}
 
@@ -45,14 +46,13 @@ def listed(found: Duplicates) -> list[tuple[int, int, float]]:
     return [*zip(found.query.tolist(), found.gallery.tolist(), found.score.tolist(), strict=True)]
 
 
-SIMILARITIES = [*THRESHOLDS, minus_city_block]
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("max_bytes", [None, 1, 20_000])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("similarity", SIMILARITIES)
+@each_row("similarity", [*SIMILARITIES_OF_ALL, minus_city_block])
 def test_pairs_are_those_of_a_loop_to_the_bit(similarity, dtype, max_bytes, within):
     threshold = THRESHOLDS.get(similarity, -2.0)
     query, gallery = drawn(12 if max_bytes == 1 else 60, dtype), drawn(15, dtype, seed=1)
@@ -69,7 +69,7 @@ def test_pairs_are_those_of_a_loop_to_the_bit(similarity, dtype, max_bytes, with
     assert found.score.dtype == torch.promote_types(torch.float32, dtype)
 
 
-@given(st.integers(0, 12), st.integers(0, 12), st.sampled_from([*THRESHOLDS]), st.integers(-3, 6), st.data())
+@given(st.integers(0, 12), st.integers(0, 12), st.sampled_from(SIMILARITIES_OF_ALL), st.integers(-3, 6), st.data())
 @examples(100)
 def test_pairs_of_small_integers_are_those_of_the_definition(num_queries, num_gallery, similarity, threshold, data):
     row = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
