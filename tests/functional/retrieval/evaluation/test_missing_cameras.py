@@ -14,7 +14,7 @@ CAMERAS = {"query_cameras": torch.arange(6) % 2, "gallery_cameras": torch.arange
 NAMES = [
     name
     for name, protocol in PROTOCOLS.items()
-    if protocol.same_camera != "keep" and not protocol.needed_labels and not protocol.needs_groups
+    if protocol.same_camera != "keep" and protocol.needed_labels.keys() <= {"identities"} and not protocol.needs_groups
 ]
 
 
