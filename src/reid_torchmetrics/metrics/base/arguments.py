@@ -38,9 +38,9 @@ _OF_ALL_METRICS: dict[str, Any] = dict(zip(get_type_hints(MetricOptions), _DEFAU
 
 
 def arguments_of(kind: type) -> dict[str, inspect.Parameter]:
-    """The arguments of a metric class by name, without those of all metrics; of a user's subclass those of its base.
+    """The arguments of a metric class by name, without the arguments of all metrics.
 
-    A user's subclass may take other arguments, which need not be attributes.
+    For a user's subclass they are the arguments of its base: its own need not be attributes.
     """
     package, *_ = __name__.split(".")
     own, *_ = [base for base in kind.__mro__ if "__init__" in vars(base) and base.__module__.startswith(f"{package}.")]

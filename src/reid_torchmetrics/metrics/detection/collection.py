@@ -19,7 +19,7 @@ _OF_POINTS = ("precision_50", "recall_50", "f1_50")
 _OF_MEMBERS = {
     name: each for name, each in base.arguments_of(DetectionMAP).items() if name not in ("metric", "confidence")
 }
-"""the arguments of members, which the collection takes, too; it says which numbers they have by others"""
+"""the arguments of members that the collection takes, too; it names the numbers of members by others"""
 
 
 class DetectionMetrics(MetricCollection):

@@ -284,7 +284,10 @@ def title_of(name: str) -> str:
 
 
 def measure(name: str, ranks: PositiveRanks, options: MeasureOptions) -> Float[Tensor, " queries"]:
-    """One value per query of a measure by name; NaN for a query without positives, whatever the row returns for it."""
+    """One value per query of a measure by name; NaN for a query without positives.
+
+    A row need not care: what it returns for such a query is not used.
+    """
     row, k = parse_report(name)
     return terms.defined(ranks.num_positives, row.function(ranks, options, k))
 
