@@ -1,0 +1,137 @@
+"""Tables in lines of text, each a query, an item and a number, read by columns.
+
+To match a line costs ten times what its words cost. So a mark is put behind each line, and columns are slices of all
+words:
+
+    lines    a 7 2          words    a 7 2 | a 9 1 |      queries  a a     items  7 9     numbers  2 1
+             a 9 1
+
+The mark is a character that the text does not have. A text with any line of another form is left to the reader of
+lines, for only that one can name the line.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, pairwise
+from typing import Any
+
+_BLOCK = 1 << 15  # characters of lines, read in one go: the words of a block stay in the cache
+_MARK = "\0"
+_MAX_DIGITS = 18  # of an integer of 64 bits
+
+Table = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class TableForm:
+    """The columns of a line; the first one is the query."""
+
+    num_columns: int
+    item: int
+    number: int
+    parse: Callable[[Sequence[str]], list[Any] | None]
+    """the numbers in a column; None if some word is another one"""
+    constant: int | None = None
+    """the column with one word in all lines"""
+
+
+def read_table(text: str, form: TableForm) -> Table | None:
+    """Return the numbers in a text by query and item; None if some line has another form or repeats an item."""
+    if _MARK in text:
+        return None
+    table: Table = {}
+    num_rows = 0
+    constants: set[str] = set()
+    for block in _blocks(text):
+        words = _marked_words(block, form.num_columns)
+        if words is None:
+            return None
+        width = form.num_columns + 1
+        numbers = form.parse(words[form.number :: width])
+        if numbers is None:
+            return None
+        if form.constant is not None:
+            constants.update(words[form.constant :: width])
+        if len(constants) > 1:
+            return None
+        _add_rows(table, words[0::width], words[form.item :: width], numbers)
+        num_rows += len(numbers)
+    # An item that a query repeats has replaced the first one.
+    num_items = sum(len(items) for items in table.values())
+    return table if 0 < num_items == num_rows else None
+
+
+def parse_floats(words: Sequence[str]) -> list[float] | None:
+    """Return decimal numbers; None if some word is none, such as "nan", "inf" or "1_000"."""
+    letters = "".join(words)
+    # Python's numbers may have these, and the numbers of lines may not.
+    if "_" in letters or "n" in letters or "N" in letters:
+        return None
+    try:
+        return list(map(float, words))
+    except ValueError:
+        return None
+
+
+def parse_integers(words: Sequence[str]) -> list[int] | None:
+    """Return integers of at most 18 digits, with or without a sign; None if some word is none."""
+    if "_" in "".join(words) or max(map(len, words), default=0) > _MAX_DIGITS:
+        return None
+    try:
+        return list(map(int, words))
+    except ValueError:
+        return None
+
+
+def parse_digits(words: Sequence[str]) -> list[int] | None:
+    """Return integers of at most 18 digits without a sign; None if some word is none."""
+    letters = "".join(words)
+    return None if "-" in letters or "+" in letters else parse_integers(words)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Yield the lines of a text, many at a time; each block ends with a line break."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _BLOCK) + 1
+        if end == 0:
+            yield text[start:] if text.endswith("\n") else f"{text[start:]}\n"
+            return
+        yield text[start:end]
+        start = end
+
+
+def _marked_words(block: str, num_columns: int) -> list[str] | None:
+    """Return the words of lines, with a mark behind each line; None if a line has another number of words."""
+    words = _mark(block)
+    if not _are_lines(words, num_columns, num_lines=block.count("\n")):
+        # Blank lines may be anywhere.
+        lines = [line for line in block.split("\n") if line and not line.isspace()]
+        words = _mark("".join(f"{line}\n" for line in lines))
+        if not _are_lines(words, num_columns, num_lines=len(lines)):
+            return None
+    return words
+
+
+def _mark(lines: str) -> list[str]:
+    return lines.replace("\n", f" {_MARK} ").split()
+
+
+def _are_lines(words: Sequence[str], num_columns: int, *, num_lines: int) -> bool:
+    """Return whether each of so many marks follows so many words."""
+    width = num_columns + 1
+    return len(words) == width * num_lines and words[num_columns::width].count(_MARK) == num_lines
+
+
+def _add_rows(table: Table, queries: Sequence[str], items: Sequence[str], numbers: Sequence[Any]) -> None:
+    """Add rows to a table; rows of a query that follow each other are added together."""
+    is_new = map(operator.ne, queries, queries[1:])
+    edges = [0, *compress(range(1, len(queries)), is_new), len(queries)]
+    for start, end in pairwise(edges):
+        if start == end:  # no rows
+            return
+        rows = zip(items[start:end], numbers[start:end], strict=True)
+        table.setdefault(queries[start], {}).update(rows)
