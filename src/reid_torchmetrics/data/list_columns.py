@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from typing import Any
 
+import numpy as np
+
 _BLOCK = 1 << 15  # characters of lines, read in one go: the words of a block stay in the cache
 _MARK = "\0"
 _MAX_DIGITS = 18  # of an integer of 64 bits
+_MAX_EXACT = 2**53  # integers up to it are float64 without rounding
 
 Table = dict[str, dict[str, Any]]
 
@@ -45,6 +48,7 @@ def read_table(text: str, form: TableForm) -> Table | None:
     table: Table = {}
     num_rows = 0
     constants: set[str] = set()
+    item_names: dict[str, str] = {}
     for block in _blocks(text):
         words = _marked_words(block, form.num_columns)
         if words is None:
@@ -57,7 +61,10 @@ def read_table(text: str, form: TableForm) -> Table | None:
             constants.update(words[form.constant :: width])
         if len(constants) > 1:
             return None
-        _add_rows(table, words[0::width], words[form.item :: width], numbers)
+        # One string for each item, whose hash is known, serves all that follows.
+        items = words[form.item :: width]
+        items = list(map(item_names.setdefault, items, items))
+        _add_rows(table, words[0::width], items, numbers)
         num_rows += len(numbers)
     # An item that a query repeats has replaced the first one.
     num_items = sum(len(items) for items in table.values())
@@ -66,6 +73,9 @@ def read_table(text: str, form: TableForm) -> Table | None:
 
 def parse_floats(words: Sequence[str]) -> list[float] | None:
     """Return decimal numbers; None if some word is none, such as "nan", "inf" or "1_000"."""
+    numbers = _parse_aligned(words)
+    if numbers is not None:
+        return numbers
     letters = "".join(words)
     # Python's numbers may have these, and the numbers of lines may not.
     if "_" in letters or "n" in letters or "N" in letters:
@@ -74,6 +84,39 @@ def parse_floats(words: Sequence[str]) -> list[float] | None:
         return list(map(float, words))
     except ValueError:
         return None
+
+
+def _parse_aligned(words: Sequence[str]) -> list[float] | None:
+    """Return decimal numbers with as many digits behind the point each; None if words are otherwise.
+
+    A third of the time of `float`, with equal bits: a quotient of two integers that float64 holds is rounded once.
+
+        "3.25 -0.50 "    digits 325 -50    over 100    3.25 -0.5
+    """
+    text = " ".join(words) + " "
+    if not text.isascii():
+        return None
+    letters = np.frombuffer(text.encode("ascii"), np.uint8)
+    ends = np.flatnonzero(letters == ord(" "))
+    points = np.flatnonzero(letters == ord("."))
+    signs = np.flatnonzero(letters == ord("-"))
+    if len(points) != len(ends):
+        return None
+    num_decimals = int(ends[0] - points[0]) - 1
+    is_aligned = bool((ends - points == num_decimals + 1).all()) and num_decimals > 0
+    is_signed_in_front = bool((letters[signs - 1] == ord(" ")).all())  # the last letter is a blank, too
+    num_digits = np.count_nonzero(letters - np.uint8(ord("0")) < 10)
+    is_decimal = num_digits + len(points) + len(ends) + len(signs) == len(letters)
+    longest = int(np.diff(ends, prepend=-1).max())
+    if not is_aligned or not is_signed_in_front or not is_decimal or longest > _MAX_DIGITS:
+        return None
+    digits = np.fromstring(text.replace(".", ""), np.int64, sep=" ")
+    is_exact = bool((np.abs(digits) <= _MAX_EXACT).all())
+    has_minus_zero = len(signs) > 0 and bool((digits == 0).any())
+    if not is_exact or has_minus_zero:
+        return None
+    numbers: list[float] = (digits / float(10**num_decimals)).tolist()
+    return numbers
 
 
 def parse_integers(words: Sequence[str]) -> list[int] | None:
