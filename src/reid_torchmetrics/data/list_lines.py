@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from .array_files import lines_of_text, read_text, refused
-from .list_columns import TableForm, parse_digits, parse_floats, parse_integers, read_table
+from .list_tables import TableForm, parse_digits, read_table
+from .word_columns import parse_floats, parse_integers
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
 _INTEGER = r"\d{1,18}"  # int64

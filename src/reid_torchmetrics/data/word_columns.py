@@ -1,22 +1,17 @@
-"""Tables in lines of text, each a query, an item and a number, read by columns.
+"""Words of lines, read by columns: to match each line costs ten times what its words cost.
 
-To match a line costs ten times what its words cost. So a mark is put behind each line, and columns are slices of all
-words:
+A mark is put behind each line, so that columns are slices of all words:
 
-    lines    a 7 2          words    a 7 2 | a 9 1 |      queries  a a     items  7 9     numbers  2 1
+    lines    a 7 2          words    a 7 2 | a 9 1 |      columns  a a     7 9     2 1
              a 9 1
 
-The mark is a character that the text does not have. A text with any line of another form is left to the reader of
-lines, for only that one can name the line.
+The mark is a character that no line has. Lines of another form are left to a reader of lines, for only that one can
+name them.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import compress, pairwise
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -25,50 +20,19 @@ _MARK = "\0"
 _MAX_DIGITS = 18  # of an integer of 64 bits
 _MAX_EXACT = 2**53  # integers up to it are float64 without rounding
 
-Table = dict[str, dict[str, Any]]
 
-
-@dataclass(frozen=True)
-class TableForm:
-    """The columns of a line; the first one is the query."""
-
-    num_columns: int
-    item: int
-    number: int
-    parse: Callable[[Sequence[str]], list[Any] | None]
-    """the numbers in a column; None if some word is another one"""
-    constant: int | None = None
-    """the column with one word in all lines"""
-
-
-def read_table(text: str, form: TableForm) -> Table | None:
-    """Return the numbers in a text by query and item; None if some line has another form or repeats an item."""
+def columns_of_blocks(text: str, num_columns: int) -> Iterator[list[list[str]] | None]:
+    """Yield the columns of the lines of a text, many lines at a time; None if a line has another number of words."""
     if _MARK in text:
-        return None
-    table: Table = {}
-    num_rows = 0
-    constants: set[str] = set()
-    item_names: dict[str, str] = {}
+        yield None
+        return
     for block in _blocks(text):
-        words = _marked_words(block, form.num_columns)
+        words = _marked_words(block, num_columns)
         if words is None:
-            return None
-        width = form.num_columns + 1
-        numbers = form.parse(words[form.number :: width])
-        if numbers is None:
-            return None
-        if form.constant is not None:
-            constants.update(words[form.constant :: width])
-        if len(constants) > 1:
-            return None
-        # One string for each item, whose hash is known, serves all that follows.
-        items = words[form.item :: width]
-        items = list(map(item_names.setdefault, items, items))
-        _add_rows(table, words[0::width], items, numbers)
-        num_rows += len(numbers)
-    # An item that a query repeats has replaced the first one.
-    num_items = sum(len(items) for items in table.values())
-    return table if 0 < num_items == num_rows else None
+            yield None
+            return
+        if words:
+            yield [words[column :: num_columns + 1] for column in range(num_columns)]
 
 
 def parse_floats(words: Sequence[str]) -> list[float] | None:
@@ -129,12 +93,6 @@ def parse_integers(words: Sequence[str]) -> list[int] | None:
         return None
 
 
-def parse_digits(words: Sequence[str]) -> list[int] | None:
-    """Return integers of at most 18 digits without a sign; None if some word is none."""
-    letters = "".join(words)
-    return None if "-" in letters or "+" in letters else parse_integers(words)
-
-
 def _blocks(text: str) -> Iterator[str]:
     """Yield the lines of a text, many at a time; each block ends with a line break."""
     start = 0
@@ -167,14 +125,3 @@ def _are_lines(words: Sequence[str], num_columns: int, *, num_lines: int) -> boo
     """Return whether each of so many marks follows so many words."""
     width = num_columns + 1
     return len(words) == width * num_lines and words[num_columns::width].count(_MARK) == num_lines
-
-
-def _add_rows(table: Table, queries: Sequence[str], items: Sequence[str], numbers: Sequence[Any]) -> None:
-    """Add rows to a table; rows of a query that follow each other are added together."""
-    is_new = map(operator.ne, queries, queries[1:])
-    edges = [0, *compress(range(1, len(queries)), is_new), len(queries)]
-    for start, end in pairwise(edges):
-        if start == end:  # no rows
-            return
-        rows = zip(items[start:end], numbers[start:end], strict=True)
-        table.setdefault(queries[start], {}).update(rows)
