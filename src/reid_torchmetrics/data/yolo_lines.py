@@ -12,6 +12,8 @@ from .folders import Folder, list_files
 
 _MAX_CLASS = 2**63 - 1
 _ROUNDING = 0.01  # tolerance, a share of the image, as in Ultralytics
+LEAST_SHARE, MOST_SHARE = -_ROUNDING, 1 + _ROUNDING
+"""the range of shares of the image"""
 _MAX_VISIBILITY = 2
 _MIN_WORDS = 5  # of a line: a class and a box
 _NAMES_OF_NOTES = ("classes", "predefined_classes")  # of LabelImg
@@ -36,14 +38,23 @@ class Line(NamedTuple):
         return f"{self.text!r}, {self.where}"
 
 
-def read_lines(argument: str, folder: Folder) -> dict[str, list[Line]]:
-    """Read the lines of each image that has a file; a list of classes and a README are no images.
+def list_images(argument: str, folder: Folder) -> list[Path]:
+    """Return the file of each image; a list of classes and a README are no images.
 
     Raises:
         FileNotFoundError: the folder does not exist.
-        ValueError: a folder without a single file, or a line without a class or with a word that is no number.
+        ValueError: a folder without a single file.
     """
-    paths = list_files(argument, folder, ".txt", is_skipped=_is_note)
+    return list_files(argument, folder, ".txt", is_skipped=_is_note)
+
+
+def read_lines(argument: str, paths: Sequence[Path]) -> dict[str, list[Line]]:
+    """Read the lines of each image.
+
+    Raises:
+        OSError: a file may not be read.
+        ValueError: a line without a class, or with a word that is no number.
+    """
     return {path.stem: [_line(argument, text, where) for where, text in text_lines(path)] for path in paths}
 
 
@@ -73,7 +84,7 @@ def are_shares(numbers: Sequence[float]) -> bool:
     """Return whether numbers lie within the image, up to rounding."""
     if not numbers or math.isnan(sum(numbers)):  # NaN may hide from a minimum
         return not numbers
-    return min(numbers) >= -_ROUNDING and max(numbers) <= 1 + _ROUNDING
+    return min(numbers) >= LEAST_SHARE and max(numbers) <= MOST_SHARE
 
 
 def _is_note(path: Path) -> bool:
