@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,6 +16,7 @@ _EXTRAS = {
     "safetensors": ("safetensors", "files"),
     "pyarrow": ("pyarrow", "files"),
     "h5py": ("h5py", "files"),
+    "orjson": ("orjson", "files"),
 }
 """by the name of a package: its title, and the extra"""
 
@@ -31,3 +33,8 @@ def require(what: str, *packages: str) -> None:
     for package in (each for each in packages if find_spec(each) is None):
         title, extra = _EXTRAS[package]
         raise ModuleNotFoundError(f"{what} needs {title}: pip install 'reid-torchmetrics[{extra}]'.", name=package)
+
+
+def find_installed(package: str) -> Any:
+    """Return a package that makes something faster; None if it is not installed."""
+    return import_module(package) if find_spec(package) else None
