@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.data import list_lines, read_ground_truth, read_retrieved
+from reid_torchmetrics.data.word_columns import parse_floats
 from tests.reference import list_tables
 
 FORMS = {"run": read_retrieved, "rank": read_retrieved, "qrels": read_ground_truth, "grades": read_ground_truth}
@@ -140,12 +141,37 @@ def test_a_long_table_needs_no_look_at_its_lines(tmp_path, monkeypatch):
     assert read_retrieved(path) == {"q": {"d1": -0.5, "d2": -0.001}, "r": {"d1": 7.0}}
 
 
-@pytest.mark.parametrize("num_decimals", [1, 6, 15])
-def test_scores_have_the_bits_that_python_reads(tmp_path, num_decimals):
-    values = np.random.default_rng(num_decimals).uniform(-50, 50, 2_000)
-    words = [f"{value:.{num_decimals}f}" for value in values.tolist()]
-    words += ["-0." + "0" * num_decimals, "0." + "0" * num_decimals, f"90071992547409.{'1' * num_decimals}"]
-    path = tmp_path / "a.run"
-    path.write_text("".join(f"q 0 d{place} 0 {word} x\n" for place, word in enumerate(words)), encoding="utf-8")
-    scores = [*read_retrieved(path)["q"].values()]
-    assert struct.pack(f"{len(words)}d", *scores) == struct.pack(f"{len(words)}d", *map(float, words))
+WORDS = {
+    "equal decimals": [f"{value:.6f}" for value in np.random.default_rng(0).uniform(-50, 50, 2_000).tolist()],
+    "all digits": list(map(repr, np.random.default_rng(1).uniform(0.1, 100, 2_000).tolist())),
+    "float32": list(map(str, np.random.default_rng(2).uniform(-9, 9, 2_000).astype(np.float32).tolist())),
+    "any length": [
+        f"{value:.{place % 40}f}" for place, value in enumerate(np.random.default_rng(3).random(400).tolist())
+    ],
+    "many digits": [
+        "90071992547409.93",
+        "9007199254740993.0",
+        "9" * 18 + ".5",
+        "9" * 19 + ".5",
+        "-" + "9" * 40 + ".5",
+        "-922337203685477580.8",
+    ],
+    "signs": ["-0.0", "0.0", "-0.000", "-.5", ".5", "-1.5"],
+    "other forms": ["1e3", "5", "5.", "+.5", "1.5E-7", "1e-400", "1e999"],
+    "other digits": ["\u0661.\u0665", "1.5"],
+}
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_scores_have_the_bits_that_python_reads(kind):
+    words = WORDS[kind]
+    numbers = parse_floats(words)
+    assert struct.pack(f"{len(words)}d", *numbers) == struct.pack(f"{len(words)}d", *map(float, words))
+
+
+@pytest.mark.parametrize(
+    "word", ["nan", "-inf", "Infinity", "1_0.5", "1..5", "1.5.", ".", "-.", "--1.5", "1.-5", "1.5-", "-", "x"]
+)
+def test_a_word_that_is_no_number_makes_a_column_none(word):
+    assert parse_floats(["1.5", word, "2.5"]) is None
+    assert parse_floats([word]) is None
