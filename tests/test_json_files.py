@@ -87,7 +87,7 @@ def test_orjson_reads_boxes_where_it_is_installed(tmp_path, monkeypatch):
     assert _files.read_json(path) == [{"image_id": 1, "bbox": [0.5, 100.0, 3, -4.25], "score": 0.0012345678901234567}]
 
 
-def test_a_package_that_is_not_installed_is_none(monkeypatch):
-    assert _extras.find_installed("orjson") is orjson
+def test_orjson_is_none_where_it_is_not_installed(monkeypatch):
+    assert _extras.find_orjson() is orjson
     monkeypatch.setitem(sys.modules, "orjson", None)
-    assert _extras.find_installed("orjson") is None
+    assert _extras.find_orjson() is None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from ._extras import find_installed
+from ._extras import find_orjson
 
 MAX_INFLATED = "REID_TORCHMETRICS_MAX_INFLATED"
 """environment variable: the number of bytes that any file may inflate to"""
@@ -51,7 +51,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         RecursionError: it is nested too deep.
     """
     file = readable(path)
-    orjson = find_installed("orjson")
+    orjson = find_orjson()
     if orjson is not None:
         contents = file.read_bytes()
         # orjson rounds integers beyond 64 bits to floats, without an error.

@@ -88,7 +88,7 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
 
 
 def _without_header(text: str) -> tuple[str, bool]:
-    """Return the text below its header, and whether it has one, which is never the only line."""
+    """Return the text below its header, and whether it has one; a line alone is no header."""
     first, _, below = text.lstrip().partition("\n")
     words = first.split(maxsplit=1)
     if words and words[0].lower() in _HEADERS and below and not below.isspace():

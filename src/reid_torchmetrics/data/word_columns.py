@@ -124,6 +124,6 @@ def _mark(lines: str) -> list[str]:
 
 
 def _are_lines(words: Sequence[str], num_columns: int, *, num_lines: int) -> bool:
-    """Return whether each of so many marks follows so many words."""
+    """Return whether a mark follows the columns of each line, and nothing else."""
     width = num_columns + 1
     return len(words) == width * num_lines and words[num_columns::width].count(_MARK) == num_lines
