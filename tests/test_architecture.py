@@ -272,7 +272,7 @@ ONE_IMPORTER = {
     "data.mat_files": "a format of files, with its layout",
     "data.text_tables": "tables in text, with and without a header; over 500 lines with the samples",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
-    "data.yolo_boxes": "arrays of all files, beside the reader of lines that knows every shape and words the errors",
+    "data.yolo_tables": "arrays of all files, beside the reader of lines that knows every shape and words the errors",
     "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.result_checks": "whether a file's values agree; over 400 lines with the results",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",

@@ -16,9 +16,9 @@ from reid_torchmetrics.functional.detection.inputs import RunLengths
 
 from .folders import Folder, check_common_name, rename_results, warn_of_exchange
 from .image_sizes import ImageSizes, Size
-from .yolo_boxes import BoxTable, count_leaving, edges_of, read_boxes
 from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
 from .yolo_lines import Line, are_shares, check_shares, list_images, read_lines
+from .yolo_tables import ShapeTable, are_boxes_and_polygons, count_leaving, read_shapes
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no chance
 
@@ -89,14 +89,14 @@ def read_yolo(
         raise ValueError("`image_sizes` must be given for iou_type='segm', as masks consist of pixels; got None.")
     label_paths = list_images("labels", labels)
     may_be_boxes = iou_type in (None, "bbox")
-    true_boxes = read_boxes(label_paths, is_result=False) if may_be_boxes else None
-    true = read_lines("labels", label_paths) if true_boxes is None else {}
+    true_table = read_shapes(label_paths, is_result=False) if may_be_boxes else None
+    true = read_lines("labels", label_paths) if true_table is None else {}
     result_paths = list_images("results", results)
-    detected_boxes = read_boxes(result_paths, is_result=True) if true_boxes is not None else None
     sizes = ImageSizes(image_sizes)
-    if true_boxes is not None:
-        if detected_boxes is not None and not _has_score_in_front(detected_boxes):
-            return _read_boxes(true_boxes, detected_boxes, labels, results, sizes)
+    if true_table is not None:
+        detected_table = read_shapes(result_paths, is_result=True)
+        if detected_table is not None and _are_clear(true_table, detected_table):
+            return _read_tables(true_table, detected_table, labels, results, sizes)
         true = read_lines("labels", label_paths)
     detected = read_lines("results", result_paths)
     true_lines, detected_lines = _all(true), _all(detected)
@@ -115,24 +115,26 @@ def read_yolo(
     return _Reading(layout, iou_type, sizes).read(true, detected)
 
 
-def _has_score_in_front(detected: BoxTable) -> bool:
-    """Return whether boxes leave the image, but hardly any does with the confidence in front of it."""
-    num_boxes = len(detected.boxes)
-    num_leaving = count_leaving(detected.boxes)
-    if detected.scores is None or not _are_many(num_leaving, num_boxes):
+def _are_clear(true: ShapeTable, detected: ShapeTable) -> bool:
+    """Return whether all lines are boxes and polygons for sure, with the confidence behind them."""
+    if detected.scores is None or not are_boxes_and_polygons(true, detected):
         return False
-    otherwise = np.column_stack([detected.boxes[:, 1:], detected.scores])
-    return 10 * count_leaving(otherwise) <= num_boxes
+    boxes = detected.boxes()
+    if not _are_many(count_leaving(boxes), len(boxes)):
+        return True
+    scores = detected.scores[detected.sizes == NUM_BOX]
+    otherwise = np.column_stack([boxes[:, 1:], scores])
+    return 10 * count_leaving(otherwise) > len(boxes)
 
 
 def _are_many(num_leaving: int, num_boxes: int) -> bool:
     return num_leaving >= max(_LEAST_LEAVING, num_boxes / 2 + 1)
 
 
-def _read_boxes(
-    true: BoxTable, detected: BoxTable, labels: Folder, results: Folder, sizes: ImageSizes
+def _read_tables(
+    true: ShapeTable, detected: ShapeTable, labels: Folder, results: Folder, sizes: ImageSizes
 ) -> tuple[_Dicts, _Dicts]:
-    """Return the dicts of all images, where all lines are boxes."""
+    """Return the dicts of all images, where all lines are boxes and polygons."""
     result_files = rename_results(true.files, detected.files, argument="labels")
     check_common_name(list(true.files), list(result_files), argument="labels", folder=labels, results=results)
     names = sorted({*result_files, *true.files})
@@ -145,7 +147,7 @@ def _read_boxes(
 
 
 def _image_dicts(
-    table: BoxTable, files: Mapping[str, slice], names: Sequence[str], size_of: Mapping[str, Size]
+    table: ShapeTable, files: Mapping[str, slice], names: Sequence[str], size_of: Mapping[str, Size]
 ) -> _Dicts:
     """Return the labels and the boxes, in pixels, of each image, and the scores of detections.
 
@@ -158,7 +160,7 @@ def _image_dicts(
     num_rows = [rows.stop - rows.start for rows in files.values()]
     size_of_file = np.array([size_of[name] for name in files], np.float64)
     corner = np.repeat(size_of_file, num_rows, axis=0)
-    columns = {"labels": table.labels, "boxes": edges_of(table.boxes) * np.concatenate([corner, corner], axis=1)}
+    columns = {"labels": table.labels, "boxes": table.edges() * np.concatenate([corner, corner], axis=1)}
     if table.scores is not None:
         columns["scores"] = table.scores
     no_rows = slice(0, 0)

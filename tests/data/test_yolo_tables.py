@@ -105,7 +105,7 @@ def test_columns_and_lines_read_the_same_or_fail_with_the_same_words(root, texts
         paths = [root / folder for folder in pair]
         by_columns = outcome(*paths, **options)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(yolo_files, "read_boxes", lambda *_, **__: None)
+            patch.setattr(yolo_files, "read_shapes", lambda *_, **__: None)
             by_lines = outcome(*paths, **options)
         assert by_columns == by_lines
 
