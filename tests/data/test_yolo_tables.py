@@ -1,4 +1,4 @@
-"""YOLO's boxes: columns and lines give the same dicts, and the same error."""
+"""YOLO's boxes and polygons: arrays and lines give the same dicts, and the same error."""
 
 import warnings
 
@@ -44,11 +44,13 @@ def folders(draw):
     has_ids = draw(st.booleans())
     may_be_at_fault = draw(st.booleans())
     texts = {}
+    lengths = draw(st.sampled_from([[4], [4, 6, 8], [6, 8, 10], [4, 6], [6], [8], [4, 7]]))
     for folder in ("labels", "results"):
-        num_numbers = 4 + (folder == "results")
+        num_scores = int(folder == "results")
         for name in draw(st.sets(st.sampled_from(["a", "b", "c.jpg", "c"]), min_size=1)):
             lines = []
             for _ in range(draw(st.integers(0, 4))):
+                num_numbers = draw(st.sampled_from(lengths)) + num_scores
                 numbers = [draw(st.sampled_from(shares)) for _ in range(num_numbers)]
                 ids = ["3"] if has_ids and folder == "results" else []
                 lines.append(
@@ -91,9 +93,9 @@ def root(tmp_path_factory):
 SIZES = [None, (640, 480), {"a": (3, 7), "b.png": (1, 2), "c": (5, 5)}]
 
 
-@examples(50)
+@examples(80)
 @given(texts=folders(), sizes=st.sampled_from(SIZES), iou_type=st.sampled_from([None, "bbox"]))
-def test_columns_and_lines_read_the_same_or_fail_with_the_same_words(root, texts, sizes, iou_type):
+def test_arrays_and_lines_read_the_same_or_fail_with_the_same_words(root, texts, sizes, iou_type):
     for folder in ("labels", "results"):
         (root / folder).mkdir(exist_ok=True)
         for path in (root / folder).iterdir():
@@ -103,16 +105,29 @@ def test_columns_and_lines_read_the_same_or_fail_with_the_same_words(root, texts
     options = {"image_sizes": sizes, "iou_type": iou_type}
     for pair in (("labels", "results"), ("results", "labels")):  # exchanged, too
         paths = [root / folder for folder in pair]
-        by_columns = outcome(*paths, **options)
+        by_arrays = outcome(*paths, **options)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(yolo_files, "read_shapes", lambda *_, **__: None)
             by_lines = outcome(*paths, **options)
-        assert by_columns == by_lines
+        assert by_arrays == by_lines
+
+
+def edges_of(numbers):
+    """Left, top, right and bottom of a box, or of a polygon."""
+    if len(numbers) < 6:
+        x, y, width, height = numbers[:4]
+        return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
+    return [min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])]
 
 
 def test_boxes_are_those_of_a_loop_over_lines_without_a_look_at_them(tmp_path, monkeypatch):
     texts = {
-        "labels": {"a": "\ufeff0 0.5 0.5 0.25 0.5\r\n\r\n2.0 .25 0.75 0.5 0.1", "b": "\n", "c": "7 0.5 0.5 1 1\n"},
+        "labels": {
+            "e": "4 0.1 0.2 0.3 0.1 0.2 0.4\n4 0 1 .5 .5 .25 .75 1 0",
+            "a": "\ufeff0 0.5 0.5 0.25 0.5\r\n\r\n2.0 .25 0.75 0.5 0.1",
+            "b": "\n",
+            "c": "7 0.5 0.5 1 1\n",
+        },
         "results": {"a": "0 0.5 0.5 0.25 0.5 0.75\n", "d": "1\t0.5 0.125  0.25 0.25 1e-1\n3 0.5 0.5 0.5 0.5 1\n"},
     }
     expected = {}
@@ -123,20 +138,18 @@ def test_boxes_are_those_of_a_loop_over_lines_without_a_look_at_them(tmp_path, m
             for line in text.lstrip("\ufeff").split("\n"):
                 words = line.split()
                 if words:
-                    x, y, width, height = map(float, words[1:5])
-                    edges = [
-                        (x - width / 2) * 640,
-                        (y - height / 2) * 480,
-                        (x + width / 2) * 640,
-                        (y + height / 2) * 480,
-                    ]
-                    row = [float(words[0]), *edges, *map(float, words[5:])]
+                    numbers = list(map(float, words[1:]))
+                    edges = edges_of(numbers)
+                    left, top, right, bottom = edges
+                    edges = [left * 640, top * 480, right * 640, bottom * 480]
+                    scores = numbers[-1:] if folder == "results" else []
+                    row = [float(words[0]), *edges, *scores]
                     expected.setdefault((folder, name), []).append(row)
     monkeypatch.setattr(yolo_files, "read_lines", None)
     preds, target = read_yolo(tmp_path / "labels", tmp_path / "results", image_sizes=(640, 480))
-    assert [image["image_id"] for image in target] == ["a", "b", "c", "d"]
+    assert [image["image_id"] for image in target] == ["a", "b", "c", "d", "e"]
     for folder, images in (("results", preds), ("labels", target)):
-        for name, image in zip("abcd", images, strict=True):
+        for name, image in zip("abcde", images, strict=True):
             columns = [image["labels"][:, None], image["boxes"]]
             if folder == "results":
                 columns.append(image["scores"][:, None])

@@ -24,7 +24,6 @@ from .yolo_lines import LEAST_SHARE, MOST_SHARE
 
 _NUM_BOX = 4  # numbers of a box
 _MIN_POLYGON = 6  # numbers of three corners
-_NUM_CORNERS = 8  # numbers of four corners, which may be a rotated box
 _ENCODING = "utf-8-sig"
 _MAX_CLASS = 2**53  # of a class that is written as a float
 _NUM_WORDS = 1 << 12  # that are parsed together
@@ -117,18 +116,12 @@ def read_shapes(paths: Sequence[Path], *, is_result: bool) -> ShapeTable | None:
 def are_boxes_and_polygons(true: ShapeTable, detected: ShapeTable) -> bool:
     """Return whether lines can be nothing else than boxes and polygons, by how many numbers they have.
 
-    Keypoints, which have as many numbers in all lines, and four corners, which are 8 numbers in all lines, are told
-    from polygons by `yolo_layouts`.
+    Keypoints and four corners have as many numbers in all lines of a folder that are no boxes: `yolo_layouts` tells
+    them from polygons.
     """
-    sizes = set(true.sizes.tolist()) | set(detected.sizes.tolist())
-    if sizes in ({_MIN_POLYGON}, {_NUM_CORNERS}):
-        return False
-    if sizes <= {_NUM_BOX}:
-        return True
-    # A pose has one length beside that of boxes, in either order of the folders; a confidence adds one to it.
     label_lengths = true.lengths - {_NUM_BOX}
-    result_lengths = detected.lengths - {_NUM_BOX, _NUM_BOX + 1}
-    return len(label_lengths) > 1 and len(result_lengths) > 1
+    result_lengths = detected.lengths - {_NUM_BOX + 1, _NUM_BOX + 2}  # with a confidence, and a tracking id
+    return len(label_lengths) != 1 and len(result_lengths) != 1
 
 
 def count_leaving(boxes: Float[NDArray[np.float64], "boxes 4"]) -> int:
