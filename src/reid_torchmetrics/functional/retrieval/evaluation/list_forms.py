@@ -84,6 +84,8 @@ class ItemReader:
         else:
             values = [*chain.from_iterable(lists)]
             kind = _kind_of(argument, "items", values)
+            if order is not None:
+                self._order = order
             numbers = self._numbers(argument, values) if kind == "strings" else values
             lengths = torch.tensor([len(row) for row in lists], dtype=torch.int64, device="cpu")
             try:
@@ -91,7 +93,6 @@ class ItemReader:
             except OverflowError as error:
                 raise ValueError(f"`{argument}` must hold ints that fit int64; got {error}.") from None
             if order is not None:
-                self._order = order
                 item_numbers = item_numbers[order]
             items = torch.from_numpy(item_numbers)
         if kind and self._kind not in ("", kind):
@@ -110,10 +111,10 @@ class ItemReader:
         return self.unnumbered[item - self._num_known]
 
     def _numbers(self, argument: str, values: list[str]) -> Iterable[int]:
-        if argument == "retrieved":
+        if argument == "retrieved" and self.names:
             self.unnumbered, self._num_known = values, len(self.names)
             return map(self.names.get, values, count(self._num_known))
-        self._extend(values)
+        self._extend(self._best_first(values))
         return map(self.names.__getitem__, values)
 
     def _extend(self, values: list[str]) -> None:
@@ -132,11 +133,14 @@ class ItemReader:
         return torch.from_numpy(numbers)[place.clamp(min=0)].where(place >= 0, items)
 
     def _number_all(self) -> None:
-        """Number the strings of the lists, best first."""
-        names = self.unnumbered
-        if names and self._order is not None:
-            names = [names[place] for place in self._order.tolist()]
-        self._extend(names)
+        """Number the strings of the lists."""
+        self._extend(self._best_first(self.unnumbered))
+
+    def _best_first(self, values: list[str]) -> list[str]:
+        """The strings of the lists in the order of these."""
+        if not values or self._order is None:
+            return values
+        return [values[place] for place in self._order.tolist()]
 
     def name(self, item: int) -> str:
         """An item as it was given."""
