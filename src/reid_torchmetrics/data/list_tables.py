@@ -10,6 +10,8 @@ from typing import Any
 
 from .word_columns import columns_of_blocks, parse_integers
 
+_MAX_NAMES = 1 << 15  # items that are looked up for their string: beyond the cache this costs more than it saves
+
 Table = dict[str, dict[str, Any]]
 
 
@@ -42,9 +44,10 @@ def read_table(text: str, form: TableForm) -> Table | None:
             constants.update(columns[form.constant])
         if len(constants) > 1:
             return None
-        # One string for each item, whose hash is known, serves all that follows.
         items = columns[form.item]
-        items = list(map(names.setdefault, items, items))
+        if len(names) < _MAX_NAMES:
+            # One string for each item, whose hash is known, serves all that follows.
+            items = list(map(names.setdefault, items, items))
         _add_rows(table, columns[0], items, numbers)
         num_rows += len(numbers)
     # An item that a query repeats has replaced the first one.
