@@ -430,7 +430,7 @@ def fill_at(
     is_filled: Bool[Tensor, "rows listed"],
     value: float,
 ) -> None:
-    """Write `value` to those of the listed `columns` of every row that are marked; `values` are contiguous."""
+    """Write `value` to the marked ones of the listed `columns` of every row; `values` are contiguous."""
     if _is_numpy(values):
         # NumPy takes the runs of marked cells in half the time of torch.
         row_start = torch.arange(0, values.numel(), values.shape[1], device=values.device)[:, None]
