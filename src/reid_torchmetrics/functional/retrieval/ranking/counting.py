@@ -4,9 +4,11 @@ Scores of a panel are [queries, columns]. Everything but the negatives has been 
 its number is known, so a genuine score of minus infinity still counts. Thresholds are the scores of positives.
 
 On the CPU all scores of a row are compared with each threshold where there are few of them; else the rows are sorted,
-and thresholds are looked up among them; scores that are whole numbers have ways of their own (`whole_scores`). On
-devices where sorting costs more than the
-scores, every score is looked up among the few thresholds of its query. One query with the thresholds .8 and .5:
+and thresholds are looked up among them; scores that are whole numbers have ways of their own (`whole_scores`).
+
+On other devices the scores that reach the lowest threshold of their query are sorted, of all queries at once, if they
+are few. Else sorting would cost more than the scores, and every score is looked up among the few thresholds of its
+query. One query with the thresholds .8 and .5:
 
     scores                       .9   .8   .6   .1   .5
     thresholds at or below        2    2    1    0    1      if negatives level with a threshold count, else 2 1 1 0 0

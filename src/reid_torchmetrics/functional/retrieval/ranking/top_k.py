@@ -49,8 +49,8 @@ def likely_top_k(
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"], Bool[Tensor, " rows"]]:
     """Return the result of `stable_top_k`, found by `topk`, and marks of the rows in doubt.
 
-    Rows in doubt hold NaN, or minus infinity in their list, or the first score left out equals the last score of the list.
-    A device is not waited for.
+    A row is in doubt if it holds NaN, if its list holds minus infinity, or if the first score left out equals the last
+    score of the list. A device is not waited for.
     """
     best, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
     is_open = best[:, 0].isnan() | best[:, k - 1].isneginf()
