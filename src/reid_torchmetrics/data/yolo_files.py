@@ -18,7 +18,7 @@ from .folders import Folder, check_common_name, rename_results, warn_of_exchange
 from .image_sizes import ImageSizes, Size
 from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
 from .yolo_lines import Line, are_shares, check_shares, list_images, read_lines
-from .yolo_tables import ShapeTable, are_boxes_and_polygons, count_leaving, read_shapes
+from .yolo_tables import ShapeTable, count_leaving, read_shapes
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no chance
 
@@ -95,7 +95,7 @@ def read_yolo(
     sizes = ImageSizes(image_sizes)
     if true_table is not None:
         detected_table = read_shapes(result_paths, is_result=True)
-        if detected_table is not None and _are_clear(true_table, detected_table):
+        if detected_table is not None and not _has_score_in_front(detected_table):
             return _read_tables(true_table, detected_table, labels, results, sizes)
         true = read_lines("labels", label_paths)
     detected = read_lines("results", result_paths)
@@ -115,16 +115,14 @@ def read_yolo(
     return _Reading(layout, iou_type, sizes).read(true, detected)
 
 
-def _are_clear(true: ShapeTable, detected: ShapeTable) -> bool:
-    """Return whether all lines are boxes and polygons for sure, with the confidence behind them."""
-    if detected.scores is None or not are_boxes_and_polygons(true, detected):
-        return False
+def _has_score_in_front(detected: ShapeTable) -> bool:
+    """Return whether most boxes leave the image, but hardly any does with the confidence in front of it."""
     boxes = detected.boxes()
-    if not _are_many(count_leaving(boxes), len(boxes)):
-        return True
+    if detected.scores is None or not _are_many(count_leaving(boxes), len(boxes)):
+        return False
     scores = detected.scores[detected.sizes == NUM_BOX]
     otherwise = np.column_stack([boxes[:, 1:], scores])
-    return 10 * count_leaving(otherwise) > len(boxes)
+    return 10 * count_leaving(otherwise) <= len(boxes)
 
 
 def _are_many(num_leaving: int, num_boxes: int) -> bool:
@@ -235,7 +233,7 @@ class _Reading:
         visibilities = self._visibilities(is_result=is_result)
         for line in lines:
             size = sizes[len(line.numbers)]
-            check_shares(argument, line, size + is_result, visibilities if size > NUM_BOX else ())
+            check_shares(argument, line, size + is_result, visibilities if size > NUM_BOX else range(0))
         return sizes
 
     def _visibilities(self, *, is_result: bool) -> range:

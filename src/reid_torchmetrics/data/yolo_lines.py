@@ -58,7 +58,7 @@ def read_lines(argument: str, paths: Sequence[Path]) -> dict[str, list[Line]]:
     return {path.stem: [_line(argument, text, where) for where, text in text_lines(path)] for path in paths}
 
 
-def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ()) -> None:
+def check_shares(argument: str, line: Line, size: int, free: range = range(0)) -> None:
     """Raise unless numbers of a line are shares of the image, from 0 to 1.
 
     Args:
@@ -70,7 +70,11 @@ def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ())
     Raises:
         ValueError: the message names the word.
     """
-    if not free and are_shares(line.numbers[:size]):
+    shares = line.numbers[:size]
+    places = slice(free.start, free.stop, free.step)
+    visibilities = shares[places]
+    del shares[places]
+    if are_shares(shares) and _are_within(visibilities, 0, _MAX_VISIBILITY):
         return
     for position, number in enumerate(line.numbers[:size]):
         is_allowed = are_shares([number])
@@ -82,9 +86,13 @@ def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ())
 
 def are_shares(numbers: Sequence[float]) -> bool:
     """Return whether numbers lie within the image, up to rounding."""
+    return _are_within(numbers, LEAST_SHARE, MOST_SHARE)
+
+
+def _are_within(numbers: Sequence[float], least: float, most: float) -> bool:
     if not numbers or math.isnan(sum(numbers)):  # NaN may hide from a minimum
         return not numbers
-    return min(numbers) >= LEAST_SHARE and max(numbers) <= MOST_SHARE
+    return min(numbers) >= least and max(numbers) <= most
 
 
 def _is_note(path: Path) -> bool:

@@ -41,8 +41,6 @@ class ShapeTable(NamedTuple):
     """None for ground truths"""
     files: dict[str, slice]
     """the rows of a file, by the name of its image"""
-    lengths: set[int]
-    """how many numbers lines have behind the class"""
 
     def boxes(self) -> Float[NDArray[np.float64], "boxes 4"]:
         """Return center, width and height of the rows that are boxes."""
@@ -111,17 +109,6 @@ def read_shapes(paths: Sequence[Path], *, is_result: bool) -> ShapeTable | None:
         lengths.append(np.array(words.lengths, np.int64) - 1)
         numbers.append(np.array(shares, np.float64))
     return _table(np.concatenate(labels), np.concatenate(lengths), np.concatenate(numbers), files, is_result=is_result)
-
-
-def are_boxes_and_polygons(true: ShapeTable, detected: ShapeTable) -> bool:
-    """Return whether lines can be nothing else than boxes and polygons, by how many numbers they have.
-
-    Keypoints and four corners have as many numbers in all lines of a folder that are no boxes: `yolo_layouts` tells
-    them from polygons.
-    """
-    label_lengths = true.lengths - {_NUM_BOX}
-    result_lengths = detected.lengths - {_NUM_BOX + 1, _NUM_BOX + 2}  # with a confidence, and a tracking id
-    return len(label_lengths) != 1 and len(result_lengths) != 1
 
 
 def count_leaving(boxes: Float[NDArray[np.float64], "boxes 4"]) -> int:
@@ -205,7 +192,9 @@ def _table(
     if is_result:
         sizes = np.where(lengths == _NUM_BOX + 2, _NUM_BOX, sizes)  # with a tracking id
     is_shape = (sizes == _NUM_BOX) | ((sizes >= _MIN_POLYGON) & (sizes % 2 == 0))
-    if not is_shape.all():
+    # Keypoints and four corners have as many numbers in all lines that are no boxes.
+    may_be_other_shapes = len(set(sizes.tolist()) - {_NUM_BOX}) == 1
+    if may_be_other_shapes or not is_shape.all():
         return None
     starts = np.cumsum(lengths) - lengths
     place_in_row = np.arange(len(numbers)) - np.repeat(starts, lengths)
@@ -216,4 +205,4 @@ def _table(
         return None
     scores = numbers[starts + sizes] if is_result else None
     shapes = numbers[place_in_row < size_of_row]
-    return ShapeTable(labels, sizes, shapes, scores, files, set(lengths.tolist()))
+    return ShapeTable(labels, sizes, shapes, scores, files)
