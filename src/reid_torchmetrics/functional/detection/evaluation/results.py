@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -21,19 +22,20 @@ from reid_torchmetrics.functional.result_files import SavedResults
 from . import result_text
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes, list_matches
 from .paired_detections import PairedDetections
-from .result_checks import SAVED_AS, check_results, sizes_of_axes
+from .stored_results import StoredBoxes, StoredDetection, evaluator_fields
 
 
 @dataclass(frozen=True, eq=False)
 class DetectionResults(NamedNumbers, SavedResults):
     """Results of any evaluator, in float64; the same on all processes.
 
-    `results["map"]` is a number of the evaluator, as in `means`. A file of `save` holds all that the results hold.
+    `results["map"]` is a number of the evaluator, as in `means`. A file of `save` holds the matches, labels and options,
+    from which `load` computes the numbers, and whatever else the results hold.
     """
 
     _ROWS = "class"
-    _PARTS = (evaluators.ClassAverages, inputs.CocoGrid, matching.Matches, errors.ObjectPairs)
-    _SAVED_AS = SAVED_AS
+    _PARTS = (inputs.CocoGrid, matching.Matches, errors.ObjectPairs, StoredBoxes)
+    _STORED = StoredDetection
 
     averages: evaluators.ClassAverages
     """average precision by the rule of the metric, and recall, of every class"""
@@ -148,30 +150,43 @@ class DetectionResults(NamedNumbers, SavedResults):
         names = next(iter(numbers.values()), {})
         return {"class": [*numbers], **{name: [of[name] for of in numbers.values()] for name in names}}
 
-    def _to_fields(self) -> dict[str, Any]:
-        # The functions of an evaluator are those of its row; the boxes of thousands of images are a few tensors.
-        # DOTA's is VOC's with another title.
-        name = {row.title: name for name, row in evaluators.EVALUATORS.items()}.get(self.evaluator.title, "voc")
-        options = {name: each for name, each in vars(self.evaluator).items() if not callable(each)}
-        boxes = None if self.boxes is None else ImageBoxes.columns(self.boxes)
-        return super()._to_fields() | {"evaluator": (name, options), "boxes": boxes}
+    def _to_stored(self) -> StoredDetection:
+        return StoredDetection(
+            matches=self.matches,
+            images=self.images,
+            labels=self.labels if self.is_micro else None,
+            positives=self.positives,
+            class_names=self.class_names,
+            objects=self.objects,
+            boxes=None if self.boxes is None else StoredBoxes(*ImageBoxes.columns(self.boxes)),
+            image_names=self.image_names,
+            grid=self.averages.grid,
+            rule=self.averages.rule,
+            **evaluator_fields(self.evaluator),  # type: ignore[arg-type]
+        )
 
     @classmethod
-    def _from_fields(cls, saved: dict[str, Any]) -> DetectionResults:
-        for place, column in enumerate(saved["boxes"] or ()):
-            if column.ndim == 1:  # scores alone are floats; invalid boxes may hold NaN
-                _checks.no_nan(f"boxes.{place}", column)
-        if saved["boxes"] is not None:
-            saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
-        name, options = saved["evaluator"]
-        return cls(**saved | {"evaluator": replace(evaluators.EVALUATORS[name], **options)})
+    def _from_stored(cls, stored: StoredDetection) -> DetectionResults:
+        stored.check()
+        matches, labels = stored.matches, stored.labels
+        return cls(
+            averages=stored.averages(),
+            matches=matches,
+            images=stored.images,
+            labels=matches.classes[matches.class_index.long()] if labels is None else labels,
+            positives=stored.positives,
+            class_names=stored.class_names,
+            objects=stored.objects,
+            boxes=None if stored.boxes is None else stored.boxes.by_image(stored.image_names),
+            image_names=stored.image_names,
+            evaluator=stored.evaluator_row,
+        )
 
     @classmethod
-    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterable[tuple[str, int, int]]:
-        return sizes_of_axes(saved["averages"].saved["grid"].saved, sizes)
-
-    def _check(self, *, is_of_this_version: bool) -> None:
-        check_results(self, is_of_this_version=is_of_this_version)
+    def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+        grid = saved["grid"].saved
+        axes = grid["iou_thresholds"], grid["area_ranges"], grid["max_detection_thresholds"]
+        return 8 * sizes["classes"] * math.prod(map(len, axes))
 
     def summary(self) -> dict[str, Tensor]:
         """The numbers that `DetectionMAP.compute` gives in float32; see `ClassAverages.summary`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -31,7 +31,7 @@ from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe
-from .result_checks import check_results
+from .stored_results import StoredLists, StoredRetrieval
 
 _NAMED = ("identities", "cameras")
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
@@ -41,8 +41,9 @@ _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positive
 class RetrievalResults(NamedNumbers, SavedResults):
     """One value per query of every number, in the order of the queries; NaN where a query has no positive.
 
-    `results["map"]` is a mean, as in `means`. A file of `save` holds all but `problem`; the first ten candidates of
-    each query and the first number between pairs of cameras are computed for it where results of `evaluate` lack them.
+    `results["map"]` is a mean, as in `means`. A file of `save` holds the ranks, labels and options, from which `load`
+    computes the numbers, but not `problem`; the first ten candidates of each query and the first number between pairs
+    of cameras are computed for it where results of `evaluate` lack them.
     """
 
     _ROWS = "query"
@@ -50,14 +51,15 @@ class RetrievalResults(NamedNumbers, SavedResults):
         PositiveRanks,
         TiedGroups,
         Judgments,
+        measures.DrawnResults,
         Protocol,
         GalleryDraw,
         Setup,
-        QueryCounts,
-        RankLists,
+        StoredLists,
         CameraPairs,
         ListCounts,
     )
+    _STORED = StoredRetrieval
 
     per_query: Mapping[str, Float[Tensor, " queries"]]
     """what the protocol reports: one value per query"""
@@ -75,7 +77,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     counts: QueryCounts
     """how many queries are valid, and why the others are not"""
     ranks: PositiveRanks
-    """the ranks of the positives in the whole gallery; all the above follows from them, so do not write to them"""
+    """the ranks of the positives in the whole gallery; the numbers follow from them, so do not write to them"""
     protocol: Protocol
     setup: Setup
     """what decides the numbers besides the protocol"""
@@ -97,6 +99,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """the names of "identities", "cameras" and other labels by their numbers, where the evaluation was given names"""
     list_counts: ListCounts | None = None
     """what happened to lists that were given; None where scores were ranked"""
+    ranks_for_cmc: PositiveRanks | None = None
+    """the ranks under the camera rule of the CMC, where it has one of its own; do not write to them either"""
+    drawn: measures.DrawnResults | None = None
+    """the expectations over drawn galleries, where the protocol draws them"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "per_query", Reported(self.per_query))
@@ -341,28 +347,53 @@ class RetrievalResults(NamedNumbers, SavedResults):
         numbers = values.tolist()
         return [names.get(number, number) for number in numbers] if label in _NAMED else numbers
 
-    def _to_fields(self) -> dict[str, Any]:
+    def _to_stored(self) -> StoredRetrieval:
         # What a report shows, ten candidates of a query, is computed while there are embeddings; what cannot be is not.
-        saved = super()._to_fields() | {"problem": None}
+        lists, pairs = self.rank_lists, self.camera_pairs
         with suppress(ValueError):
-            saved["rank_lists"] = replace(self.rank_lists or self.nearest(10), label_names=None)  # they are there once
+            lists = lists or self.nearest(10)
         with suppress(ValueError):
-            saved["camera_pairs"] = self.camera_pairs or {
-                self._name(None): replace(self.by_camera_pair(), camera_names=None)
-            }
-        return saved
+            # The names of cameras are there once.
+            pairs = pairs or {self._name(None): replace(self.by_camera_pair(), camera_names=None)}
+        return StoredRetrieval(
+            ranks=self.ranks,
+            ranks_for_cmc=self.ranks_for_cmc,
+            drawn=self.drawn,
+            protocol=self.protocol,
+            setup=self.setup,
+            max_rank=len(self.cmc),
+            num_junk=self.counts.junk,
+            num_same_camera_only=self.counts.same_camera_only,
+            num_not_ranked=self.counts.not_ranked,
+            query_index=self.query_index,
+            query_identities=self.query_identities,
+            query_cameras=self.query_cameras,
+            rank_lists=None if lists is None else StoredLists.of(lists),
+            camera_pairs=pairs,
+            query_names=self.query_names,
+            item_names=self.item_names,
+            label_names=self.label_names,
+            list_counts=self.list_counts,
+        )
 
     @classmethod
-    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:  # noqa: ARG003
-        num_queries = saved["counts"].saved["total"]
-        num_positives = int(saved["num_positives"].read().sum())  # an array of as many queries
-        yield from (("queries", num_queries, num_queries), ("positives", num_positives, num_positives))
+    def _from_stored(cls, stored: StoredRetrieval) -> RetrievalResults:
+        stored.check()
+        results = summarize(*stored.rankings(), stored.protocol, stored.setup, max_rank=stored.max_rank)
+        return replace(
+            results,
+            rank_lists=stored.full_lists(),
+            camera_pairs=stored.camera_pairs,
+            query_names=stored.query_names,
+            item_names=stored.item_names,
+            list_counts=stored.list_counts,
+        )
 
-    def _check(self, *, is_of_this_version: bool) -> None:
-        ranking = Ranking(self.ranks, self.counts, self.query_index)
-        protocol = self.protocol.changed({"reports": (*self.per_query,)})
-        expected = summarize(ranking, ranking, protocol, self.setup, max_rank=len(self.cmc))
-        check_results(self, expected, is_of_this_version=is_of_this_version)
+    @classmethod
+    def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+        _checks.positive_int("max_rank", saved["max_rank"])
+        columns = len(saved["protocol"].saved["reports"]) + len(_OF_QUERIES)
+        return 8 * (saved["max_rank"] + sizes["queries"] * columns)
 
     @property
     def _action(self) -> _names.EmptyTargetAction:
@@ -406,7 +437,8 @@ def summarize(
 
     Everything but the ranks, which may be large, is copied: rankings may be shared.
     """
-    ranks, drawn, action = ranking.ranks, of_cmc.drawn, of_cmc.counts.counting(protocol.empty_target_action)
+    ranks, action = ranking.ranks, of_cmc.counts.counting(protocol.empty_target_action)
+    drawn = None if of_cmc.drawn is None else _as_reported(of_cmc.drawn, protocol, max_rank)
 
     def value(name: str) -> Float[Tensor, " queries"]:
         # An expectation where the protocol draws galleries for the measure, else a number of the whole gallery.
@@ -415,7 +447,6 @@ def summarize(
             return measures.measure_drawn(name, drawn).clone()
         return measures.measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol).clone()
 
-    # Metrics share an expected curve, which may be longer than asked for.
     weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
     if drawn is None:
         cmc = measures.cmc_curve(of_cmc.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
@@ -440,5 +471,13 @@ def summarize(
         protocol=protocol,
         setup=setup,
         label_names=ranking.names or None,
+        ranks_for_cmc=of_cmc.ranks if drawn is None and protocol.for_cmc is not protocol else None,
+        drawn=drawn,
         **copies,
     )
+
+
+def _as_reported(drawn: measures.DrawnResults, protocol: Protocol, max_rank: int) -> measures.DrawnResults:
+    """Cut an expected curve after the last rank that is reported: metrics share a longer one."""
+    cutoffs = [k for measure, k in map(measures.parse_report, protocol.reports) if measure.is_cmc]
+    return replace(drawn, cmc=drawn.cmc[:, : max(max_rank, *cutoffs)].contiguous())
