@@ -126,7 +126,7 @@ class SavedResults:
         return results
 
     @classmethod
-    def _from_contents(cls: type[Saved], contents: bytes) -> tuple[Saved | None, str]:
+    def _from_contents(cls: type[Saved], contents: bytes) -> tuple[Saved | None, str]:  # noqa: PYI019
         """Return the results in a file; None, and what the file is, for a file of other results or another format."""
         allowance = Allowance(len(contents))
         with ZipFile(BytesIO(contents)) as archive:

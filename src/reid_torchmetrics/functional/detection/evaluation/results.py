@@ -29,8 +29,8 @@ from .stored_results import StoredBoxes, StoredDetection, evaluator_fields
 class DetectionResults(NamedNumbers, SavedResults):
     """Results of any evaluator, in float64; the same on all processes.
 
-    `results["map"]` is a number of the evaluator, as in `means`. A file of `save` holds the matches, labels and options,
-    from which `load` computes the numbers, and whatever else the results hold.
+    `results["map"]` is a number of the evaluator, as in `means`. A file of `save` holds the matches, labels, options,
+    and boxes and pairs of boxes where the results hold them; `load` computes the numbers from these.
     """
 
     _ROWS = "class"

@@ -298,7 +298,10 @@ def _check_judgments(ranks: PositiveRanks, judged: Judgments) -> None:
     _refuse(~((grade > 0) & grade.isfinite()), "`judged.grade` must be finite and above 0; got {} at {place}.", grade)
     if (judged.num_before is None) != (judged.num_negatives is None):
         raise ValueError("`judged` must have both `num_before` and `num_negatives`, or none of them; got one.")
-    counts = ("num_before", judged.num_before, len(ranks.rank)), ("num_negatives", judged.num_negatives, ranks.num_queries)
+    counts = (
+        ("num_before", judged.num_before, len(ranks.rank)),
+        ("num_negatives", judged.num_negatives, ranks.num_queries),
+    )
     for name, values, length in counts:
         if values is not None:
             _checks.integer_labels(f"judged.{name}", values, length)
