@@ -392,8 +392,9 @@ class RetrievalResults(NamedNumbers, SavedResults):
     @classmethod
     def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
         _checks.positive_int("max_rank", saved["max_rank"])
-        columns = len(saved["protocol"].saved["reports"]) + len(_OF_QUERIES)
-        return 8 * (saved["max_rank"] + sizes["queries"] * columns)
+        num_columns = len(saved["protocol"].saved["reports"]) + len(_OF_QUERIES)
+        num_values: int = saved["max_rank"] + sizes["queries"] * num_columns
+        return 8 * num_values
 
     @property
     def _action(self) -> _names.EmptyTargetAction:

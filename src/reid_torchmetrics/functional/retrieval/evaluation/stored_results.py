@@ -152,7 +152,7 @@ class StoredRetrieval:
             self.query_index,
             query_identities=self.query_identities,
             query_cameras=self.query_cameras,
-            names=self.label_names or {},  # type: ignore[arg-type]
+            names=self.label_names or {},
         )
         ranks_for_cmc = self.ranks if self.ranks_for_cmc is None else self.ranks_for_cmc
         return ranking, replace(ranking, ranks=ranks_for_cmc, drawn=self.drawn)

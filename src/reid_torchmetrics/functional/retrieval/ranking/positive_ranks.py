@@ -298,11 +298,8 @@ def _check_judgments(ranks: PositiveRanks, judged: Judgments) -> None:
     _refuse(~((grade > 0) & grade.isfinite()), "`judged.grade` must be finite and above 0; got {} at {place}.", grade)
     if (judged.num_before is None) != (judged.num_negatives is None):
         raise ValueError("`judged` must have both `num_before` and `num_negatives`, or none of them; got one.")
-    counts = (
-        ("num_before", judged.num_before, len(ranks.rank)),
-        ("num_negatives", judged.num_negatives, ranks.num_queries),
-    )
-    for name, values, length in counts:
+    for name, length in (("num_before", len(ranks.rank)), ("num_negatives", ranks.num_queries)):
+        values = getattr(judged, name)
         if values is not None:
             _checks.integer_labels(f"judged.{name}", values, length)
             _refuse(values < 0, f"`judged.{name}` must be at least 0; got {{}} at {{place}}.", values)
