@@ -87,14 +87,13 @@ class StoredDetection:
         _checks.one_of("claim", self.claim, CLAIMS)
         EVALUATORS[self.evaluator].checked(self.rule, self.confidence)  # type: ignore[arg-type]
         self._check_matches()
-        num_images, num_areas = len(self.images), len(self.grid.area_ranges)
+        num_images = len(self.images)
         if len(self.images.unique()) < num_images:
             raise ValueError(f"`images` must have a number of its own for each image; got {self.images[:5].tolist()}.")
         if self.image_names is not None:
             _checks.length("images", num_images, len(self.image_names))
-        image, _, bits = self.positives.unbind(1)
-        _checks.in_range("positives", bits, 1, 1 << num_areas)
-        places = {"positives": image, "matches.images": self.matches.images}
+        self._check_positives()
+        places = {"positives": self.positives[:, 0], "matches.images": self.matches.images}
         if self.objects is not None:
             _check_objects(self.objects)
             places |= {"objects.images": self.objects.images, "objects.true_images": self.objects.true_images}
@@ -115,7 +114,6 @@ class StoredDetection:
             "limits": len(grid.max_detection_thresholds),
             "rows": _MOST,
             "columns": len(matches.scores),
-            "num_positives": _MOST,
             "area_bits": 1 << shape[0],
         }
         for name, end in ends.items():
@@ -126,6 +124,22 @@ class StoredDetection:
             _checks.in_range("matches.ground_truths", matches.ground_truths.flatten(), -1, _MOST)
         if matches.overlaps is not None:
             _check_shares("matches.overlaps", matches.overlaps)
+
+    def _check_positives(self) -> None:
+        """Raise unless the ground truths that count are of the classes, and as many as counted."""
+        classes, num_positives = self.matches.classes, self.matches.num_positives
+        _, label, bits = self.positives.unbind(1)
+        if self.labels is not None and classes.tolist() != [0]:
+            raise ValueError(f"`matches.classes` must be 0 where one class stands for all; got {classes[:5].tolist()}.")
+        if not bool(torch.isin(label, classes).all()):
+            raise ValueError("`positives` must be of labels in `matches.classes`; got others.")
+        _checks.in_range("positives", bits, 1, 1 << len(num_positives))
+        _checks.in_range("matches.num_positives", num_positives.flatten(), 0, len(bits) + 1)
+        for area, counts in enumerate(num_positives):
+            num_here = int((bits >> area & 1).sum())
+            if int(counts.sum()) != num_here:
+                came = f"{int(counts.sum())} in area range {area}"
+                raise ValueError(f"`matches.num_positives` must be those of `positives`, {num_here}; got {came}.")
 
     @property
     def evaluator_row(self) -> Evaluator:
