@@ -11,10 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.result_files import OWN_AXES
-from reid_torchmetrics.functional.retrieval.measures import DrawnResults
-from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults, first_rank
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import NAMED_LABELS, QueryCounts
 
 from .labeled_lists import ListCounts
@@ -29,12 +28,17 @@ _ROUNDING = 1e-9  # of sums of chances
 
 @dataclass(frozen=True, eq=False)
 class StoredLists:
-    """Rank lists of all queries, without what the ranks and the labels of the queries tell; see `RankLists`."""
+    """Rank lists of all queries, without the labels of the queries; see `RankLists`.
+
+    Among equal scores their order is not that of the ranks under every tie policy.
+    """
 
     index: Int[Tensor, "queries k"]
     identities: Int[Tensor, "queries k"] | None
     cameras: Int[Tensor, "queries k"] | None
     scores: Float[Tensor, "queries k"]
+    is_positive: Bool[Tensor, "queries k"]
+    first_positive_rank: Int[Tensor, " queries"]
     first_positive_index: Int[Tensor, " queries"]
     first_positive_score: Float[Tensor, " queries"]
     first_positive_camera: Int[Tensor, " queries"] | None
@@ -50,19 +54,22 @@ class StoredLists:
             raise ValueError(f"`rank_lists` must be of all queries in their order; got {lists.query[:5].tolist()}.")
         return cls(**{each.name: getattr(lists, each.name) for each in fields(cls)})
 
-    def check(self, first_rank: Int[Tensor, " queries"], num_items: int) -> None:
+    def check(self, has_right: Bool[Tensor, " queries"], num_items: int) -> None:
         """Raise unless padding, and queries without a right answer, are marked throughout, and items exist."""
-        has_right = first_rank > 0
+        is_padding = self.index == -1
         agree = {
-            "scores": torch.equal(self.scores.isnan(), self.index == -1),
+            "scores": torch.equal(self.scores.isnan(), is_padding),
+            "is_positive": not bool((self.is_positive & is_padding).any()),
+            "first_positive_rank": torch.equal(self.first_positive_rank > 0, has_right),
             "first_positive_index": torch.equal(self.first_positive_index != -1, has_right),
             "first_positive_score": torch.equal(~self.first_positive_score.isnan(), has_right),
         }
         for name, is_fitting in agree.items():
             if not is_fitting:
-                raise ValueError(f"`rank_lists.{name}` must be undefined where there is no item; got other values.")
+                raise ValueError(f"`rank_lists.{name}` must be defined where there is an item; got other values.")
         _checks.in_range("rank_lists.index", self.index.flatten(), -1, num_items)
         _checks.in_range("rank_lists.first_positive_index", self.first_positive_index, -1, num_items)
+        _checks.in_range("rank_lists.first_positive_rank", self.first_positive_rank, 0, _MOST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +116,7 @@ class StoredRetrieval:
         self._check_rankings()
         if self.rank_lists is not None:
             num_items = _MOST if self.item_names is None else len(self.item_names)
-            self.rank_lists.check(first_ranks(self.ranks), num_items)
+            self.rank_lists.check(first_rank(self.ranks).isfinite(), num_items)
         for name, pairs in (self.camera_pairs or {}).items():
             _checks.in_range(f"camera_pairs.{name}.num_valid", pairs.num_valid.flatten(), 0, counts.total + 1)
             _check_defined(f"camera_pairs.{name}.mean", pairs.mean, pairs.num_valid > 0)
@@ -158,7 +165,7 @@ class StoredRetrieval:
         return ranking, replace(ranking, ranks=ranks_for_cmc, drawn=self.drawn)
 
     def full_lists(self) -> RankLists | None:
-        """Return the rank lists with what the ranks and the labels of the queries tell."""
+        """Return the rank lists with the labels of the queries."""
         lists = self.rank_lists
         if lists is None:
             return None
@@ -168,27 +175,8 @@ class StoredRetrieval:
             query_index=self.query_index,
             query_identities=self.query_identities,
             query_cameras=self.query_cameras,
-            is_positive=positive_places(self.ranks, lists.index.shape[1]) & (lists.index != -1),
-            first_positive_rank=first_ranks(self.ranks),
             **stored,
         )
-
-
-def first_ranks(ranks: PositiveRanks) -> Int[Tensor, " queries"]:
-    """Rank of the first positive of each query, the pessimistic one among equal scores; 0 where none is retrieved."""
-    has_positive = ranks.num_positives > 0
-    first = torch.zeros_like(ranks.num_positives, dtype=torch.int64)
-    first[has_positive] = ranks.rank[segments.starts(ranks.num_positives)[has_positive]].long()
-    return first.masked_fill(first > UNRETRIEVED, 0)
-
-
-def positive_places(ranks: PositiveRanks, k: int) -> Bool[Tensor, "queries k"]:
-    """Whether each of the first k candidates of each query is a positive."""
-    is_positive = torch.zeros((ranks.num_queries, k), dtype=torch.bool, device=ranks.rank.device)
-    query = torch.repeat_interleave(ranks.num_positives.long())
-    is_listed = ranks.rank <= k
-    is_positive[query[is_listed], ranks.rank[is_listed].long() - 1] = True
-    return is_positive
 
 
 def _check_drawn(drawn: DrawnResults, max_rank: int) -> None:
