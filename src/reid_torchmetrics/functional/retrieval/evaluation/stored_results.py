@@ -132,8 +132,6 @@ class StoredRetrieval:
         if (self.ranks_for_cmc is not None) != (has_rule and not is_drawn):
             came = "none" if self.ranks_for_cmc is None else "some"
             raise ValueError(f"`ranks_for_cmc` must be there if the CMC has a camera rule of its own; got {came}.")
-        if self.ranks_for_cmc is not None:
-            _checks.length("ranks_for_cmc", self.ranks_for_cmc.num_queries, len(self.query_index))
         if self.drawn is not None:
             _check_drawn(self.drawn, self.max_rank)
 
