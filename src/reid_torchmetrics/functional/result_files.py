@@ -33,7 +33,7 @@ from reid_torchmetrics._version import __version__
 
 FORMAT = 2
 """of the files; it is raised when a stored field is added, and formats from `_OLDEST` on are still read"""
-_OLDEST = 2  # format 1 of version 0.1.0 stored numbers
+_OLDEST = 2  # format 1, from before the first release, stored numbers
 _HEADER = "header.json"
 OWN_AXES = "own_axes"
 """key of the metadata of a stored field, for names of axes whose sizes differ from those in other fields"""
