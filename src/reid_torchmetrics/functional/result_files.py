@@ -36,7 +36,7 @@ FORMAT = 2
 _OLDEST = 2  # format 1, from before the first release, stored numbers
 _HEADER = "header.json"
 OWN_AXES = "own_axes"
-"""key of the metadata of a stored field, for names of axes whose sizes differ from those in other fields"""
+"""key of the metadata of a stored field, for names of axes with other sizes than in other fields"""
 _HEADERS: Any = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _PLAIN: dict[Any, tuple[type, ...]] = {float: (float, int), Any: (bool, int, float, str, type(None))}
 """types of values by their annotation, where it is another"""

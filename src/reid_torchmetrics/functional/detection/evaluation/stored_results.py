@@ -1,4 +1,4 @@
-"""The fields of a file of `DetectionResults`: matches, labels and options, from which all numbers are computed."""
+"""The fields of a file of `DetectionResults`: matches, labels and options. All numbers are computed from them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class StoredBoxes:
 
 @dataclass(frozen=True, eq=False)
 class StoredDetection:
-    """What a file of `DetectionResults` holds."""
+    """The fields of a file of `DetectionResults`."""
 
     matches: Matches
     images: Int[Tensor, " images"]
@@ -167,7 +167,7 @@ def evaluator_fields(evaluator: Evaluator) -> dict[str, str | bool | float | Non
 
 
 def _check_order(matches: Matches) -> None:
-    """Raise unless detections are by class and descending score, as those who count them rely on."""
+    """Raise unless detections are by class and descending score: counting relies on it."""
     is_same_class = matches.class_index[1:] == matches.class_index[:-1]
     wrong_places = {
         "classes": matches.classes[1:] <= matches.classes[:-1],

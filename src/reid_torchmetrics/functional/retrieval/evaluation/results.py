@@ -480,5 +480,6 @@ def summarize(
 
 def _as_reported(drawn: measures.DrawnResults, protocol: Protocol, max_rank: int) -> measures.DrawnResults:
     """Cut an expected curve after the last rank that is reported: metrics share a longer one."""
-    cutoffs = [k for measure, k in map(measures.parse_report, protocol.reports) if measure.is_cmc]
-    return replace(drawn, cmc=drawn.cmc[:, : max(max_rank, *cutoffs)].contiguous())
+    parsed = map(measures.parse_report, protocol.reports)
+    length = max([max_rank, *(k for measure, k in parsed if measure.is_cmc)])
+    return replace(drawn, cmc=drawn.cmc[:, :length].contiguous())

@@ -1,4 +1,4 @@
-"""The fields of a file of `RetrievalResults`: ranks, labels and options, from which all numbers are computed."""
+"""The fields of a file of `RetrievalResults`: ranks, labels and options. All numbers are computed from them."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class StoredLists:
 
 @dataclass(frozen=True, eq=False)
 class StoredRetrieval:
-    """What a file of `RetrievalResults` holds."""
+    """The fields of a file of `RetrievalResults`."""
 
     ranks: PositiveRanks
     ranks_for_cmc: PositiveRanks | None = field(metadata={OWN_AXES: ("positives", "groups")})
     """ranks under the camera rule of the CMC, where it has one of its own"""
     drawn: DrawnResults | None
-    """expectations over drawn galleries, which do not follow from ranks"""
+    """expectations over drawn galleries; they do not follow from ranks"""
     protocol: Protocol
     setup: Setup
     max_rank: int
@@ -94,7 +94,7 @@ class StoredRetrieval:
     query_cameras: Int[Tensor, " queries"] | None
     rank_lists: StoredLists | None
     camera_pairs: Mapping[str, CameraPairs] | None
-    """means between pairs of cameras, which do not follow from ranks"""
+    """means between pairs of cameras; they do not follow from ranks"""
     query_names: tuple[str, ...] | None
     item_names: tuple[str, ...] | None
     label_names: Mapping[str, Mapping[int, str]] | None
@@ -137,7 +137,7 @@ class StoredRetrieval:
 
     @property
     def counts(self) -> QueryCounts:
-        """How many queries are valid, and why the others are not."""
+        """The numbers of queries that are valid, and of others by their reason."""
         total, num_valid = self.ranks.num_queries, int((self.ranks.num_positives > 0).sum())
         num_left = total - num_valid - self.num_junk - self.num_same_camera_only - self.num_not_ranked
         return QueryCounts(
