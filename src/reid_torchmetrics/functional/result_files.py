@@ -19,7 +19,7 @@ from functools import cache, partial
 from io import BytesIO
 from itertools import chain, repeat, zip_longest
 from pathlib import Path
-from types import UnionType
+from types import MappingProxyType, UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 from zipfile import ZipFile, ZipInfo
 
@@ -50,27 +50,28 @@ class SavedResults:
     """Results that can be saved to a file, and loaded by another process or on another machine."""
 
     _PARTS: tuple[type, ...] = ()
-    """dataclasses without results that occur in the stored fields, besides its own"""
-    _STORED: type | None = None
-    """dataclass of what a file holds; None for the class itself"""
+    """dataclasses without results that occur in the fields, besides its own"""
+    _COMPUTED: tuple[str, ...] = ()
+    """fields that `_from_fields` computes, or that no file holds"""
+    _SAVED_AS: Mapping[str, Any] = MappingProxyType({})
+    """annotations of what is saved in another form, or in the place of computed fields"""
 
-    def _to_stored(self) -> Any:
-        """Return what a file holds: a value of `_STORED`, with ranks or matches, labels and options."""
-        return self
+    def _to_fields(self) -> dict[str, Any]:
+        """Return what is saved: fields by name, of tensors, numbers, strings, collections of them and `_PARTS`."""
+        return {name: value for name, value in _fields_of(self).items() if name not in self._COMPUTED}
 
     @classmethod
-    def _from_stored(cls: type[Saved], stored: Any) -> Saved:  # noqa: PYI019 - Python 3.10 has no `Self`
-        """Compute the results from what a file holds: the inverse of `_to_stored`.
+    def _from_fields(cls: type[Saved], saved: dict[str, Any]) -> Saved:  # noqa: PYI019 - Python 3.10 has no `Self`
+        """Compute the results: the inverse of `_to_fields`.
 
         Raises:
             ValueError: values that no results have.
         """
-        results: Saved = stored
-        return results
+        return cls(**saved)
 
     @classmethod
     def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:  # noqa: ARG003
-        """Return the memory of the numbers that `_from_stored` computes, given the sizes of all axes."""
+        """Return the memory of the numbers that `_from_fields` computes, given the sizes of all axes."""
         return 0
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -89,8 +90,7 @@ class SavedResults:
         """
         arrays: dict[str, Any] = {}
         parts = (type(self), *self._PARTS)
-        stored = _fields_of(self._to_stored())
-        saved = {name: _tree(value, name, parts, arrays) for name, value in stored.items()}
+        saved = {name: _tree(value, name, parts, arrays) for name, value in self._to_fields().items()}
         header = {"format": FORMAT, "kind": type(self).__name__, "version": __version__, "fields": saved}
         text = json.dumps(header, allow_nan=False)
         # It is read again: rather here is an error than when there are no other results.
@@ -160,10 +160,12 @@ class SavedResults:
     @classmethod
     def _build(cls: type[Saved], saved: dict[str, Any], allowance: Allowance) -> Saved:  # noqa: PYI019
         """Build results from fields with arrays that were not read yet."""
-        stored_type: Any = cls if cls._STORED is None else cls._STORED
-        sizes = sizes_of(saved, stored_type)
+        kind: Any = cls
+        hints = {name: hint for name, hint in _annotations_of(kind).items() if name not in cls._COMPUTED}
+        own_axes = {each.name: each.metadata.get(OWN_AXES, ()) for each in fields(kind)}
+        sizes = sizes_of(saved, hints | {**cls._SAVED_AS}, own_axes)
         allowance.spend("the numbers", cls._num_bytes(saved, sizes))
-        return cls._from_stored(stored_type(**build(saved)))
+        return cls._from_fields(build(saved))
 
 
 def _archive(arrays: Mapping[str, Any], header: str, save_arrays: Callable[..., None]) -> bytes:
@@ -254,22 +256,22 @@ def _read(archive: ZipFile, entry: ZipInfo) -> Tensor:
         return torch.from_numpy(npy.read_array(file, allow_pickle=False))
 
 
-def sizes_of(saved: Mapping[str, Any], kind: Any) -> dict[str, int]:
-    """Sizes of the axes of all arrays in the fields of a dataclass, by the names that its annotations give them.
+def sizes_of(
+    saved: Mapping[str, Any], hints: Mapping[str, Any], own_axes: Mapping[str, Sequence[str]]
+) -> dict[str, int]:
+    """Sizes of the axes of all arrays in some fields, by the names that annotations give them.
 
-    Axes in the metadata `OWN_AXES` of a field are not those of other fields.
+    The axes in `own_axes` of a field are not those of other fields.
 
     Raises:
         TypeError: a value, or the dtype of an array, that is not as its field is annotated.
         ValueError: an array whose shape does not fit its field, or other arrays.
     """
     sizes: dict[str, int] = {}
-    hints = _annotations_of(kind)
-    own_axes = {each.name: each.metadata.get(OWN_AXES, ()) for each in fields(kind)}
     declared = chain.from_iterable(_declared(value, hints[name], name) for name, value in saved.items())
     for place, array, names in declared:
         field_name, _, _ = place.partition(".")
-        axes = [f"{field_name}_{name}" if name in own_axes[field_name] else name for name in names]
+        axes = [f"{field_name}_{name}" if name in own_axes.get(field_name, ()) else name for name in names]
         known = [int(axis) if axis.isdecimal() else sizes.get(axis, axis) for axis in axes]
         pairs = zip_longest(known, array.shape)
         if [*array.shape] != [came if isinstance(size, str) else size for size, came in pairs]:

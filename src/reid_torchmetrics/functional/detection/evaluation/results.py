@@ -22,7 +22,7 @@ from reid_torchmetrics.functional.result_files import SavedResults
 from . import result_text
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes, list_matches
 from .paired_detections import PairedDetections
-from .stored_results import StoredBoxes, StoredDetection, evaluator_fields
+from .result_checks import SAVED_AS, check_stored
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,9 @@ class DetectionResults(NamedNumbers, SavedResults):
     """
 
     _ROWS = "class"
-    _PARTS = (inputs.CocoGrid, matching.Matches, errors.ObjectPairs, StoredBoxes)
-    _STORED = StoredDetection
+    _PARTS = (inputs.CocoGrid, matching.Matches, errors.ObjectPairs)
+    _COMPUTED = ("averages",)
+    _SAVED_AS = SAVED_AS
 
     averages: evaluators.ClassAverages
     """average precision by the rule of the metric, and recall, of every class"""
@@ -150,37 +151,28 @@ class DetectionResults(NamedNumbers, SavedResults):
         names = next(iter(numbers.values()), {})
         return {"class": [*numbers], **{name: [of[name] for of in numbers.values()] for name in names}}
 
-    def _to_stored(self) -> StoredDetection:
-        return StoredDetection(
-            matches=self.matches,
-            images=self.images,
-            labels=self.labels if self.is_micro else None,
-            positives=self.positives,
-            class_names=self.class_names,
-            objects=self.objects,
-            boxes=None if self.boxes is None else StoredBoxes(*ImageBoxes.columns(self.boxes)),
-            image_names=self.image_names,
-            grid=self.averages.grid,
-            rule=self.averages.rule,
-            **evaluator_fields(self.evaluator),  # type: ignore[arg-type]
-        )
+    def _to_fields(self) -> dict[str, Any]:
+        # The boxes of thousands of images are a few tensors.
+        return super()._to_fields() | {
+            "grid": self.averages.grid,
+            "rule": self.averages.rule,
+            "evaluator": evaluators.to_name_and_options(self.evaluator),
+            "boxes": None if self.boxes is None else ImageBoxes.columns(self.boxes),
+            "labels": self.labels if self.is_micro else None,  # else those of the classes
+        }
 
     @classmethod
-    def _from_stored(cls, stored: StoredDetection) -> DetectionResults:
-        stored.check()
-        matches, labels = stored.matches, stored.labels
-        return cls(
-            averages=stored.averages(),
-            matches=matches,
-            images=stored.images,
-            labels=matches.classes[matches.class_index.long()] if labels is None else labels,
-            positives=stored.positives,
-            class_names=stored.class_names,
-            objects=stored.objects,
-            boxes=None if stored.boxes is None else stored.boxes.by_image(stored.image_names),
-            image_names=stored.image_names,
-            evaluator=stored.evaluator_row,
-        )
+    def _from_fields(cls, saved: dict[str, Any]) -> DetectionResults:
+        evaluator = evaluators.from_name_and_options(*saved.pop("evaluator"))
+        rule, confidence = evaluator.checked(saved.pop("rule"), evaluator.confidence)
+        check_stored(saved)
+        grid, matches = saved.pop("grid"), saved["matches"]
+        if saved["labels"] is None:
+            saved["labels"] = matches.classes[matches.class_index.long()]
+        if saved["boxes"] is not None:
+            saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
+        averages = evaluator.average(matches, grid, rule=rule, confidence=confidence)
+        return cls(averages=averages, evaluator=evaluator, **saved)
 
     @classmethod
     def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:

@@ -103,9 +103,10 @@ class Comparison(Tabled, SavedResults):
     """the comparisons of a with further models"""
 
     @classmethod
-    def _from_stored(cls, stored: Comparison) -> Comparison:
-        stored._check()
-        return stored
+    def _from_fields(cls, saved: dict[str, Any]) -> Comparison:
+        comparison = cls(**saved)
+        comparison._check()
+        return comparison
 
     def _check(self) -> None:
         """Raise unless queries exist and shares are shares: nothing in a comparison follows from the rest of it."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.model_tables import NEVER, Heading, ModelTable, evaluated, results_table, summary_text
 from reid_torchmetrics.functional.named_numbers import NamedNumbers, json_safe
-from reid_torchmetrics.functional.result_files import SavedResults
+from reid_torchmetrics.functional.result_files import OWN_AXES, SavedResults
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
@@ -31,7 +32,7 @@ from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe
-from .stored_results import StoredLists, StoredRetrieval
+from .result_checks import check_stored
 
 _NAMED = ("identities", "cameras")
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
@@ -55,11 +56,23 @@ class RetrievalResults(NamedNumbers, SavedResults):
         Protocol,
         GalleryDraw,
         Setup,
-        StoredLists,
+        QueryCounts,
+        RankLists,
         CameraPairs,
         ListCounts,
     )
-    _STORED = StoredRetrieval
+    _COMPUTED = (
+        "per_query",
+        "average_precision",
+        "inverse_negative_penalty",
+        "first_rank",
+        "cmc",
+        "num_positives",
+        "num_candidates",
+        "weight",
+        "problem",
+    )
+    _SAVED_AS = MappingProxyType({"max_rank": int})
 
     per_query: Mapping[str, Float[Tensor, " queries"]]
     """what the protocol reports: one value per query"""
@@ -99,7 +112,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """the names of "identities", "cameras" and other labels by their numbers, where the evaluation was given names"""
     list_counts: ListCounts | None = None
     """what happened to lists that were given; None where scores were ranked"""
-    ranks_for_cmc: PositiveRanks | None = None
+    ranks_for_cmc: PositiveRanks | None = field(default=None, metadata={OWN_AXES: ("positives", "groups")})
     """the ranks under the camera rule of the CMC, where it has one of its own; do not write to them either"""
     drawn: measures.DrawnResults | None = None
     """the expectations over drawn galleries, where the protocol draws them"""
@@ -347,54 +360,34 @@ class RetrievalResults(NamedNumbers, SavedResults):
         numbers = values.tolist()
         return [names.get(number, number) for number in numbers] if label in _NAMED else numbers
 
-    def _to_stored(self) -> StoredRetrieval:
+    def _to_fields(self) -> dict[str, Any]:
         # What a report shows, ten candidates of a query, is computed while there are embeddings; what cannot be is not.
-        lists, pairs = self.rank_lists, self.camera_pairs
+        saved = super()._to_fields() | {"max_rank": len(self.cmc)}
         with suppress(ValueError):
-            lists = lists or self.nearest(10)
+            saved["rank_lists"] = replace(self.rank_lists or self.nearest(10), label_names=None)  # they are there once
         with suppress(ValueError):
-            # The names of cameras are there once.
-            pairs = pairs or {self._name(None): replace(self.by_camera_pair(), camera_names=None)}
-        return StoredRetrieval(
-            ranks=self.ranks,
-            ranks_for_cmc=self.ranks_for_cmc,
-            drawn=self.drawn,
-            protocol=self.protocol,
-            setup=self.setup,
-            max_rank=len(self.cmc),
-            num_junk=self.counts.junk,
-            num_same_camera_only=self.counts.same_camera_only,
-            num_not_ranked=self.counts.not_ranked,
-            query_index=self.query_index,
-            query_identities=self.query_identities,
-            query_cameras=self.query_cameras,
-            rank_lists=None if lists is None else StoredLists.of(lists),
-            camera_pairs=pairs,
-            query_names=self.query_names,
-            item_names=self.item_names,
-            label_names=self.label_names,
-            list_counts=self.list_counts,
-        )
+            saved["camera_pairs"] = self.camera_pairs or {
+                self._name(None): replace(self.by_camera_pair(), camera_names=None)
+            }
+        return saved
 
     @classmethod
-    def _from_stored(cls, stored: StoredRetrieval) -> RetrievalResults:
-        stored.check()
-        results = summarize(*stored.rankings(), stored.protocol, stored.setup, max_rank=stored.max_rank)
-        return replace(
-            results,
-            rank_lists=stored.full_lists(),
-            camera_pairs=stored.camera_pairs,
-            query_names=stored.query_names,
-            item_names=stored.item_names,
-            list_counts=stored.list_counts,
-        )
+    def _from_fields(cls, saved: dict[str, Any]) -> RetrievalResults:
+        check_stored(saved)
+        labels = (saved[name] for name in ("query_index", "query_identities", "query_cameras"))
+        ranking = Ranking(saved["ranks"], saved["counts"], *labels)
+        ranks_for_cmc = saved["ranks_for_cmc"] or saved["ranks"]
+        ranking_for_cmc = replace(ranking, ranks=ranks_for_cmc, drawn=saved["drawn"])
+        options = saved["protocol"], saved["setup"]
+        results = summarize(ranking, ranking_for_cmc, *options, max_rank=saved.pop("max_rank"))
+        return replace(results, **saved)
 
     @classmethod
     def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
-        _checks.positive_int("max_rank", saved["max_rank"])
+        max_rank: int = saved["max_rank"]
+        _checks.positive_int("max_rank", max_rank)
         num_columns = len(saved["protocol"].saved["reports"]) + len(_OF_QUERIES)
-        num_values: int = saved["max_rank"] + sizes["queries"] * num_columns
-        return 8 * num_values
+        return 8 * (max_rank + sizes["queries"] * num_columns)
 
     @property
     def _action(self) -> _names.EmptyTargetAction:

@@ -1,0 +1,128 @@
+"""What must hold of the fields of a file of results, so that numbers can be computed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import GenericAlias, MappingProxyType
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int, Real
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.errors import ObjectPairs
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
+from reid_torchmetrics.functional.detection.matching import Matches
+
+_OF_IMAGES = (Int[Tensor, " boxed"],) * 3
+_OF_DETECTIONS = Real[Tensor, "detected numbers"], Real[Tensor, " detected"], Int[Tensor, " detected"]
+_OF_GROUND_TRUTHS = Real[Tensor, "true numbers"], Int[Tensor, " true"], Bool[Tensor, " true"], Bool[Tensor, " true"]
+_BOXES = GenericAlias(tuple, (*_OF_IMAGES, *_OF_DETECTIONS, *_OF_GROUND_TRUTHS))
+SAVED_AS: Mapping[str, Any] = MappingProxyType(
+    {
+        "evaluator": tuple[str, Mapping[str, Any]],
+        "boxes": _BOXES | None,
+        "grid": CocoGrid,
+        "rule": str,
+        "labels": Int[Tensor, " detections"] | None,
+    }
+)
+"""annotations of fields that are saved in another form, or in the place of averages"""
+
+_MOST = 1 << 63
+
+
+def check_stored(saved: Mapping[str, Any]) -> None:
+    """Raise unless averages can be computed, and the images, classes and objects of all matches exist."""
+    matches, images, positives, objects = (saved[name] for name in ("matches", "images", "positives", "objects"))
+    _check_matches(matches, saved["grid"])
+    _check_positives(positives, matches)
+    if saved["labels"] is not None and matches.classes.tolist() != [0]:
+        raise ValueError("`matches.classes` must be 0 where one class stands for all; got others.")
+    if saved["image_names"] is not None:
+        _checks.length("images", len(images), len(saved["image_names"]))
+    numbers = {"positives": positives[:, 0], "matches.images": matches.images}
+    if objects is not None:
+        _check_objects(objects)
+        numbers |= {"objects.images": objects.images, "objects.true_images": objects.true_images}
+    for place, values in numbers.items():
+        _checks.in_range(place, values, 0, len(images))
+    if saved["boxes"] is not None:
+        _check_boxes(saved["boxes"], images, matches)
+
+
+def _check_matches(matches: Matches, grid: CocoGrid) -> None:
+    """Raise unless detections are by class and descending score, as counting relies on, and all indices exist."""
+    num_areas = len(grid.area_ranges)
+    sizes = (num_areas, len(grid.iou_thresholds), num_areas)
+    if (*matches.matched.shape[:2], len(matches.num_positives)) != sizes:
+        raise ValueError(f"`matches` must have {sizes[0]} area ranges and {sizes[1]} thresholds; got others.")
+    is_same_class = matches.class_index[1:] == matches.class_index[:-1]
+    for name, is_wrong in {
+        "classes": matches.classes[1:] <= matches.classes[:-1],
+        "columns": matches.columns[1:] <= matches.columns[:-1],
+        "class_index": matches.class_index[1:] < matches.class_index[:-1],
+        "scores": (matches.scores[1:] > matches.scores[:-1]) & is_same_class,
+    }.items():
+        if bool(is_wrong.any()):
+            place = int(is_wrong.nonzero()[0])
+            raise ValueError(f"`matches.{name}` must be in its order; got place {place} and the next.")
+    _checks.no_nan("matches.scores", matches.scores)
+    ends = {"class_index": len(matches.classes), "rows": _MOST, "columns": len(matches.scores)}
+    ends |= {"limits": len(grid.max_detection_thresholds), "area_bits": 1 << num_areas}
+    for name, end in ends.items():
+        _checks.in_range(f"matches.{name}", getattr(matches, name), 0, end)
+    if bool((matches.true_positive & ~matches.matched).any()):
+        raise ValueError("`matches.true_positive` must be matched; got detections that are not.")
+    if matches.ground_truths is not None:
+        _checks.in_range("matches.ground_truths", matches.ground_truths.flatten(), -1, _MOST)
+    if matches.overlaps is not None:
+        _check_shares("matches.overlaps", matches.overlaps)
+
+
+def _check_positives(positives: Tensor, matches: Matches) -> None:
+    """Raise unless the ground truths that count are of the classes, and as many as counted."""
+    _, label, bits = positives.unbind(1)
+    if not bool(torch.isin(label, matches.classes).all()):
+        raise ValueError("`positives` must be of labels in `matches.classes`; got others.")
+    _checks.in_range("positives", bits, 1, 1 << len(matches.num_positives))
+    _checks.in_range("matches.num_positives", matches.num_positives.flatten(), 0, len(bits) + 1)
+    for area, counts in enumerate(matches.num_positives):
+        if int(counts.sum()) != int((bits >> area & 1).sum()):
+            raise ValueError(f"`matches.num_positives` must be those of `positives`; got {counts.tolist()}.")
+
+
+def _check_objects(objects: ObjectPairs) -> None:
+    _checks.no_nan("objects.scores", objects.scores)
+    _check_shares("objects.iou", objects.iou)
+    _checks.in_range("objects.detection", objects.detection, 0, len(objects.scores))
+    _checks.in_range("objects.ground_truth", objects.ground_truth, 0, len(objects.true_labels))
+
+
+def _check_boxes(boxes: Sequence[Tensor], images: Tensor, matches: Matches) -> None:
+    """Raise unless boxes are of the images, and each object of a match has one."""
+    ids, num_detections, num_ground_truths, *columns = boxes
+    order = ids.argsort()
+    if not torch.equal(ids[order], images.sort().values):
+        raise ValueError(f"`boxes` must be those of the images; got {ids[:5].tolist()}.")
+    if len(ids) and len(columns) < len(_OF_DETECTIONS + _OF_GROUND_TRUTHS) - 1:  # the last is a flag that few know
+        raise ValueError("`boxes` must have the columns of both sides; got some of them.")
+    for place, column in enumerate(columns):
+        if column.ndim == 1:  # scores alone are floats; invalid boxes may hold NaN
+            _checks.no_nan(f"boxes.{place + 3}", column)
+    # The numbers of objects in each image, in the order of `images`.
+    place_of_image = order[torch.searchsorted(ids[order], images)]
+    image = place_of_image[matches.images.long()]
+    rows = {"rows": (matches.rows, num_detections[image])}
+    if matches.ground_truths is not None:
+        rows["ground_truths"] = matches.ground_truths, num_ground_truths[image[matches.columns]]
+    for name, (values, num_rows) in rows.items():
+        if bool((values >= num_rows).any()):
+            raise ValueError(f"`matches.{name}` must be those of boxes of the image; got up to {values.max()}.")
+
+
+def _check_shares(name: str, values: Tensor) -> None:
+    """Raise unless all values are shares of 1, but for rounding."""
+    if not bool(((values >= 0) & (values <= 1 + 1e-9)).all()):
+        raise ValueError(f"`{name}` must lie in [0, 1]; got {values.min()} to {values.max()}.")

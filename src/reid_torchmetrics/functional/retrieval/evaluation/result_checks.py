@@ -1,0 +1,100 @@
+"""What must hold of the fields of a file of results, so that numbers can be computed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults, first_rank
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from reid_torchmetrics.functional.retrieval.relevance import NAMED_LABELS
+
+from .protocol import Protocol
+from .rank_lists import RankLists
+
+_MOST = 1 << 63
+_ROUNDING = 1e-9
+
+
+def check_stored(saved: Mapping[str, Any]) -> None:
+    """Raise unless there are rankings of all numbers, items exist, and values are NaN where they are undefined."""
+    ranks, counts, names = saved["ranks"], saved["counts"], saved["query_names"]
+    reasons = counts.junk, counts.not_in_gallery, counts.same_camera_only, counts.not_ranked
+    is_sum = sum(reasons) + counts.valid == counts.total == ranks.num_queries
+    if min(reasons) < 0 or not is_sum or counts.valid != int((ranks.num_positives > 0).sum()):
+        raise ValueError(f"`counts` must be those of the ranks; got {counts}.")
+    if names is not None:
+        _checks.length("query_names", len(names), ranks.num_queries)
+    for label, label_names in (saved["label_names"] or {}).items():
+        _checks.one_of("label_names", label, NAMED_LABELS)
+        for number in label_names:
+            _checks.integer(f"label_names[{label!r}]", number)
+    _check_rankings(saved["protocol"], saved["drawn"], saved["ranks_for_cmc"], has_valid=counts.valid > 0)
+    if saved["drawn"] is not None:
+        _check_drawn(saved["drawn"], saved["max_rank"])
+    if saved["rank_lists"] is not None:
+        items = saved["item_names"]
+        _check_rank_lists(saved["rank_lists"], ranks, _MOST if items is None else len(items))
+    for name, pairs in (saved["camera_pairs"] or {}).items():
+        _checks.in_range(f"camera_pairs.{name}.num_valid", pairs.num_valid.flatten(), 0, counts.total + 1)
+        _check_defined(f"camera_pairs.{name}.mean", pairs.mean, pairs.num_valid > 0)
+
+
+def _check_rankings(
+    protocol: Protocol, drawn: DrawnResults | None, ranks_for_cmc: PositiveRanks | None, *, has_valid: bool
+) -> None:
+    """Raise unless what the protocol reports is there: numbers would be those of another gallery or camera rule."""
+    is_drawn = drawn is not None
+    if is_drawn != (protocol.draw is not None) and (is_drawn or has_valid):
+        came = "some" if is_drawn else "none"
+        raise ValueError(f"`drawn` must be there if the protocol draws galleries, and only then; got {came}.")
+    has_rule = protocol.for_cmc is not protocol and not is_drawn
+    if has_rule != (ranks_for_cmc is not None):
+        came = "none" if has_rule else "some"
+        raise ValueError(f"`ranks_for_cmc` must be there if the CMC has a camera rule of its own; got {came}.")
+
+
+def _check_drawn(drawn: DrawnResults, max_rank: int) -> None:
+    """Raise unless expectations are shares of 1, and undefined for queries without positives only."""
+    if drawn.cmc.shape[1] < max_rank:
+        raise ValueError(f"`drawn.cmc` must have at least {max_rank} ranks; got {drawn.cmc.shape[1]}.")
+    has_positive = drawn.num_positives > 0
+    _check_defined("drawn.cmc", drawn.cmc, has_positive[:, None].expand_as(drawn.cmc))
+    _check_defined("drawn.weight", drawn.weight, torch.ones_like(has_positive))
+    for name in ("average_precision", "inverse_negative_penalty"):
+        values = getattr(drawn, name)
+        is_asked_for = not bool(values.isnan().all())
+        _check_defined(f"drawn.{name}", values, has_positive & is_asked_for)
+    for name in ("cmc", "average_precision", "inverse_negative_penalty", "weight"):
+        values = getattr(drawn, name)
+        if bool(((values < -_ROUNDING) | (values > 1 + _ROUNDING)).any()):
+            raise ValueError(f"`drawn.{name}` must lie in [0, 1]; got other values.")
+
+
+def _check_rank_lists(lists: RankLists, ranks: PositiveRanks, num_items: int) -> None:
+    """Raise unless lists are of all queries, and padding, and queries without a right answer, are marked throughout."""
+    is_padding, has_right = lists.index == -1, first_rank(ranks).isfinite()
+    fits = {
+        "query": torch.equal(lists.query, torch.arange(ranks.num_queries, device="cpu")),
+        "scores": torch.equal(lists.scores.isnan(), is_padding),
+        "is_positive": not bool((lists.is_positive & is_padding).any()),
+        "first_positive_rank": torch.equal(lists.first_positive_rank > 0, has_right),
+        "first_positive_index": torch.equal(lists.first_positive_index != -1, has_right),
+        "first_positive_score": torch.equal(~lists.first_positive_score.isnan(), has_right),
+    }
+    for name, is_fitting in fits.items():
+        if not is_fitting:
+            raise ValueError(f"`rank_lists.{name}` must fit the results; got other values.")
+    _checks.in_range("rank_lists.index", lists.index.flatten(), -1, num_items)
+    _checks.in_range("rank_lists.first_positive_index", lists.first_positive_index, -1, num_items)
+    _checks.in_range("rank_lists.first_positive_rank", lists.first_positive_rank, 0, _MOST)
+
+
+def _check_defined(name: str, values: Tensor, is_defined: Tensor) -> None:
+    """Raise unless values are NaN where they are undefined, and nowhere else."""
+    if not torch.equal(~values.isnan(), is_defined):
+        raise ValueError(f"`{name}` must be NaN where it is undefined, and nowhere else; got other values.")
