@@ -157,6 +157,7 @@ def test_a_format_that_never_was_is_refused(said, tmp_path):
 @pytest.mark.parametrize(
     ("name", "kind", "changes"),
     [
+        ("embeddings", "$QueryCounts", {"total": 21, "valid": 16, "junk": -3, "not_ranked": True}),
         ("embeddings", "$Protocol", {"rule": 1, "reports": {"$tuple": [1]}, "k": 0}),
         ("embeddings", "$Setup", {"ties": 1, "cameras": "yes", "rerank": 2}),
         (
@@ -186,13 +187,12 @@ def with_field(each: dict, kind: str, field: str, value: object) -> dict:
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("embeddings", {"num_junk": -1, "num_same_camera_only": 99, "num_not_ranked": True, "max_rank": 0}),
+        ("embeddings", {"max_rank": 0, "counts": {"$QueryCounts": {}}}),
         ("embeddings", {"drawn": 1, "camera_pairs": {"$mapping": [["map", 1]]}}),
         ("embeddings", {"label_names": {"$mapping": [["x", {"$mapping": []}]]}}),
-        (
-            "coco",
-            {"rule": "unheard", "evaluator": "voc", "title": 1, "claim": "x", "whole_pixels": 1, "confidence": 0.5},
-        ),
+        ("coco", {"rule": "unheard", "evaluator": {"$tuple": ["voc", {"$mapping": []}]}}),
+        ("coco", {"evaluator": {"$tuple": ["coco", {"$mapping": [["match", 1]]}]}}),
+        ("coco", {"evaluator": {"$tuple": ["coco", {"$mapping": [["confidence", 0.5]]}]}}),
     ],
 )
 def test_an_option_that_does_not_fit_is_refused(name, changes, tmp_path):
@@ -264,9 +264,9 @@ def test_results_that_could_not_be_loaded_are_not_saved(tmp_path):
     path = results.save(tmp_path / "results.npz")
     before = path.read_bytes()
     some = results.nearest(2, [3, 1])
-    with pytest.raises(ValueError, match=r"^`rank_lists` must be of all queries in their order; got \[3, 1\]\.$"):
+    with pytest.raises(ValueError, match=r"`rank_lists.query` must have shape \[20\]; got \[2\]\."):
         replace(results, rank_lists=some).save(path)
-    with pytest.raises(ValueError, match=r"^`counts` must be at least 0"):
+    with pytest.raises(ValueError, match=r"^`counts` must be those of the ranks; got"):
         replace(results, counts=replace(results.counts, junk=99)).save(path)
     assert path.read_bytes() == before
 
@@ -274,7 +274,7 @@ def test_results_that_could_not_be_loaded_are_not_saved(tmp_path):
 def test_an_evaluator_of_ones_own_is_not_saved(tmp_path):
     results = DETECTION["coco"]()
     ours = replace(results.evaluator, match=len, title="ours")
-    with pytest.raises(ValueError, match=r"^`evaluator` must be one of coco, .* to be saved; got 'ours'\.$"):
+    with pytest.raises(ValueError, match=r"^`evaluator` must be one of coco, .*, with its options; got 'ours'\.$"):
         replace(results, evaluator=ours).save(tmp_path / "results.npz")
 
 
