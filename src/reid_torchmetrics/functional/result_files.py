@@ -185,9 +185,8 @@ def _header_of(archive: ZipFile, num_bytes: int, kind: str) -> tuple[dict[str, A
     if type(header["format"]) is not int or header["format"] < 1:
         raise ValueError(f"`format` must be an int of at least 1; got {header['format']!r}.")
     if not _OLDEST <= header["format"] <= FORMAT:
-        formats = f"{FORMAT}" if _OLDEST == FORMAT else f"{_OLDEST} to {FORMAT}"
         instead = ": evaluate and save again" if header["format"] < _OLDEST else ""
-        why = f"of format {header['format']} and version {header['version']}; {__version__} reads {formats}{instead}"
+        why = f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}{instead}"
         return header, why
     return header, "" if header["kind"] == kind else f"with {header['kind']}"
 
