@@ -47,7 +47,7 @@ def check_stored(saved: Mapping[str, Any]) -> None:
 def _check_rankings(
     protocol: Protocol, drawn: DrawnResults | None, ranks_for_cmc: PositiveRanks | None, *, has_valid: bool
 ) -> None:
-    """Raise unless what the protocol reports is there: numbers would be those of another gallery or camera rule."""
+    """Raise unless there is a ranking of all that the protocol reports; another one would give other numbers."""
     is_drawn = drawn is not None
     if is_drawn != (protocol.draw is not None) and (is_drawn or has_valid):
         came = "some" if is_drawn else "none"
