@@ -199,7 +199,7 @@ def test_fields_of_files_are_those_of_format_2(name):
         assert [each.name for each in fields(part)] == FIELDS[part.__name__].split()
 
 
-def test_a_file_holds_no_number_that_follows_from_the_rest(tmp_path):
+def test_a_file_holds_no_measure_that_follows_from_the_rest(tmp_path):
     for name, derived in (
         ("metric", "per_query average_precision inverse_negative_penalty first_rank cmc num_candidates weight means"),
         ("coco", "averages average_precision recall at_confidence means"),
