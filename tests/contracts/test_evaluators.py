@@ -13,6 +13,7 @@ from reid_torchmetrics import _names
 from reid_torchmetrics.functional.detection import DetectionResults, evaluate_images
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
+from tests.contracts.missing import assert_nothing_missing
 from tests.profiles import each_row
 from tests.reference import evaluators as reference
 from tests.reference.detection import Detection, GroundTruth, box_area
@@ -62,15 +63,16 @@ def _columns(rows: Any) -> dict[str, Any]:
 
 def check_evaluator(name: str, row: Evaluator, folder: Path) -> None:
     """Raise an AssertionError unless a row keeps the contract of an evaluator; its message says what to add."""
-    assert name in reference.EVALUATORS, (
-        f"{name!r} has no slow reference: add its matching and its rule to `EVALUATORS` of"
-        " tests/reference/evaluators.py"
-    )
-    assert name in get_args(_names.EvaluatorName), f"{name!r} is no `EvaluatorName`: add it in _names.py"
     pages = [path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")]
-    assert any(f'"{name}"' in page for page in pages), (
-        f"{name!r} is on no page of docs/: add a row to detection/options.md"
+    reference_words = (
+        "has no slow reference: add its matching and its rule to `EVALUATORS` of tests/reference/evaluators.py"
     )
+    found = {
+        reference_words: name in reference.EVALUATORS,
+        "is no `EvaluatorName`: add it in _names.py": name in get_args(_names.EvaluatorName),
+        "is on no page of docs/: add a row to detection/options.md": any(f'"{name}"' in page for page in pages),
+    }
+    assert_nothing_missing(name, found)
     titles = [other.title for key, other in EVALUATORS.items() if key != name]
     assert row.title not in ("", *titles), f"{name!r} must have a `title` of its own; got {row.title!r}"
     check_fields(name, row)
@@ -125,7 +127,7 @@ def test_an_evaluator_keeps_its_contract(name, tmp_path):
 
 
 def test_every_reference_is_of_a_row():
-    assert EVALUATORS.keys() == reference.EVALUATORS.keys()
+    assert reference.EVALUATORS.keys() <= EVALUATORS.keys()
 
 
 YOLO, VOC = EVALUATORS["ultralytics"], EVALUATORS["voc"]
@@ -135,7 +137,9 @@ YOLOV4, SCALED = EVALUATORS["yolov4"], EVALUATORS["scaled_yolov4"]
 @pytest.mark.parametrize(
     ("name", "row", "message"),
     [
-        ("greedy_voc", YOLO, "'greedy_voc' has no slow reference: add its matching and its rule"),
+        ("mine", YOLO, "'mine' has no slow reference: add its matching and its rule"),
+        ("mine", YOLO, "'mine' is no `EvaluatorName`: add it"),
+        ("mine", YOLO, "'mine' is on no page of docs/: add a row"),
         ("voc", replace(VOC, title="COCO"), "'voc' must have a `title` of its own; got 'COCO'"),
         ("voc", replace(VOC, rules=("voc07",)), "'voc' has the rule 'voc', which is not among its rules"),
         ("voc", replace(VOC, rules=("voc", "voc10")), r"rules that `AP_RULES` lacks: \['voc10'\]"),
@@ -147,15 +151,3 @@ YOLOV4, SCALED = EVALUATORS["yolov4"], EVALUATORS["scaled_yolov4"]
 def test_an_evaluator_that_breaks_the_contract_is_told_so(name, row, message, tmp_path):
     with pytest.raises(AssertionError, match=message):
         check_evaluator(name, row, tmp_path)
-
-
-def test_an_evaluator_without_a_type_or_a_page_is_told_what_to_add(tmp_path):
-    greedy = replace(YOLO, title="Greedy")
-    with mock.patch.object(reference, "EVALUATORS", {"greedy": reference.EVALUATORS["ultralytics"]}):
-        with pytest.raises(AssertionError, match="'greedy' is no `EvaluatorName`: add it"):
-            check_evaluator("greedy", greedy, tmp_path)
-        with (
-            mock.patch(f"{__name__}.get_args", return_value=("greedy",)),
-            pytest.raises(AssertionError, match="'greedy' is on no page of docs/: add a row"),
-        ):
-            check_evaluator("greedy", greedy, tmp_path)

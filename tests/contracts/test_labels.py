@@ -25,6 +25,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 )
 from reid_torchmetrics.functional.retrieval.relevance.extra_labels import COMPARED_LABELS, names_in_rules
 from reid_torchmetrics.functional.retrieval.relevance.labels import Label, with_default_rules
+from tests.contracts import expected
 from tests.contracts.problems import DRAWN, SINGULAR, BothSides, Problem, Row, make_problem
 from tests.contracts.rows import ROWS
 from tests.profiles import each_row
@@ -114,6 +115,8 @@ def missing_from_tests(label: Label) -> list[str]:
         missing.append("has no name for the reference in `SINGULAR` of tests/contracts/problems.py: add it")
     if not any(name in row.labels for row in ROWS):
         missing.append("has no `Row` in tests/contracts/rows.py: add one, so that all entry points are tried with it")
+    if label.rules and name not in expected.RULES:
+        missing.append("is no rule of the reference: add an argument to `sort_gallery` in tests/reference/relevance.py")
     without_row = [rule for rule in label.rules if not any(row.options.get(name) == rule for row in ROWS)]
     missing += [
         f"has no `Row` with the option {name}={rule!r} in tests/contracts/rows.py: add one" for rule in without_row
@@ -232,22 +235,22 @@ def test_a_label_keeps_its_contract(name):
     check_label(LABELS[name])
 
 
-WEATHER = Label("weather", "weather", rules={"keep": "drop nothing", "drop_same": "drop the same weather"})
+MOOD = Label("mood", "mood", rules={"keep": "drop nothing", "drop_same": "drop the same mood"})
 
 
 def test_a_label_that_nothing_else_knows_is_told_what_to_add():
-    with mock.patch.dict(LABELS, {"weather": WEATHER}), pytest.raises(AssertionError) as caught:
-        check_label(WEATHER)
+    with mock.patch.dict(LABELS, {"mood": MOOD}), pytest.raises(AssertionError) as caught:
+        check_label(MOOD)
     text = str(caught.value)
     for words in (
-        f"'weather' is not among the keys of `BatchLabels` in {LABELS_PY}: add `weather`",
-        f"'weather' is not among the keys of `SideLabels` in {LABELS_PY}: add `gallery_weather`",
-        "rank_counter.py: add `positive_weather`",
-        "'weather' is no `LabelField`: add it in _names.py",
-        "'weather' is no field of `Protocol`: add one in functional/retrieval/evaluation/protocol.py",
-        "'weather' is no option of `find_relevance`: add `weather='keep'`, and to `label_rules` there",
-        "'weather' has no values in `DRAWN` of tests/contracts/problems.py: add how they are drawn",
-        "'weather' has no `Row` with the option weather='drop_same' in tests/contracts/rows.py: add one",
+        f"'mood' is not among the keys of `BatchLabels` in {LABELS_PY}: add `mood`",
+        f"'mood' is not among the keys of `SideLabels` in {LABELS_PY}: add `gallery_mood`",
+        "rank_counter.py: add `positive_mood`",
+        "'mood' is no `LabelField`: add it in _names.py",
+        "'mood' is no field of `Protocol`: add one in functional/retrieval/evaluation/protocol.py",
+        "'mood' is no option of `find_relevance`: add `mood='keep'`, and to `label_rules` there",
+        "'mood' has no values in `DRAWN` of tests/contracts/problems.py: add how they are drawn",
+        "'mood' has no `Row` with the option mood='drop_same' in tests/contracts/rows.py: add one",
     ):
         assert words in text
 

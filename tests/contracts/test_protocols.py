@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS
 from tests.contracts.entry_points import numbers_of
 from tests.contracts.expected import Numbers, expected_numbers
+from tests.contracts.missing import assert_nothing_missing
 from tests.contracts.problems import Problem, Row, make_problem
 from tests.contracts.test_numbers import differing
 from tests.profiles import each_row
@@ -28,9 +29,12 @@ LABEL_OF_FIELD = {"radius": "positions", "needs_groups": "groups", "clothes": "c
 def check_protocol(protocol: Protocol) -> None:
     """Raise an AssertionError unless a row keeps the contract of a protocol; its message says what to add."""
     name = protocol.name
-    assert name in get_args(_names.ProtocolName), f"{name!r} is no `ProtocolName`: add it in _names.py"
-    assert f"`{name}`" in DOCS, f"{name!r} is not in docs/protocols.md: add it to a table there"
-    assert protocol.source, f"{name!r} has no `source`: say who defines it, and who computes it so"
+    found = {
+        "is no `ProtocolName`: add it in _names.py": name in get_args(_names.ProtocolName),
+        "is not in docs/protocols.md: add it to a table there": f"`{name}`" in DOCS,
+        "has no `source`: say who defines it, and who computes it so": bool(protocol.source),
+    }
+    assert_nothing_missing(name, found)
     names = {"Protocol": Protocol, "GalleryDraw": GalleryDraw}
     assert eval(repr(protocol), names) == protocol, f"the `repr` of {name!r} must make it again"  # noqa: S307
     with mock.patch.dict(PROTOCOLS, {name: protocol}):

@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.detection.inputs.keypoints import COCO_SIGMAS
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
 from reid_torchmetrics.functional.detection.inputs.shapes import ObjectColumns, ShapeType
+from tests.contracts.missing import assert_nothing_missing
 from tests.profiles import each_row
 from tests.reference import keypoints, masks, rotated
 
@@ -103,12 +104,17 @@ REFERENCES: dict[str, Reference] = {
 
 def check_shape_type(name: str, make: MakeType) -> None:
     """Raise an AssertionError unless a row keeps the contract of a kind of shape; its message says what to add."""
-    assert name in REFERENCES, (
-        f"{name!r} has no slow reference: add how shapes are drawn, and loops for areas and overlaps, to `REFERENCES`"
-        " in tests/contracts/test_shape_types.py"
+    reference_words = (
+        "has no slow reference: add how shapes are drawn, and loops for areas and overlaps, to `REFERENCES` in"
+        " tests/contracts/test_shape_types.py"
     )
-    assert name in get_args(_names.IouType), f"{name!r} is no `IouType`: add it in _names.py"
-    assert f'| `"{name}"` |' in DOCS, f"{name!r} has no row in the table of `iou_type` in docs/detection.md: add it"
+    row_on_page = f'| `"{name}"` |'
+    found = {
+        reference_words: name in REFERENCES,
+        "is no `IouType`: add it in _names.py": name in get_args(_names.IouType),
+        "has no row in the table of `iou_type` in docs/detection.md: add it": row_on_page in DOCS,
+    }
+    assert_nothing_missing(name, found)
     kind = make(COCO_SIGMAS)
     assert isinstance(kind, ShapeType), f"{name!r} must make a `ShapeType`; got {type(kind).__name__}"
     assert getattr(type(kind), "__final__", False), f"the class of {name!r} must be final: decorate it with `final`"
@@ -186,7 +192,7 @@ def test_a_kind_of_shape_keeps_its_contract(name):
 
 
 def test_every_reference_is_of_a_row():
-    assert SHAPE_TYPES.keys() == REFERENCES.keys()
+    assert REFERENCES.keys() <= SHAPE_TYPES.keys()
 
 
 ROTATED = type(SHAPE_TYPES["rotated"](COCO_SIGMAS))
@@ -201,7 +207,9 @@ def changed(**members: Any) -> MakeType:
 @pytest.mark.parametrize(
     ("name", "make", "message"),
     [
-        ("circles", SHAPE_TYPES["rotated"], "'circles' has no slow reference: add how shapes are drawn"),
+        ("discs", SHAPE_TYPES["rotated"], "'discs' has no slow reference: add how shapes are drawn"),
+        ("discs", SHAPE_TYPES["rotated"], "'discs' is no `IouType`: add it"),
+        ("discs", SHAPE_TYPES["rotated"], "'discs' has no row in the table of `iou_type`"),
         ("rotated", changed(key="masks"), "'rotated' must have a `key` of its own; got 'masks'"),
         ("rotated", lambda _: type("Open", (ROTATED,), {"__final__": False})(), "the class of 'rotated' must be final"),
         ("rotated", lambda _: object(), "'rotated' must make a `ShapeType`; got object"),
@@ -217,14 +225,3 @@ def changed(**members: Any) -> MakeType:
 def test_a_kind_of_shape_that_breaks_the_contract_is_told_so(name, make, message):
     with pytest.raises(AssertionError, match=message):
         check_shape_type(name, make)
-
-
-def test_a_kind_of_shape_without_a_type_or_a_page_is_told_what_to_add():
-    with mock.patch.dict(REFERENCES, {"circles": REFERENCES["rotated"]}):
-        with pytest.raises(AssertionError, match="'circles' is no `IouType`: add it"):
-            check_shape_type("circles", SHAPE_TYPES["rotated"])
-        with (
-            mock.patch(f"{__name__}.get_args", return_value=("circles",)),
-            pytest.raises(AssertionError, match="'circles' has no row in the table of `iou_type`"),
-        ):
-            check_shape_type("circles", SHAPE_TYPES["rotated"])
