@@ -140,23 +140,23 @@ class EmbeddingMetric(SampleStates):
     @spelled_out
     def __init__(self, **options: Unpack[ReIDOptions]) -> None:
         chosen: dict[str, Any] = {**DEFAULTS, **options}
-        names = ("protocol", "ground_truth", "similarity", "packed", "ties", "rerank", "max_bytes")
-        named, lists, similarity, packed, ties, rerank, max_bytes = (chosen.pop(name, None) for name in names)
+        scoring: dict[str, Any] = {name: chosen.pop(name, None) for name in ScoreOptions.__annotations__}
+        named, lists = scoring["protocol"], scoring["ground_truth"]
         protocol, kwargs = evaluation.take_protocol(named, chosen, lists=lists is not None)
         super().__init__(**kwargs)
         self._needed_by_options = {} if lists is not None else evaluation.find_protocol(named).needed_by(chosen)
-        self._may_be_codes = protocol.reads_codes and similarity is None
-        self._counts_ties = protocol.leaves_ties_open(ties)
-        similarity, ties = protocol.similarity_or(similarity), protocol.ties_or(ties)
-        check_similarity(similarity)
-        _checks.boolean("packed", packed)
-        if packed and similarity != "hamming":
-            raise ValueError(f"`packed` must come with `similarity='hamming'`; got {similarity!r}.")
-        _checks.one_of("ties", ties, TIE_POLICIES)
-        _checks.cutoff("max_bytes", max_bytes)
-        check_rerank(rerank, similarity)
-        self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
-        self.packed = packed
+        self._may_be_codes = protocol.reads_codes and scoring["similarity"] is None
+        self._counts_ties = protocol.leaves_ties_open(scoring["ties"])
+        self.similarity = protocol.similarity_or(scoring["similarity"])
+        self.ties = protocol.ties_or(scoring["ties"])
+        self.packed, self.rerank, self.max_bytes = scoring["packed"], scoring["rerank"], scoring["max_bytes"]
+        check_similarity(self.similarity)
+        _checks.boolean("packed", self.packed)
+        if self.packed and self.similarity != "hamming":
+            raise ValueError(f"`packed` must come with `similarity='hamming'`; got {self.similarity!r}.")
+        _checks.one_of("ties", self.ties, TIE_POLICIES)
+        _checks.cutoff("max_bytes", self.max_bytes)
+        check_rerank(self.rerank, self.similarity)
         self.protocol, self.ground_truth = protocol, evaluation.ListedTruth.of(lists, protocol)
         self._words_without_cameras = "" if lists is not None else evaluation.words_without_cameras(named, protocol)
         self._change()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import evaluate_boxes
-from reid_torchmetrics.functional.detection.evaluators import VOC_RULES
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, VOC_RULES
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from tests.detection_strategies import problems
 from tests.golden import coco_cases
@@ -250,12 +250,15 @@ def test_bad_options_are_refused(options, error, message):
 
 @pytest.mark.parametrize("evaluator", ["lvis", "lvis_fixed", "voc07"])
 def test_lvis_needs_lists_of_images(evaluator):
-    message = "`evaluator` must be one of 'coco', 'voc', 'ultralytics', 'scaled_yolov4', 'yolov4'; got "
+    names = ", ".join(repr(name) for name, row in EVALUATORS.items() if not row.is_federated)
+    message = f"`evaluator` must be one of {names}; got "
     with pytest.raises(ValueError, match=message):
         evaluate_boxes(EXAMPLE, TRUTHS, evaluator=evaluator)
 
 
-@pytest.mark.parametrize("evaluator", ["coco", "ultralytics", "scaled_yolov4", "yolov4"])
+@pytest.mark.parametrize(
+    "evaluator", [name for name, row in EVALUATORS.items() if not (row.knows_difficult or row.is_federated)]
+)
 @pytest.mark.parametrize("options", [{"is_difficult": [True]}, {"whole_pixels": False}])
 def test_other_evaluators_know_neither_difficult_ground_truths_nor_whole_pixels(evaluator, options):
     (name,) = options
