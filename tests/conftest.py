@@ -39,11 +39,7 @@ if profiles.IS_QUICK:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out slow tests, and all parameters of the others but the first; rows of registries stay."""
-        first: dict[tuple[str, ...], pytest.Item] = {}
-        for item in items:
-            rows = [mark.args[0] for mark in item.iter_markers("row")]
-            first.setdefault((item.nodeid.partition("[")[0], *rows), item)
-        kept = [item for item in first.values() if item.get_closest_marker("slow") is None]
+        kept = profiles.of_quick_run(items)
         config.hook.pytest_deselected(items=[*{*items}.difference(kept)])
         items[:] = kept
 

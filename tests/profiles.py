@@ -48,6 +48,15 @@ def each_row(argument: str, names: Iterable[Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(argument, rows)
 
 
+def of_quick_run(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The tests of a quick run: no slow ones, and of each the first parameter, but all rows of registries."""
+    first: dict[tuple[str, ...], pytest.Item] = {}
+    for item in items:
+        rows = [mark.args[0] for mark in item.iter_markers("row")]
+        first.setdefault((item.nodeid.partition("[")[0], *rows), item)
+    return [item for item in first.values() if item.get_closest_marker("slow") is None]
+
+
 def calls_with_shapes(room: str) -> int:
     """Of how many calls of each function a module of tests executes the shapes."""
     if PROFILE == "nightly":

@@ -17,6 +17,7 @@ from reid_torchmetrics.functional.retrieval.ranking import rank_counter
 from reid_torchmetrics.functional.retrieval.relevance import (
     EXTRA,
     LABEL_OPTIONS,
+    LABEL_RULES,
     LABELS,
     SIDES,
     BatchLabels,
@@ -233,6 +234,20 @@ def is_other(problem: Problem, place: int) -> bool:
 def test_a_label_keeps_its_contract(name):
     assert LABELS[name].name == name
     check_label(LABELS[name])
+
+
+def test_streams_take_the_options_that_type_checkers_are_told():
+    assert {*rank_counter._OPTIONS} == get_type_hints(rank_counter.StreamOptions).keys()
+    assert {*rank_counter._FURTHER_LABELS} == get_type_hints(StreamLabels).keys()
+
+
+def test_a_rule_that_nobody_chose_is_its_first_value(monkeypatch):
+    monkeypatch.setitem(LABEL_RULES, "mood", {"keep": "drop nothing", "drop_same": "drop the same mood"})
+    monkeypatch.setitem(LABELS, "mood", MOOD)
+    assert vars(with_default_rules({"radius": 2.0})) == {"radius": 2.0, **dict.fromkeys(LABEL_RULES, "keep")}
+    counter = RankCounter(torch.eye(2), torch.eye(2), [1, 2], [1, 2])
+    assert counter.ranks(0).rank.tolist() == [1, 1]
+    assert "mood" in why_needed(with_default_rules({"mood": "drop_same"}))
 
 
 MOOD = Label("mood", "mood", rules={"keep": "drop nothing", "drop_same": "drop the same mood"})

@@ -7,6 +7,9 @@ import torch
 import reid_torchmetrics
 from reid_torchmetrics import ReIDMeasure, ReIDMetrics, evaluate, evaluate_lists
 from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores
+from reid_torchmetrics.functional.retrieval.measures import AP_RULES
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from tests.profiles import each_row
 
 SCORES = torch.tensor([[0.9, 0.8, 0.7, 0.6, 0.5, 0.4], [0.9, 0.8, 0.7, 0.6, 0.5, 0.4]])
 LABELS = [1, 2], [1, 2, 1, 2, 1, 2]  # positives at ranks 1, 3 and 5, and at ranks 2, 4 and 6
@@ -36,8 +39,8 @@ def test_the_name_decides_where_the_protocol_has_another_cutoff():
     assert "over the first 3, divided by positives" in results.conventions["map"]
 
 
-@pytest.mark.parametrize("rule", ["rectangle", "trapezoid", "interpolated_11"])
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable", "grouped"])
+@each_row("rule", AP_RULES)
+@pytest.mark.parametrize("ties", [name for name, policy in TIE_POLICIES.items() if not policy.averages])
 def test_it_equals_the_option_k_at_every_entry_point(rule, ties):
     rng = np.random.default_rng(3)
     query, gallery = rng.integers(-2, 3, size=(8, 3)), rng.integers(-2, 3, size=(30, 3))
