@@ -44,7 +44,7 @@ OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "duplicates", "results", "summari
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
     *("extended_summary", "average", "area_ranges", "rule", "metric", "confidence", "max_bytes", "sigmas"),
-    *("thresholds", "keep_shapes"),
+    *("thresholds", "keep_shapes", "backend"),
     *("class_names", "warn_on_many_detections", "invalid", "num_dropped", "num_invalid"),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts"),
     *("image_ids", "image_name_bytes", "image_name_lengths"),
@@ -53,7 +53,7 @@ OF_BOXES = {
 }
 COCOS_OWN = {
     *("rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges", "rule"),
-    *("sigmas", "keep_shapes", "thresholds"),
+    *("sigmas", "keep_shapes", "thresholds", "backend"),
 }
 LVIS = " iou_type=('bbox',), iou"
 LISTED = ("listed_labels", "listed_counts")
