@@ -57,6 +57,9 @@ class Similarity(ABC):
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
 
+    def finish(self, products: Tensor, columns: slice | Tensor) -> None:  # noqa: B027
+        """Turn products of prepared queries with the gallery items `columns`, in place, into what `score` writes."""
+
     def to_comparable(self, query: Tensor, out: Tensor) -> None:  # noqa: B027
         """Turn scores, in place, into similarities that can be compared between queries; `query` is not prepared."""
 
@@ -125,6 +128,10 @@ class Cosine(Similarity):
         inverse_norm = self._inverse_norm[columns]
         product(query, gallery, out, lambda scores, items: scores.mul_(inverse_norm[items]))
 
+    def finish(self, products: Tensor, columns: slice | Tensor) -> None:
+        """Divide by |g|."""
+        products.mul_(self._inverse_norm[columns])
+
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Divide by |q|."""
         norm = torch.linalg.vector_norm(self.query(query), dim=1, keepdim=True)
@@ -185,6 +192,10 @@ class Euclidean(Similarity):
         """Write q . g - |g|^2 / 2 into `out`."""
         half_squared_norm = self._half_squared_norm[columns]
         product(query, gallery, out, lambda scores, items: scores.sub_(half_squared_norm[items]))
+
+    def finish(self, products: Tensor, columns: slice | Tensor) -> None:
+        """Subtract |g|^2 / 2."""
+        products.sub_(self._half_squared_norm[columns])
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Turn scores into minus the distance; rounding makes no squared distance negative."""
