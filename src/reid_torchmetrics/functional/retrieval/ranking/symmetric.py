@@ -39,9 +39,9 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Spares, SymmetricScores
 
-from .counting import Positives, negatives_above, sort_falling
+from .counting import Positives, negatives_above, sort_falling, sort_rows
 from .tie_policies import TiePolicy
-from .tiles import GalleryPart, cells_of_positives, size_of_tiles
+from .tiles import GalleryPart, cells_of_positives
 from .top_k import keys_of_scores
 
 Array: TypeAlias = NDArray[Any]
@@ -53,7 +53,8 @@ _FEWEST_DIMENSIONS = 96  # with shorter embeddings a product takes less time tha
 _MOST_POSITIVES = 200  # of a query, on average; with more, short rows cost more searches than products are spared
 _ROWS_AT_A_TIME = 252  # scores of so many rows stay in a cache
 _PAIRS_AT_A_TIME = 16  # of blocks; they are shared among threads
-_MOST_TILES = 2  # of queries at a time
+_QUERIES_AT_A_TIME = 144  # whose listed items are read by one small product
+_BYTES_PER_LISTED = 64  # of a listed item while it is read: its column, its marks and its score
 _BYTES_PER_POSITIVE = 24  # its score and its key, while blocks are counted
 _BYTES_PER_COUNT = 12  # of a positive, in a block and in the order of the queries
 # What a score costs, in nanoseconds, by the ways of counting; and what a search costs.
@@ -118,9 +119,10 @@ def count_symmetric(part: GalleryPart) -> SymmetricTiles | None:
     if scores is None:
         return None
     assert relevance.own_column is not None  # noqa: S101 - for the type checker
-    rows = segments.ranges(relevance.num_queries, max(1, size_of_tiles(part)[0]))
+    num_rows = scores.max_bytes // 4 // (_BYTES_PER_LISTED * max(1, relevance.longest_run))
+    rows = segments.ranges(relevance.num_queries, max(1, num_rows))
     or_tied = _are_tied_counted(part.ties)
-    positives = _read_positives(part, rows, or_tied)
+    positives = _read_positives(part, scores, rows, or_tied)
     sides = _cut_sides(scores, positives, relevance.own_column, len(or_tied))
     if not _Counting(scores, sides, or_tied).run():
         return None
@@ -181,25 +183,49 @@ def _are_tied_counted(ties: TiePolicy) -> tuple[bool, ...]:
     return (True, False) if ties.groups else (not ties.positives_first,)
 
 
-def _read_positives(part: GalleryPart, rows: Sequence[slice], or_tied: Sequence[bool]) -> SortedThresholds:
+def _read_positives(
+    part: GalleryPart, scores: SymmetricScores, rows: Sequence[slice], or_tied: Sequence[bool]
+) -> SortedThresholds:
     """Read the scores of the items that are listed for each query, and count these among themselves."""
-    at = part.scores.at
-    assert at is not None  # noqa: S101 - scores of embeddings by a named similarity have it
-
-    def read(some: slice) -> tuple[Tensor, Tensor, Tensor]:
+    all_scores, all_numbers, all_counts = [], [], []
+    for some in rows:
         tile = part.relevance.tile(some)
-        scores = at(some, tile.columns.where(tile.listed, tile.columns[:, :1]))
-        _checks.no_nan(part.scores.argument, scores.where(tile.positive, 0))
-        thresholds = sort_falling(scores.where(tile.positive, -torch.inf))
+        values = _scores_of_listed(scores, part.relevance, some, tile)
+        _checks.no_nan(part.scores.argument, values)
+        thresholds = sort_falling(values.where(tile.positive, -torch.inf))
         cells = cells_of_positives(tile.num_positives, thresholds.shape[1])
-        listed = scores.where(tile.listed, -torch.inf).sort(dim=1).values
+        ordered = sort_rows(values, argument=part.scores.argument)
         num_padded = (~tile.listed).sum(1)
-        counts = [negatives_above(listed, num_padded, thresholds, or_tied=tied).flatten()[cells] for tied in or_tied]
-        return tile.num_positives, thresholds.flatten()[cells], torch.stack(counts)
+        counts = [negatives_above(ordered, num_padded, thresholds, or_tied=tied).flatten()[cells] for tied in or_tied]
+        all_scores.append(thresholds.flatten()[cells])
+        all_numbers.append(tile.num_positives)
+        all_counts.append(torch.stack(counts))
+    return SortedThresholds(torch.cat(all_scores), segments.edges(torch.cat(all_numbers)), torch.cat(all_counts, dim=1))
 
-    parts = workers.share(read, rows, most=_MOST_TILES)
-    numbers, scores, counts = zip(*parts, strict=True)
-    return SortedThresholds(torch.cat(scores), segments.edges(torch.cat(numbers)), torch.cat(counts, dim=1))
+
+def _scores_of_listed(
+    scores: SymmetricScores, relevance: Relevance, rows: slice, tile: TileRelevance
+) -> Float[Tensor, "queries padded"]:
+    """Scores of the items that are listed for each query, minus infinity at padding, by small products.
+
+    The runs of queries that are beside each other in `Relevance.order` are one range of items, or nearly.
+    """
+    assert relevance.own_column is not None  # noqa: S101 - for the type checker
+    out = torch.full(tile.columns.shape, -torch.inf, dtype=scores.dtype, device="cpu")
+    start, length, own = relevance.run_start[rows], relevance.run_length[rows], relevance.own_column[rows]
+    places = torch.arange(out.shape[1], device="cpu")
+
+    def read(queries: Tensor) -> None:
+        first = int(start[queries].min())
+        stop = int((start[queries] + length[queries]).max())
+        values = scores.between(own[queries], relevance.order[first:stop])
+        place = (start[queries, None] - first + places).clamp_(max=stop - first - 1)
+        out[queries] = values.gather(1, place).where(tile.listed[queries], -torch.inf)
+
+    # A query without listed items has no run.
+    in_order = start.argsort()
+    workers.share(read, in_order[length[in_order] > 0].split(_QUERIES_AT_A_TIME))
+    return out
 
 
 @dataclass
@@ -340,8 +366,9 @@ class _Counting:
         marks[:, num_items:] = False
         for rows in segments.ranges(len(side.first), len(buffers.marks)):
             num_rows = rows.stop - rows.start
-            scores = buffers.some_rows[: num_rows * num_items].view(num_rows, num_items)
-            scores.copy_(products[rows])
+            scores = products[rows]
+            if not products.is_contiguous():
+                scores = buffers.some_rows[: num_rows * num_items].view(num_rows, num_items).copy_(scores)
             self._scores.finish(scores, gallery)
             counts = _count_rows(side, rows, scores, marks[:num_rows], self._or_tied)
             with self._adding:
@@ -404,8 +431,10 @@ def _num_marks(marks: Array) -> Array:
 def _count_picks(side: _Side, rows: slice, values: Array, are_above: Array, or_tied: Sequence[bool]) -> Array:
     """Look up the scores that are at or above the lowest positive of their row among the positives."""
     width, num_items = side.thresholds.shape[1], values.shape[1]
-    row, column = np.nonzero(are_above)
-    wanted = _keys_of(row + rows.start, values[row, column])
+    # One number for the row and the column is found in a fraction of the time of both.
+    picks = np.flatnonzero(are_above)
+    row = picks // num_items
+    wanted = _keys_of(row + rows.start, values.reshape(-1)[picks])
     # A pick lies between two positives of its row, in one bin more than there are positives.
     first_bin = row * (width + 1) - side.starts[row + rows.start]
     num_bins = len(values) * (width + 1)

@@ -49,6 +49,17 @@ class SymmetricScores:
             self._prepared[number] = prepared
         return prepared
 
+    def between(self, queries: Int[Tensor, " queries"], items: Int[Tensor, " items"]) -> Float[Tensor, "queries items"]:
+        """Scores of a few items as queries against others; each has the bits that it has in a block."""
+        prepared = [
+            self._similarity.gallery(self._items.select(some).read(slice(0, len(some)), self.dtype))
+            for some in (queries, items)
+        ]
+        scores = torch.empty((len(queries), len(items)), dtype=self.dtype, device=queries.device)
+        self.multiply(prepared[0], prepared[1], scores)
+        self.finish(scores, items)
+        return scores
+
     def multiply(self, first: Tensor, second: Tensor, out: Float[Tensor, "first second"]) -> None:
         """Write the products of two prepared blocks into `out`."""
         with full_precision(out.device, foreign=False):
