@@ -353,26 +353,33 @@ class _Counting:
             products = buffers.products[: shape[0] * shape[1]].view(shape)
             self._scores.multiply(prepared[0], prepared[1], products)
             if first != second:
-                self._count_side(columns, rows.items, products.T, buffers)
+                self._count_transposed(columns, rows.items, products.T, buffers)
             elif not torch.equal(products, products.T):
                 return False
-            self._count_side(rows, columns.items, products, buffers)
+            self._count_side(rows, columns.items, products, buffers.marks)
         return True
 
-    def _count_side(self, side: _Side, gallery: Tensor, products: Tensor, buffers: _Buffers) -> None:
-        """Count the scores of some items against the items of a side, a few rows at a time."""
+    def _count_transposed(self, side: _Side, gallery: Tensor, products: Tensor, buffers: _Buffers) -> None:
+        """Count as `_count_side` does, by copies of a few rows."""
         num_items = products.shape[1]
-        marks = buffers.marks[:, : num_items + -num_items % 8]
-        marks[:, num_items:] = False
         for rows in segments.ranges(len(side.first), len(buffers.marks)):
             num_rows = rows.stop - rows.start
-            scores = products[rows]
-            if not products.is_contiguous():
-                scores = buffers.some_rows[: num_rows * num_items].view(num_rows, num_items).copy_(scores)
-            self._scores.finish(scores, gallery)
-            counts = _count_rows(side, rows, scores, marks[:num_rows], self._or_tied)
-            with self._adding:
-                side.counts[:, rows] += counts
+            copied = buffers.some_rows[: num_rows * num_items].view(num_rows, num_items).copy_(products[rows])
+            self._count_rows(side, rows, gallery, copied, buffers.marks)
+
+    def _count_side(self, side: _Side, gallery: Tensor, products: Tensor, marks: Array) -> None:
+        """Count the scores of the items of a side against gallery items; the products are changed in place."""
+        for rows in segments.ranges(len(side.first), len(marks)):
+            self._count_rows(side, rows, gallery, products[rows], marks)
+
+    def _count_rows(self, side: _Side, rows: slice, gallery: Tensor, products: Tensor, marks: Array) -> None:
+        self._scores.finish(products, gallery)
+        num_rows, num_items = products.shape
+        marks = marks[:num_rows, : num_items + -num_items % 8]
+        marks[:, num_items:] = False
+        counts = _count_rows(side, rows, products, marks, self._or_tied)
+        with self._adding:
+            side.counts[:, rows] += counts
 
 
 def _count_rows(
@@ -402,17 +409,23 @@ def _count_rows(
 
 
 def _count_by_comparisons(side: _Side, rows: slice, values: Array, marks: Array, or_tied: Sequence[bool]) -> Array:
-    """Compare all scores of a row with each positive of the row, of all rows at once."""
+    """Compare all scores of a row with each positive of the row, of all rows at once.
+
+    The marks have the scores at or above the last positive of each row.
+    """
     thresholds = side.thresholds[rows].numpy()
     counts = np.zeros((len(or_tied), *thresholds.shape), dtype=np.int32)
     num_items = values.shape[1]
-    for place, num_rows in enumerate(side.num_rows):
-        # Rows with fewer positives are the last.
-        stop = min(num_rows - rows.start, len(values))
-        if stop <= 0:
-            break
-        for numbers, tied in zip(counts, or_tied, strict=True):
-            compare = np.greater_equal if tied else np.greater
+    for numbers, tied in zip(counts, or_tied, strict=True):
+        compare = np.greater_equal if tied else np.greater
+        if tied:
+            last = side.num_positives[rows].numpy() - 1
+            numbers[np.arange(len(last)), last] = _num_marks(marks)
+        for place, num_rows in enumerate(side.num_rows[1:] if tied else side.num_rows):
+            # Rows with fewer positives are the last.
+            stop = min(num_rows - rows.start, len(values))
+            if stop <= 0:
+                break
             compare(values[:stop], thresholds[:stop, place, None], out=marks[:stop, :num_items])
             numbers[:stop, place] = _num_marks(marks[:stop])
     return counts
