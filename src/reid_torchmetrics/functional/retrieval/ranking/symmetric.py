@@ -34,7 +34,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reid_torchmetrics import _checks, _progress
+from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Spares, SymmetricScores
@@ -48,15 +48,16 @@ Array: TypeAlias = NDArray[Any]
 
 _MOST_ITEMS = 1008  # in a block: whole kernels of a product, and short rows, which take little time to sort
 _UNIT = 48  # items; a block has a multiple of it
-_FEWEST_BLOCKS = 3  # with two blocks a quarter of the products is spared, which does not pay
+_FEWEST_BLOCKS = 4  # with three blocks a third of the products is spared, which may not pay
 _FEWEST_DIMENSIONS = 96  # with shorter embeddings a product takes less time than to transpose it
-_MOST_POSITIVES = 200  # of a query, on average; with more, short rows cost more searches than products are spared
+# Positives of a query, on average; with more, searches in short rows cost more than is spared.
+_MOST_POSITIVES, _POSITIVES_FOR_A_DIMENSION = 200, 0.6
 _ROWS_AT_A_TIME = 252  # scores of so many rows stay in a cache
 _PAIRS_AT_A_TIME = 16  # of blocks; they are shared among threads
 _QUERIES_AT_A_TIME = 144  # whose listed items are read by one small product
 _BYTES_PER_LISTED = 64  # of a listed item while it is read: its column, its marks and its score
 _BYTES_PER_POSITIVE = 24  # its score and its key, while blocks are counted
-_BYTES_PER_COUNT = 12  # of a positive, in a block and in the order of the queries
+_BYTES_PER_COUNT = 28  # of a positive, in a block and in the order of the queries
 # What a score costs, in nanoseconds, by the ways of counting; and what a search costs.
 _COST_OF_A_COMPARISON, _COST_OF_SORTING = 0.22, 5.5
 _COST_OF_A_PICK, _COST_OF_A_SEARCH = 60.0, 30.0
@@ -108,11 +109,8 @@ class SortedThresholds(NamedTuple):
 def count_symmetric(part: GalleryPart) -> SymmetricTiles | None:
     """Count the negatives before all positives of a leave-one-out problem.
 
-    None for other problems, and where the work on products in both directions would take longer or need more memory
-    than is spared. All ranks are the same then, by `Tiles`.
-
-    Raises:
-        ValueError: the score of a positive is NaN.
+    None for other problems, where products depend on the order of their items, and where both directions would take
+    longer, or more memory than the bound on scores. `Tiles` gives the same ranks then.
     """
     relevance = part.relevance
     scores = _symmetric_scores(part)
@@ -161,8 +159,11 @@ def _fits(relevance: Relevance, scores: SymmetricScores, num_counts: int) -> boo
     falling = relevance.run_length.sort(descending=True).values
     num_rows = _size_of_blocks(scores.num_items)
     num_cells = int(falling[::num_rows].sum()) * num_rows
+    most_positives = min(_MOST_POSITIVES, _POSITIVES_FOR_A_DIMENSION * scores.dimension)
+    if num_cells > most_positives * len(falling):
+        return False
     num_bytes = num_cells * (_BYTES_PER_POSITIVE + num_counts * _BYTES_PER_COUNT)
-    return num_bytes + _bytes_of_block(scores) <= scores.max_bytes // 2 and num_cells <= _MOST_POSITIVES * len(falling)
+    return num_bytes + _bytes_of_block(scores) <= scores.max_bytes // 2
 
 
 def _bytes_of_block(scores: SymmetricScores) -> int:
@@ -191,7 +192,6 @@ def _read_positives(
     for some in rows:
         tile = part.relevance.tile(some)
         values = _scores_of_listed(scores, part.relevance, some, tile)
-        _checks.no_nan(part.scores.argument, values)
         thresholds = sort_falling(values.where(tile.positive, -torch.inf))
         cells = cells_of_positives(tile.num_positives, thresholds.shape[1])
         ordered = sort_rows(values, argument=part.scores.argument)
@@ -345,13 +345,14 @@ class _Counting:
 
     def _count_pair(self, first: int, second: int) -> bool:
         rows, columns = self._sides[first], self._sides[second]
-        prepared = self._scores.prepare(first, rows.items), self._scores.prepare(second, columns.items)
-        if prepared[0] is None or prepared[1] is None:
+        first_items = self._scores.prepare(first, rows.items)
+        second_items = first_items if first == second else self._scores.prepare(second, columns.items)
+        if first_items is None or second_items is None:
             return False
         with self._buffers.one() as buffers:
             shape = len(rows.items), len(columns.items)
             products = buffers.products[: shape[0] * shape[1]].view(shape)
-            self._scores.multiply(prepared[0], prepared[1], products)
+            self._scores.multiply(first_items, second_items, products)
             if first != second:
                 self._count_transposed(columns, rows.items, products.T, buffers)
             elif not torch.equal(products, products.T):

@@ -71,7 +71,7 @@ class Scores(ABC):
         """Scores of the queries `rows` at a few columns of each, with the bits of `fill`; None if only it has them."""
         return None
 
-    def symmetric(self, own_column: Int[Tensor, " queries"]) -> SymmetricScores | None:  # noqa: ARG002
+    def symmetric(self, own_column: Int[Tensor, " queries"]) -> SymmetricScores | None:
         """Scores among the items of one set, where each query is the gallery item at its own column, or has -1.
 
         None where a product of two items cannot serve both directions.
