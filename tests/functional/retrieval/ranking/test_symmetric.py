@@ -73,7 +73,7 @@ def problem_of(kind, seed, *, num_items=200, dimension=8, num_identities=40, sim
     if kind == "whole":
         values = np.round(2 * values)
     if kind == "copies":
-        values = values[rng.integers(0, num_items // 3, num_items)]
+        values = values[rng.integers(0, max(1, num_items // 3), num_items)]
     if kind == "codes":
         values = np.sign(values)
     if kind == "good":
