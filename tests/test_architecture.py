@@ -287,6 +287,8 @@ ONE_IMPORTER = {
     "functional.retrieval.evaluation.tied_pairs": "a judgment of its own about scores, with its constants",
     "functional.retrieval.evaluation.unknown_identities": "a judgment of its own about labels, with its constants",
     "functional.retrieval.evaluation.result_checks": "whether a file's values agree; over 400 lines with the results",
+    "functional.retrieval.ranking.symmetric": "counting in blocks of its own; over 500 lines with the tiles",
+    "functional.retrieval.verification.symmetric_pairs": "a walk over blocks of its own, with its conditions",
     "functional.retrieval.ranking.sorted_rows": "ranks by sorting in the place of counting, for codes alone",
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
     "integrations.drawings": "knows no Lightning, which the callback does",

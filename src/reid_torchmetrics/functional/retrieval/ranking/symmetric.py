@@ -1,4 +1,4 @@
-"""Count the negatives before positives in leave-one-out, where a block of products serves both of its sides as queries.
+"""Count the negatives before positives in leave-one-out, where each pair of items is multiplied once.
 
 Each item is a query, and a gallery item for all others. The product of two items is the same in both orders, so only
 the blocks on the diagonal and above it are multiplied. The scores of a block are counted for the items of its rows,
@@ -74,7 +74,7 @@ class SymmetricTiles:
         """the queries of each tile"""
 
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
-        """Scores at `tile.columns`, where they are positive; those of a query in any order."""
+        """Scores at `tile.columns`, where they are positive, in any order within a query."""
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._positives.scores.dtype, device="cpu")
         scores[tile.positive] = self._positives.scores[self._positives.inside(rows)]
         return scores
@@ -121,12 +121,12 @@ def count_symmetric(part: GalleryPart) -> SymmetricTiles | None:
     rows = segments.ranges(relevance.num_queries, max(1, num_rows))
     or_tied = _are_tied_counted(part.ties)
     positives = _read_positives(part, scores, rows, or_tied)
-    sides = _cut_sides(scores, positives, relevance.own_column, len(or_tied))
-    if not _Counting(scores, sides, or_tied).run():
+    blocks = _cut_blocks(scores, positives, relevance.own_column, len(or_tied))
+    if not _BlockCounting(scores, blocks, or_tied).run():
         return None
     counts = torch.empty((len(or_tied), len(positives.scores)), dtype=torch.int64, device="cpu")
-    for side in sides:
-        counts[:, side.cells] = side.counts_of_cells()
+    for block in blocks:
+        counts[:, block.cells] = block.counts_of_cells()
     return SymmetricTiles(positives, counts.sub_(positives.listed), rows)
 
 
@@ -229,8 +229,8 @@ def _scores_of_listed(
 
 
 @dataclass
-class _Side:
-    """A block of items as queries, those with the most positives first; rows without positives are left out."""
+class _QueryBlock:
+    """A block of items as queries, by falling number of positives; rows without positives are left out."""
 
     items: Int[Tensor, " items"]
     """columns of the items in the gallery"""
@@ -282,7 +282,9 @@ class _Side:
         return self.counts[:, self.is_threshold].long()
 
 
-def _cut_sides(scores: SymmetricScores, positives: SortedThresholds, own: Tensor, num_counts: int) -> list[_Side]:
+def _cut_blocks(
+    scores: SymmetricScores, positives: SortedThresholds, own: Tensor, num_counts: int
+) -> list[_QueryBlock]:
     """Cut the items into blocks."""
     num_positives = torch.zeros(scores.num_items, dtype=torch.int64, device="cpu")
     first = torch.zeros_like(num_positives)
@@ -290,7 +292,7 @@ def _cut_sides(scores: SymmetricScores, positives: SortedThresholds, own: Tensor
     num_positives[own[is_item]] = positives.num_positives[is_item]
     first[own[is_item]] = positives.edges[:-1][is_item]
     order = num_positives.argsort(descending=True, stable=True)
-    sides = []
+    blocks = []
     for items in order.split(_size_of_blocks(scores.num_items)):
         rows = items[num_positives[items] > 0]
         number, start = num_positives[rows], first[rows]
@@ -300,8 +302,8 @@ def _cut_sides(scores: SymmetricScores, positives: SortedThresholds, own: Tensor
         is_threshold = places < number[:, None]
         thresholds[is_threshold] = positives.scores[(start[:, None] + places)[is_threshold]]
         counts = torch.zeros((num_counts, *thresholds.shape), dtype=torch.int32, device="cpu")
-        sides.append(_Side(items, number, start, thresholds, counts))
-    return sides
+        blocks.append(_QueryBlock(items, number, start, thresholds, counts))
+    return blocks
 
 
 class _Buffers(NamedTuple):
@@ -313,14 +315,14 @@ class _Buffers(NamedTuple):
     """bool [rows, items], with a multiple of 8 columns"""
 
 
-class _Counting:
+class _BlockCounting:
     """Multiply all pairs of blocks, and add up what is at or above each positive."""
 
-    def __init__(self, scores: SymmetricScores, sides: Sequence[_Side], or_tied: Sequence[bool]) -> None:
+    def __init__(self, scores: SymmetricScores, blocks: Sequence[_QueryBlock], or_tied: Sequence[bool]) -> None:
         """Take the blocks, and whether equal scores count for each number of a positive."""
-        self._scores, self._sides, self._or_tied = scores, sides, or_tied
+        self._scores, self._blocks, self._or_tied = scores, blocks, or_tied
         self._adding = threading.Lock()
-        size = len(sides[0].items)
+        size = len(blocks[0].items)
         num_rows = min(size, _ROWS_AT_A_TIME)
 
         def reserve() -> _Buffers:
@@ -332,7 +334,7 @@ class _Counting:
 
     def run(self) -> bool:
         """Count all; False if a product is not the same in both orders, so that the counts are of no use."""
-        numbers = range(len(self._sides))
+        numbers = range(len(self._blocks))
         pairs = [pair for pair in itertools.combinations_with_replacement(numbers, 2) if self._has_positives(*pair)]
         most = max(1, self._scores.max_bytes // 4 // _bytes_of_block(self._scores))
         for some in _progress.steps(segments.ranges(len(pairs), _PAIRS_AT_A_TIME), "Ranking"):
@@ -341,10 +343,10 @@ class _Counting:
         return True
 
     def _has_positives(self, first: int, second: int) -> bool:
-        return len(self._sides[first].first) > 0 or len(self._sides[second].first) > 0
+        return len(self._blocks[first].first) > 0 or len(self._blocks[second].first) > 0
 
     def _count_pair(self, first: int, second: int) -> bool:
-        rows, columns = self._sides[first], self._sides[second]
+        rows, columns = self._blocks[first], self._blocks[second]
         first_items = self._scores.prepare(first, rows.items)
         second_items = first_items if first == second else self._scores.prepare(second, columns.items)
         if first_items is None or second_items is None:
@@ -357,34 +359,34 @@ class _Counting:
                 self._count_transposed(columns, rows.items, products.T, buffers)
             elif not torch.equal(products, products.T):
                 return False
-            self._count_side(rows, columns.items, products, buffers.marks)
+            self._count_block(rows, columns.items, products, buffers.marks)
         return True
 
-    def _count_transposed(self, side: _Side, gallery: Tensor, products: Tensor, buffers: _Buffers) -> None:
-        """Count as `_count_side` does, by copies of a few rows."""
+    def _count_transposed(self, block: _QueryBlock, gallery: Tensor, products: Tensor, buffers: _Buffers) -> None:
+        """Count as `_count_block` does, by copies of a few rows."""
         num_items = products.shape[1]
-        for rows in segments.ranges(len(side.first), len(buffers.marks)):
+        for rows in segments.ranges(len(block.first), len(buffers.marks)):
             num_rows = rows.stop - rows.start
             copied = buffers.some_rows[: num_rows * num_items].view(num_rows, num_items).copy_(products[rows])
-            self._count_rows(side, rows, gallery, copied, buffers.marks)
+            self._count_rows(block, rows, gallery, copied, buffers.marks)
 
-    def _count_side(self, side: _Side, gallery: Tensor, products: Tensor, marks: Array) -> None:
-        """Count the scores of the items of a side against gallery items; the products are changed in place."""
-        for rows in segments.ranges(len(side.first), len(marks)):
-            self._count_rows(side, rows, gallery, products[rows], marks)
+    def _count_block(self, block: _QueryBlock, gallery: Tensor, products: Tensor, marks: Array) -> None:
+        """Count the scores of the items of a block against gallery items; the products are changed in place."""
+        for rows in segments.ranges(len(block.first), len(marks)):
+            self._count_rows(block, rows, gallery, products[rows], marks)
 
-    def _count_rows(self, side: _Side, rows: slice, gallery: Tensor, products: Tensor, marks: Array) -> None:
+    def _count_rows(self, block: _QueryBlock, rows: slice, gallery: Tensor, products: Tensor, marks: Array) -> None:
         self._scores.finish(products, gallery)
         num_rows, num_items = products.shape
         marks = marks[:num_rows, : num_items + -num_items % 8]
         marks[:, num_items:] = False
-        counts = _count_rows(side, rows, products, marks, self._or_tied)
+        counts = _count_rows(block, rows, products, marks, self._or_tied)
         with self._adding:
-            side.counts[:, rows] += counts
+            block.counts[:, rows] += counts
 
 
 def _count_rows(
-    side: _Side, rows: slice, scores: Float[Tensor, "rows items"], marks: Array, or_tied: Sequence[bool]
+    block: _QueryBlock, rows: slice, scores: Float[Tensor, "rows items"], marks: Array, or_tied: Sequence[bool]
 ) -> Int[Tensor, "counts rows padded"]:
     """Count the scores at or above each positive of some rows, by the way that takes the least time.
 
@@ -392,37 +394,39 @@ def _count_rows(
     """
     values, num_items = scores.numpy(), scores.shape[1]
     are_above = marks[:, :num_items]
-    np.greater_equal(values, side.lowest[rows].numpy(), out=are_above)
+    np.greater_equal(values, block.lowest[rows].numpy(), out=are_above)
     share_above = np.count_nonzero(are_above) / are_above.size
-    num_thresholds = len(or_tied) * float(side.num_positives[rows].double().mean())
+    num_thresholds = len(or_tied) * float(block.num_positives[rows].double().mean())
     cost_of_comparing = num_thresholds * _COST_OF_A_COMPARISON
     cost_of_sorting = _COST_OF_SORTING + num_thresholds * _COST_OF_A_SEARCH / num_items
     cost_of_picking = len(or_tied) * share_above * _COST_OF_A_PICK
     if scores.dtype == torch.float32 and cost_of_picking < min(cost_of_comparing, cost_of_sorting):
-        return torch.from_numpy(_count_picks(side, rows, values, are_above, or_tied))
+        return torch.from_numpy(_count_picks(block, rows, values, are_above, or_tied))
     if cost_of_comparing < cost_of_sorting:
-        return torch.from_numpy(_count_by_comparisons(side, rows, values, marks, or_tied))
+        return torch.from_numpy(_count_by_comparisons(block, rows, values, marks, or_tied))
     values.sort(axis=1)
     none = torch.zeros(len(scores), dtype=torch.int64, device="cpu")
-    thresholds = side.thresholds[rows]
+    thresholds = block.thresholds[rows]
     counts = [negatives_above(scores, none, thresholds, or_tied=tied) for tied in or_tied]
     return torch.stack(counts)
 
 
-def _count_by_comparisons(side: _Side, rows: slice, values: Array, marks: Array, or_tied: Sequence[bool]) -> Array:
+def _count_by_comparisons(
+    block: _QueryBlock, rows: slice, values: Array, marks: Array, or_tied: Sequence[bool]
+) -> Array:
     """Compare all scores of a row with each positive of the row, of all rows at once.
 
     The marks have the scores at or above the last positive of each row.
     """
-    thresholds = side.thresholds[rows].numpy()
+    thresholds = block.thresholds[rows].numpy()
     counts = np.zeros((len(or_tied), *thresholds.shape), dtype=np.int32)
     num_items = values.shape[1]
     for numbers, tied in zip(counts, or_tied, strict=True):
         compare = np.greater_equal if tied else np.greater
         if tied:
-            last = side.num_positives[rows].numpy() - 1
+            last = block.num_positives[rows].numpy() - 1
             numbers[np.arange(len(last)), last] = _num_marks(marks)
-        for place, num_rows in enumerate(side.num_rows[1:] if tied else side.num_rows):
+        for place, num_rows in enumerate(block.num_rows[1:] if tied else block.num_rows):
             # Rows with fewer positives are the last.
             stop = min(num_rows - rows.start, len(values))
             if stop <= 0:
@@ -442,19 +446,19 @@ def _num_marks(marks: Array) -> Array:
     return num_marks
 
 
-def _count_picks(side: _Side, rows: slice, values: Array, are_above: Array, or_tied: Sequence[bool]) -> Array:
+def _count_picks(block: _QueryBlock, rows: slice, values: Array, are_above: Array, or_tied: Sequence[bool]) -> Array:
     """Look up the scores that are at or above the lowest positive of their row among the positives."""
-    width, num_items = side.thresholds.shape[1], values.shape[1]
+    width, num_items = block.thresholds.shape[1], values.shape[1]
     # One number for the row and the column is found in a fraction of the time of both.
     picks = np.flatnonzero(are_above)
     row = picks // num_items
     wanted = _keys_of(row + rows.start, values.reshape(-1)[picks])
     # A pick lies between two positives of its row, in one bin more than there are positives.
-    first_bin = row * (width + 1) - side.starts[row + rows.start]
+    first_bin = row * (width + 1) - block.starts[row + rows.start]
     num_bins = len(values) * (width + 1)
     counts = np.empty((len(or_tied), len(values), width), dtype=np.int32)
     for numbers, tied in zip(counts, or_tied, strict=True):
-        place = side.keys.searchsorted(wanted, "left" if tied else "right")
+        place = block.keys.searchsorted(wanted, "left" if tied else "right")
         sizes = np.bincount(first_bin + place, minlength=num_bins).reshape(len(values), width + 1)
         np.cumsum(sizes[:, :width], axis=1, out=numbers)
     return counts

@@ -25,7 +25,7 @@ class SymmetricScores:
     """
 
     def __init__(self, items: Rows, similarity: Similarity, dtype: torch.dtype, *, max_bytes: int) -> None:
-        """Take the items, which are all queries, and a similarity that was prepared for them."""
+        """Take the items, all of them queries, and a similarity that was prepared for them."""
         self.num_items, self.dimension = items.size, items.dimension
         self.dtype, self.max_bytes = dtype, max_bytes
         self._items, self._similarity = items, similarity

@@ -82,7 +82,7 @@ class ScoredPairs:
         return num_listed <= _FEW_LISTED * scores.num_queries * scores.num_gallery
 
     def _look_up_genuine(self) -> list[Float[Tensor, " genuine"]]:
-        """Scores of the genuine pairs of some queries each, without those of other pairs."""
+        """Scores of the genuine pairs alone, in parts by their queries."""
         at = self._scores.at
         assert at is not None  # noqa: S101 - for the type checker
 

@@ -1,7 +1,8 @@
-"""All pairs of the items of one set, where a block of products serves both of its sides as queries.
+"""All pairs of the items of one set, where each pair is multiplied once.
 
-Only the blocks on the diagonal and above it are multiplied. Scores that can be compared between queries may differ in
-their last digit between the two directions, as they are finished in another order, so both directions are looked at.
+A block of products serves its rows as queries and, transposed, its columns. Only the blocks on the diagonal and above
+it are multiplied. Scores that can be compared between queries may differ in their last digit between the two
+directions, as they are finished in another order, so both directions are looked at.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class SymmetricPairs:
 
 
 def find_symmetric_pairs(scores: Scores, relevance: Relevance) -> SymmetricPairs | None:
-    """Return the pairs of a problem in which all items are queries, in their order; None for others.
+    """Return the pairs of a problem with all items as queries, in their order; None for other problems.
 
     None, too, where a block does not fit the bound on scores, and where products would hardly take time.
     """
