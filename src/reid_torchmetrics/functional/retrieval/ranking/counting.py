@@ -430,7 +430,7 @@ def fill_at(
     values: Shaped[Tensor, "rows columns"],
     columns: Int[Tensor, "rows listed"],
     is_filled: Bool[Tensor, "rows listed"],
-    value: float,
+    value: float | bool,
 ) -> None:
     """Write `value` to the marked ones of the listed `columns` of every row; `values` are contiguous."""
     if _is_numpy(values):

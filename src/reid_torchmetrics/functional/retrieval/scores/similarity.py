@@ -296,7 +296,17 @@ def _over_magnitude(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim
 
 def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
     """Per coordinate, and of all squares, in float64."""
-    return block.sum(0, dtype=torch.float64), _squared_norm(block).sum()
+    return _sum_of_rows(block), _squared_norm(block).sum()
+
+
+def _sum_of_rows(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " dim"]:
+    """Sum per coordinate in float64; on the CPU a few rows at a time, as their copies in float64 stay in the cache."""
+    if block.device.type != "cpu":
+        return block.sum(0, dtype=torch.float64)
+    total = torch.zeros(block.shape[1], dtype=torch.float64, device=block.device)
+    for rows in block.split(max(1, _SQUARED_AT_A_TIME // block.shape[1])):
+        total += rows.to(torch.float64).sum(0)
+    return total
 
 
 def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.positive) -> Float[Tensor, " rows"]:
