@@ -52,7 +52,7 @@ _FEWEST_BLOCKS = 4  # with three blocks a third of the products is spared, which
 _FEWEST_DIMENSIONS = 96  # with shorter embeddings a product takes less time than to transpose it
 # Positives of a query, on average; with more, searches in short rows cost more than is spared.
 _MOST_POSITIVES, _POSITIVES_FOR_A_DIMENSION = 200, 0.6
-_ROWS_AT_A_TIME = 252  # scores of so many rows stay in a cache
+_ROWS_AT_A_TIME = 504  # with fewer, calls of NumPy take much of the time
 _PAIRS_AT_A_TIME = 16  # of blocks; they are shared among threads
 _QUERIES_AT_A_TIME = 144  # whose listed items are read by one small product
 _BYTES_PER_LISTED = 64  # of a listed item while it is read: its column, its marks and its score
