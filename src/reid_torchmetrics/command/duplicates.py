@@ -18,7 +18,7 @@ from .terminal import say
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Print pairs of near duplicates; return the exit status."""
     # Without labels, all that counts is which embeddings there are.
-    without_labels = {"labels": [], "file_names": None, "captions": None, "stream": False}
+    without_labels: dict[str, Any] = {"labels": [], "file_names": None, "captions": None, "stream": False}
     sides = read_sides(SimpleNamespace(**vars(arguments), **without_labels))
     threshold = options.pop("threshold", 0.95)
     files = [file for side in sides.values() for file in side.files]

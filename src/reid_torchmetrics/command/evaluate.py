@@ -22,20 +22,12 @@ from reid_torchmetrics.metrics.reid import ReIDMetrics
 from . import matrices, roles
 from .inputs import files_of, find_source, split_array
 from .kinds import named_values
-from .label_tables import (
-    FILE_NAMES,
-    TABLE_FILES,
-    check_shards,
-    label_files,
-    read_field,
-    read_table,
-    rows_by_name,
-)
+from .label_tables import FILE_NAMES, TABLE_FILES, check_shards, label_files, read_field, read_table, rows_by_name
 from .label_tables import joined as joined_tables
 from .outputs import Outputs
 from .processes import Share, joined, telling_errors
 from .sides import Columns, Side, batches
-from .streams import check_streamed, streamed
+from .streams import streamed
 from .terminal import say
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
@@ -52,11 +44,6 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     named: Any = options.get("protocol") or "market1501"
     protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
-    source = find_source(arguments)
-    if source.kind is not None:
-        matrices.check_options(f"`--{source.kind}`", vars(arguments) | options)
-    if arguments.stream:
-        check_streamed(vars(arguments) | options)
     extra = names_in_rules(protocol.relevance_options)
     sides = read_sides(arguments, protocol.missing, extra)
     if arguments.ground_truth is None:

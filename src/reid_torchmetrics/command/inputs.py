@@ -15,6 +15,11 @@ from reid_torchmetrics._files import natural_order
 from .options import rows
 from .terminal import UsageError
 
+NEED_EMBEDDINGS = ("similarity", "packed", "rerank", "multi_query", "stream", "order")
+"""options that say how embeddings are read or compared"""
+_NEED_ITEMS = ("ground_truth", "rerank", "multi_query", "draw", "report", "index", "groups", "distances", "scores")
+"""options, labels and kinds of files that need the items of a gallery"""
+
 
 class Source(NamedTuple):
     """The words of a command line that name embeddings, or a matrix."""
@@ -31,18 +36,19 @@ def check_inputs(command: str, arguments: SimpleNamespace, options: Mapping[str,
     Raises:
         FileNotFoundError: There is no file of a name, or none of a pattern.
         ModuleNotFoundError: Matplotlib is not installed, for a report or pictures.
-        UsageError: Options contradict each other.
+        UsageError: Files are missing, or come in two ways.
+        ValueError: An option needs what another one excludes.
     """
     if command == "evaluate":
-        find_source(arguments)
-        if arguments.ground_truth is None and (arguments.truth_form or arguments.from_one):
-            raise UsageError("`--truth-form` and `--from-one` must come with `--ground-truth`; got none")
+        _check_evaluate(arguments, options)
     elif command == "lists":
-        _check_truth(arguments)
+        _check_lists(arguments)
     if getattr(arguments, "report", None) is not None or getattr(arguments, "pictures", None) is not None:
         require("A report or a picture", "matplotlib")
-    for path in _input_files(command, arguments, options):
-        files_of(path)
+    for word in _input_files(command, arguments, options):
+        for path in files_of(word):
+            if not Path(path).exists():
+                raise FileNotFoundError(f"There is no file {path!r}.")
 
 
 def find_source(arguments: SimpleNamespace) -> Source:
@@ -73,9 +79,9 @@ def files_of(word: str) -> list[str]:
     """The files that a word names, in natural order: a file, a folder of arrays by name, or a pattern.
 
     Raises:
-        FileNotFoundError: no such file, or a pattern without a match.
+        FileNotFoundError: a pattern without a match.
     """
-    if Path(word).exists():
+    if Path(word).exists() or not glob.has_magic(word):
         return [word]
     matching = sorted(glob.glob(word, recursive=True), key=natural_order)  # noqa: PTH207 - of any folder
     if not matching:
@@ -90,7 +96,45 @@ def split_array(word: str) -> tuple[str, str | None]:
     return (file, name) if is_named else (word, None)
 
 
-def _check_truth(arguments: SimpleNamespace) -> None:
+def check_matrix_options(kind: str, given: Mapping[str, Any]) -> None:
+    """Raise if an option that needs embeddings is given beside a matrix.
+
+    Raises:
+        ValueError: One is given.
+    """
+    for name in NEED_EMBEDDINGS:
+        if given.get(name) not in (None, False):
+            raise ValueError(f"`--{name.replace('_', '-')}` must come with embeddings; got {kind}.")
+
+
+def check_streamed(given: Mapping[str, Any]) -> None:
+    """Raise if an option, a label or a kind of file that is given needs the items of the gallery, or none is there.
+
+    Raises:
+        ValueError: One is given, or there is no gallery.
+    """
+    needs = [name for name in _NEED_ITEMS if given.get(name)]
+    if given.get("ties") == "stable":
+        needs.append("ties stable")
+    if needs:
+        raise ValueError(f"`--stream` must come without `{needs[0]}`, as it drops the items of the gallery; got both.")
+    if not given["gallery"]:
+        raise ValueError("`--stream` must come with the files of a gallery; got none.")
+
+
+def _check_evaluate(arguments: SimpleNamespace, options: Mapping[str, Any]) -> None:
+    """Raise if options of `evaluate` do not fit each other, or its source."""
+    source = find_source(arguments)
+    every_option = {**vars(arguments), **options}
+    if source.kind is not None:
+        check_matrix_options(f"`--{source.kind}`", every_option)
+    if arguments.stream:
+        check_streamed(every_option)
+    if arguments.ground_truth is None and (arguments.truth_form or arguments.from_one):
+        raise UsageError("`--truth-form` and `--from-one` must come with `--ground-truth`; got none")
+
+
+def _check_lists(arguments: SimpleNamespace) -> None:
     """Raise unless the right items of lists come in one way.
 
     Raises:

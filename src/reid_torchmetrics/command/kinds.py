@@ -91,10 +91,9 @@ class Kind(NamedTuple):
     @property
     def rule(self) -> str:
         """What a single value must be, in words."""
+        rule = _RULES.get(self.base, "a string")
         if self.choices:
             rule = f"one of {', '.join(map(repr, self.choices))}"
-        else:
-            rule = _RULES.get(self.base, "a string")
         return f"{rule} or null" if self.is_nullable else rule
 
     def from_words(self, words: str | Sequence[str]) -> Any:
@@ -143,11 +142,12 @@ class Kind(NamedTuple):
         """
         if isinstance(value, str):
             value = value_in_yaml(value, self.rule)
-        earlier = mapping if isinstance(mapping, dict) else {}
-        return earlier | self._single({key: value})
+        merged: dict[Any, Any] = dict(mapping) if isinstance(mapping, dict) else {}
+        merged.update(self._single({key: value}))
+        return merged
 
     def _single(self, value: Any) -> Any:
-        convert = _CONVERTERS.get(self.base, _text)
+        convert: Callable[[Any], Any] = _CONVERTERS.get(self.base, _text)
         try:
             converted = convert(value)
         except (ValueError, TypeError) as error:

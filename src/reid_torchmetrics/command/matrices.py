@@ -13,24 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from reid_torchmetrics import _arrays, _names, data
+from reid_torchmetrics import _arrays, data
 from reid_torchmetrics.functional.retrieval import Protocol
 
+from .inputs import NEED_EMBEDDINGS, check_matrix_options
 from .sides import Columns, Side
-
-_NEED_EMBEDDINGS = ("similarity", "packed", "rerank", "multi_query", "stream", "order")
-"""options that say how embeddings are read or compared"""
-
-
-def check_options(kind: str, given: Mapping[str, Any]) -> None:
-    """Raise if an option that needs embeddings is given beside a matrix.
-
-    Raises:
-        ValueError: One is given.
-    """
-    for name in _NEED_EMBEDDINGS:
-        if given.get(name) not in (None, False):
-            raise ValueError(f"`--{name.replace('_', '-')}` must come with embeddings; got {kind}.")
 
 
 def is_one_set(sides: Mapping[str, Side], labels: Iterable[Sequence[Sequence[Columns]]]) -> bool:
@@ -89,8 +76,8 @@ def without_embeddings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: One is not.
     """
-    check_options(kind, options)
-    return {name: value for name, value in options.items() if name not in _NEED_EMBEDDINGS}
+    check_matrix_options(kind, options)
+    return {name: value for name, value in options.items() if name not in NEED_EMBEDDINGS}
 
 
 def own_places(file: data.SampleFile, shape: tuple[int, int], protocol: Protocol) -> _arrays.Array | None:

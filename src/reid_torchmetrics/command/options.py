@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import SUPPRESS, Action, ArgumentParser, BooleanOptionalAction, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.resources import files
 from types import SimpleNamespace
@@ -99,7 +99,7 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
     return SimpleNamespace(**arguments), {name: values[name] for name in values if name not in arguments}
 
 
-def root_parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
+def root_parser() -> tuple[ArgumentParser, Mapping[str, ArgumentParser]]:
     """Return a parser that shows help and completes words: of the program, and of each subcommand."""
     usage = f"{PROGRAM} COMMAND ..."
     root = ArgumentParser(prog=PROGRAM, usage=usage, description=TABLE["about"], epilog=TABLE["status"])
@@ -153,7 +153,9 @@ class _Parser(ArgumentParser):
 class _Store(Action):
     """Converts words by the kind of an option; one of a `field` becomes a part of the option's value."""
 
-    def __init__(self, option_strings: Sequence[str], dest: str, *, option: Option, field: str = "", **form: Any) -> None:
+    def __init__(
+        self, option_strings: Sequence[str], dest: str, *, option: Option, field: str = "", **form: Any
+    ) -> None:
         super().__init__(option_strings, dest, default=SUPPRESS, **form)
         self._option = option
         self._field = field
@@ -207,7 +209,6 @@ def _set_value(namespace: Namespace, option: Option, field: str, value: Any, *, 
         is_own_list = kind.is_list and option.group in OWN_GROUPS
         converted = kind.from_file(value, is_null_allowed=not is_own_list)
     setattr(namespace, option.name, converted)
-
 
 
 def _add(group: Any, option: Option, command: str) -> None:

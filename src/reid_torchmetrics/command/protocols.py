@@ -15,7 +15,7 @@ from reid_torchmetrics import _hints
 _FILE = "protocols.json"
 
 
-def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
+def run(arguments: SimpleNamespace, _options: dict[str, Any]) -> int:
     """Print all names with their sources, or the conventions of some; return the exit status.
 
     Raises:
