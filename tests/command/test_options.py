@@ -6,13 +6,14 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import product
 from types import NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
+import reid_torchmetrics
 from reid_torchmetrics import _names
 from reid_torchmetrics.command import COMMANDS, main, options
 from reid_torchmetrics.command.pairs import PairNumbers
@@ -110,6 +111,23 @@ def test_options_are_those_of_the_function(command):
             assert default == in_words(given), name
 
 
+@pytest.mark.parametrize("name", options.TABLE["classes"])
+def test_fields_of_objects_are_those_of_the_class(name):
+    made = getattr(reid_torchmetrics, name)
+    hints = get_type_hints(made)
+    expected = {}
+    for field in fields(made):
+        kind = "BOOL" if hints[field.name] is bool else kind_of(hints[field.name])
+        expected[field.name] = (kind, in_words(field.default))
+    rows = options.TABLE["classes"][name]
+    assert {field: (kind, default) for field, (kind, _, default) in rows.items()} == expected
+
+
+def test_every_class_of_the_table_is_one_of_an_option():
+    named = {name for command in COMMANDS for option in options.rows(command) for name in option.classes}
+    assert named == options.TABLE["classes"].keys()
+
+
 @pytest.mark.parametrize("command", ["evaluate", "lists"])
 def test_defaults_of_rules_are_those_of_market1501(command):
     chosen = PROTOCOLS["market1501"]
@@ -157,6 +175,9 @@ def test_both_spellings_of_a_flag_have_dashes():
         ("reid-torchmetrics evaluate --multi", {"--multi-query "}),
         ("reid-torchmetrics evaluate q.npz --protocol market", {"market1501", "market1501_official"}),
         ("reid-torchmetrics lists a b --rule tr", {"trapezoid "}),
+        ("reid-torchmetrics evaluate --rerank Que", {"QueryExpansion "}),
+        ("reid-torchmetrics evaluate --labels labels_of", {"labels_of_queries.csv "}),
+        ("reid-torchmetrics evaluate q.npz --draw.per identity_", {"identity_and_camera "}),
     ],
 )
 def test_a_shell_completes_words(line, expected, tmp_path):
@@ -164,7 +185,8 @@ def test_a_shell_completes_words(line, expected, tmp_path):
     settings = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
     settings |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "words")}
     words = [sys.executable, "-m", "reid_torchmetrics"]
-    subprocess.run(words, env=os.environ | settings, check=True, timeout=600, capture_output=True)
+    (tmp_path / "labels_of_queries.csv").touch()
+    subprocess.run(words, env=os.environ | settings, cwd=tmp_path, check=True, timeout=600, capture_output=True)
     assert {*(tmp_path / "words").read_text(encoding="utf-8").split("\n")} == expected
 
 

@@ -65,7 +65,7 @@ def _run_checked(name: str, words: Sequence[str]) -> int:
         raise UsageError(f"there is no command {name!r}{likely}; there are {', '.join(COMMANDS)}")
     arguments, options = parse(name, words)
     if getattr(arguments, "print_config", None):
-        print(as_yaml(arguments, options), end="")  # noqa: T201
+        print(as_yaml(name, arguments, options), end="")  # noqa: T201
         return 0
     check_inputs(name, arguments, options)
     subcommand = import_module(f"{__name__}.{name}")

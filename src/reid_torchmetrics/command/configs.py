@@ -67,7 +67,7 @@ def parse_yaml(place: str, text: str) -> Any:
 
 def _parse(place: str, text: str) -> tuple[Any, Any]:
     """Return the value of a text, and its tree with the lines of all values."""
-    require("A file of options, or an option that is a mapping,", "yaml")
+    require("A file of options or a mapping", "yaml")
     yaml: Any = import_module("yaml")
     try:
         _check_events(yaml, place, text)

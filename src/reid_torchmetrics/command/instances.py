@@ -29,7 +29,7 @@ class Instance(NamedTuple):
     class_name: str
     fields: dict[str, Any]
     classes: Classes
-    """those that it may be of"""
+    """classes to choose from"""
 
     @property
     def resolved_name(self) -> str:
@@ -80,9 +80,11 @@ def with_field(classes: Classes, instance: Instance | None, name: str, value: An
         _check_fields(classes, class_name, fields)
         return Instance(class_name, fields, classes)
     if name == _FIELDS:
+        if not isinstance(value, dict):
+            raise WrongValueError(_rule(classes), value)
         instance = Instance(class_name, fields, classes)
-        for field, field_value in (value or {}).items():
-            instance = with_field(classes, instance, field, field_value)
+        for field, field_value in value.items():
+            instance = with_field(classes, instance, str(field), field_value)
         return instance
     name = name.removeprefix(f"{_FIELDS}.")
     fitting = _check_fields(classes, class_name, [*fields, name])

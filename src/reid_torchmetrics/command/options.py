@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 from reid_torchmetrics import _hints
+from reid_torchmetrics._extras import require
 
 from .configs import read_config
 from .instances import Instance, read_instance, with_field
@@ -32,7 +33,7 @@ OWN_GROUPS = ("files", "labels", "output")
 """groups of options of the command, and not of a function"""
 _OUTPUTS = ("save", "report", "pictures")
 _ABOUT_FILES = ("CONFIG", "SWITCH")
-"""kinds of options about files of options, which such a file cannot have"""
+"""kinds of options that a file of options cannot have"""
 
 
 class Option(NamedTuple):
@@ -126,11 +127,22 @@ def fill(parser: ArgumentParser, command: str) -> ArgumentParser:
     return parser
 
 
-def as_yaml(arguments: SimpleNamespace, options: dict[str, Any]) -> str:
-    """Return the options of a command line as a file of options."""
+def as_yaml(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]) -> str:
+    """Return the options of a command line as a file of options.
+
+    Raises:
+        ModuleNotFoundError: PyYAML is not installed.
+    """
+    require("A file of options", "yaml")
     yaml: Any = import_module("yaml")
-    values = {name: value for name, value in vars(arguments).items() if value not in (None, [])} | options
-    plain = {name: _plain(value) for name, value in values.items() if name not in ("config", "print_config")}
+    values = {**vars(arguments), **options}
+    defaults = TABLE["commands"][command].get("own", {})
+    plain: dict[str, Any] = {}
+    for option in rows(command):
+        value = values.get(option.name)
+        is_default = option.name not in options and value in (None, [], defaults.get(option.name))
+        if option.name in values and not is_default and option.kind not in _ABOUT_FILES:
+            plain[option.name] = _plain(value)
     return str(yaml.safe_dump(plain, sort_keys=False))
 
 
@@ -159,7 +171,9 @@ class _Store(Action):
         super().__init__(option_strings, dest, default=SUPPRESS, **form)
         self._option = option
         self._field = field
-        self.completer = lambda **_: read_kind(option.kind).suggestions  # argcomplete asks for it
+        suggestions = _suggestions(option, field)
+        if suggestions:  # without, argcomplete completes names of files
+            self.completer = lambda **_: suggestions
 
     def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: Any = None) -> None:
         if values in (None, [], SUPPRESS):  # a file may be left out
@@ -189,6 +203,16 @@ class _ReadConfig(Action):
             except WrongValueError as error:
                 raise UsageError(f"{where}: {error.message(name)}") from error
         vars(namespace).setdefault(self.dest, []).append(values)
+
+
+def _suggestions(option: Option, field: str) -> tuple[str, ...]:
+    """Return the words that a shell suggests."""
+    if not option.classes:
+        return read_kind(option.kind).suggestions
+    if not field:
+        return tuple(option.classes)
+    kinds = [fields[field] for fields in option.classes.values() if field in fields]
+    return kinds[0].suggestions if kinds else ()
 
 
 def _set_value(namespace: Namespace, option: Option, field: str, value: Any, *, is_word: bool) -> None:
