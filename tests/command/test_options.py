@@ -85,7 +85,7 @@ def is_metric(each):
 
 def of_table(command):
     groups = options.OWN_GROUPS
-    own = options.TABLE["commands"][command].get("own", {})
+    own = options.TABLE["commands"][command].get("command_options", {})
     return {name: row for group, name, *row in options.rows(command) if group not in groups and name not in own}
 
 

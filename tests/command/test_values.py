@@ -110,7 +110,7 @@ def parsed(command, words):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_values_are_the_same_as_words_from_a_file_and_from_a_printed_file(command, tmp_path, capsys):
     rows = options_with_values(command)
-    own = options.TABLE["commands"][command].get("own", {})
+    own = options.TABLE["commands"][command].get("command_options", {})
     file = tmp_path / "options.yaml"
     words = FILES[command]
     may_be_null = {row.name for row in rows if row.group not in options.OWN_GROUPS and row.name not in own}

@@ -85,19 +85,28 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
     for option in table:
         if read_kind(option.kind).is_mapping:
             _add_keys(parser, option, words)
-    found, unknown = parser.parse_known_args(words)
+    namespace, unknown = parser.parse_known_args(words)
     if unknown:
         raise UsageError(_about_unknown(command, unknown))
-    values = vars(found)
-    lacking = [option.name for option in table if option.kind in ("@", "@+") and option.name not in values]
-    if lacking and "print_config" not in values:
-        raise UsageError(f"`{command}` must have {' and '.join(f'`{name}`' for name in lacking)}; got none")
-    own: dict[str, Any] = dict.fromkeys(_OUTPUTS) | TABLE["commands"][command].get("own", {})
-    for option in table:
-        if option.group in OWN_GROUPS:
-            own[option.name] = [] if option.kind[-1] in "+*" else None
-    arguments = {name: default if values.get(name) is None else values[name] for name, default in own.items()}
+    values = vars(namespace)
+    missing = [option.name for option in table if option.kind in ("@", "@+") and option.name not in values]
+    if missing and "print_config" not in values:
+        raise UsageError(f"`{command}` must have {' and '.join(f'`{name}`' for name in missing)}; got none")
+    arguments = _command_defaults(command)
+    for name in arguments:
+        if values.get(name) is not None:
+            arguments[name] = values[name]
     return SimpleNamespace(**arguments), {name: values[name] for name in values if name not in arguments}
+
+
+def _command_defaults(command: str) -> dict[str, Any]:
+    """Return the options of a subcommand that are not those of a function, with their defaults."""
+    defaults: dict[str, Any] = dict.fromkeys(_OUTPUTS)  # not all subcommands have all
+    for option in rows(command):
+        if option.group in OWN_GROUPS:
+            defaults[option.name] = [] if read_kind(option.kind).is_list else None
+    defaults.update(TABLE["commands"][command].get("command_options", {}))
+    return defaults
 
 
 def root_parser() -> tuple[ArgumentParser, Mapping[str, ArgumentParser]]:
@@ -135,14 +144,12 @@ def as_yaml(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]
     """
     require("A file of options", "yaml")
     yaml: Any = import_module("yaml")
-    values = {**vars(arguments), **options}
-    defaults = TABLE["commands"][command].get("own", {})
+    defaults = _command_defaults(command)
+    values = {name: value for name, value in vars(arguments).items() if value != defaults[name]} | dict(options)
     plain: dict[str, Any] = {}
     for option in rows(command):
-        value = values.get(option.name)
-        is_default = option.name not in options and value in (None, [], defaults.get(option.name))
-        if option.name in values and not is_default and option.kind not in _ABOUT_FILES:
-            plain[option.name] = _plain(value)
+        if option.name in values and option.kind not in _ABOUT_FILES:
+            plain[option.name] = _plain(values[option.name])
     return str(yaml.safe_dump(plain, sort_keys=False))
 
 
