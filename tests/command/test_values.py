@@ -142,7 +142,7 @@ def test_every_option_refuses_a_value_of_another_kind_with_its_rule(command, tmp
             options.parse(command, [*FILES[command], "--config", str(file)])
     for row in options_with_values(command):
         if row.kind.split()[0].rstrip("+") not in (*TEXTS, "flag"):
-            with pytest.raises(UsageError, match=rf"^`{row.name}` must be .*; got '{{ \?'"):
+            with pytest.raises(UsageError, match=rf"^`{row.name}` must be .*; got \[?'{{ \?'"):
                 options.parse(command, [*FILES[command], row.flag, "{ ?"])
 
 
@@ -214,11 +214,11 @@ REFUSED = {
     "evaluate q --rerank.k1 20 --rerank.alpha 3": "`rerank` must be null or KReciprocal .*; got 'k1, alpha'",
     "evaluate q --rerank.k1 abc": "`rerank.k1` must be a whole number; got 'abc'",
     "evaluate q --rerank {k1:\\ [1]}": r"`rerank.k1` must be a whole number; got \[1\]",
-    "evaluate q --rerank {init_args:\\ 5}": "`rerank` must be null or .*; got 5",
+    "evaluate q --rerank {init_args:\\ 5}": "`rerank` must be null or KReciprocal .*; got '{init_args: 5}'",
     "evaluate q --rerank os.path": "`rerank` must be null or KReciprocal .*; got 'os.path'",
     "evaluate q --draw.per nope": "`draw.per` must be one of 'identity', 'identity_and_camera'; got 'nope'",
     "evaluate q --camera-map {1:\\ 2.5}": r"`camera_map` must be cameras by cameras, such as {3: 2}; got {1: 2.5}",
-    "evaluate q --camera-map.3 [1]": "`camera_map` must be cameras by cameras",
+    "detect a b --area-ranges.all 5": "`area_ranges` must be two numbers for each name, .*; got {'all': '5'}",
     "evaluate q --k true": "`k` must be a whole number or null; got 'true'",
     "evaluate q --max-rank null": "`max_rank` must be a whole number; got 'null'",
     "evaluate q --k 5 g": "unrecognized arguments: g; give all files one after the other",

@@ -20,21 +20,16 @@ from .kinds import NULLS, Kind, WrongValueError, value_in_yaml
 
 Classes: TypeAlias = Mapping[str, Mapping[str, Kind]]
 """the kinds of the fields of each class, by name"""
-_CLASS, _FIELDS = "class_path", "init_args"
+CLASS, FIELDS = "class_path", "init_args"
 
 
 class Instance(NamedTuple):
-    """The fields of an object, and the name of its class; "" until something names or tells it."""
+    """The class and the fields of an object."""
 
     class_name: str
     fields: dict[str, Any]
-    classes: Classes
-    """classes to choose from"""
-
-    @property
-    def resolved_name(self) -> str:
-        """The class that was named, or the first one with all fields."""
-        return self.class_name or _with_fields(self.classes, self.fields)[0]
+    is_named: bool
+    """whether the class was named; otherwise it is the first one with all fields"""
 
     def make(self) -> Any:
         """Make the object.
@@ -44,78 +39,61 @@ class Instance(NamedTuple):
             ValueError: A field has a value that its class refuses.
         """
         package: Any = import_module("reid_torchmetrics")
-        return getattr(package, self.resolved_name)(**self.fields)
+        return getattr(package, self.class_name)(**self.fields)
 
 
-def read_instance(classes: Classes, value: Any) -> Instance | None:
+def read_instance(classes: Classes, value: Any, earlier: Instance | None = None) -> Instance | None:
     """Return the object that a word, or a value in a file, describes; None for null.
 
+    Args:
+        classes: Classes to choose from.
+        value: The name of a class, or a mapping of fields.
+        earlier: The object so far, if the value adds fields to it.
+
     Raises:
-        WrongValueError: It describes none.
+        WrongValueError: No class has all fields, or a field has a value of another kind.
     """
     if value is None or value in NULLS:
         return None
-    if isinstance(value, str) and _short_name(value) in classes:
-        return Instance(_short_name(value), {}, classes)
-    described = value_in_yaml(value, _rule(classes)) if isinstance(value, str) else value
-    if not isinstance(described, dict):
+    description = value
+    if isinstance(value, str):
+        is_name = _short_name(value) in classes
+        description = {CLASS: value} if is_name else value_in_yaml(value, _rule(classes))
+    if not isinstance(description, dict) or not isinstance(description.get(FIELDS, {}), dict):
         raise WrongValueError(_rule(classes), value)
-    instance = Instance("", {}, classes)
-    for name, field_value in described.items():
-        instance = with_field(classes, instance, str(name), field_value)
-    return instance
+    fields = {} if earlier is None else dict(earlier.fields)
+    fields |= description.get(FIELDS, {})
+    fields |= {name: field for name, field in description.items() if name not in (CLASS, FIELDS)}
+    name = None if earlier is None or not earlier.is_named else earlier.class_name
+    if CLASS in description:
+        name = _short_name(str(description[CLASS]))
+        if name not in classes:
+            raise WrongValueError(_rule(classes), description[CLASS])
+    class_name = _find_class(classes, name, fields)
+    return Instance(class_name, _convert_fields(classes[class_name], fields), is_named=name is not None)
 
 
-def with_field(classes: Classes, instance: Instance | None, name: str, value: Any) -> Instance:
-    """Return an object with one more field, or of a class that is named.
+def _find_class(classes: Classes, name: str | None, fields: Mapping[Any, Any]) -> str:
+    """Return the class of a name, or the first one with some fields."""
+    candidates = classes if name is None else {name: classes[name]}
+    fitting = [candidate for candidate, kinds in candidates.items() if fields.keys() <= kinds.keys()]
+    if fitting:
+        return fitting[0]
+    known = {field for kinds in candidates.values() for field in kinds}
+    wrong = [str(field) for field in fields if field not in known] or list(fields)
+    raise WrongValueError(_rule(candidates), ", ".join(wrong), hint=_hints.argument_meant(wrong[0], known))
 
-    Raises:
-        WrongValueError: No class has all fields, or the value is of another kind.
-    """
-    class_name, fields = ("", {}) if instance is None else (instance.class_name, instance.fields)
-    if name == _CLASS:
-        class_name = _short_name(str(value))
-        if class_name not in classes:
-            raise WrongValueError(_rule(classes), value)
-        _check_fields(classes, class_name, fields)
-        return Instance(class_name, fields, classes)
-    if name == _FIELDS:
-        if not isinstance(value, dict):
-            raise WrongValueError(_rule(classes), value)
-        instance = Instance(class_name, fields, classes)
-        for field, field_value in value.items():
-            instance = with_field(classes, instance, str(field), field_value)
-        return instance
-    name = name.removeprefix(f"{_FIELDS}.")
-    fitting = _check_fields(classes, class_name, [*fields, name])
-    kind = classes[fitting][name]
+
+def _convert_fields(kinds: Mapping[str, Kind], fields: Mapping[str, Any]) -> dict[str, Any]:
+    converted: dict[str, Any] = {}
+    name = ""
     try:
-        is_null = kind.is_nullable and (value is None or value in NULLS)
-        converted = None if is_null else kind.from_file(value, is_null_allowed=False)
+        for name, value in fields.items():
+            converted[name] = kinds[name].convert(value)
     except WrongValueError as error:
         error.field = name
         raise
-    return Instance(class_name, fields | {name: converted}, classes)
-
-
-def _check_fields(classes: Classes, class_name: str, fields: Any) -> str:
-    """Return the first class with some fields.
-
-    Raises:
-        WrongValueError: There is none.
-    """
-    named = {class_name: classes[class_name]} if class_name else classes
-    fitting = _with_fields(named, fields)
-    if fitting:
-        return fitting[0]
-    known = {name for class_fields in named.values() for name in class_fields}
-    unknown = [name for name in fields if name not in known]
-    hint = _hints.argument_meant(unknown[0], known) if unknown else ""
-    raise WrongValueError(_rule(named), ", ".join(unknown or fields), hint=hint)
-
-
-def _with_fields(classes: Classes, fields: Any) -> list[str]:
-    return [name for name, class_fields in classes.items() if set(fields) <= class_fields.keys()]
+    return converted
 
 
 def _short_name(path: str) -> str:

@@ -96,31 +96,13 @@ class Kind(NamedTuple):
             rule = f"one of {', '.join(map(repr, self.choices))}"
         return f"{rule} or null" if self.is_nullable else rule
 
-    def from_words(self, words: str | Sequence[str]) -> Any:
-        """Return the value of one word, or of several.
-
-        Raises:
-            WrongValueError: A word is not of this kind.
-        """
-        if not isinstance(words, str):
-            return [self._single(word) for word in words]
-        if self.is_nullable and words in NULLS:
-            return None
-        if self.is_mapping:
-            return self._single(value_in_yaml(words, self.rule))
-        return self._single(words)
-
-    def from_file(self, value: Any, *, is_null_allowed: bool) -> Any:
-        """Return the value of what a file of options has.
+    def convert(self, value: Any, *, is_null_allowed: bool = False) -> Any:
+        """Return the value of a word, of several words, or of what a file of options has.
 
         Raises:
             WrongValueError: It is not of this kind.
         """
-        if self.base == "flag":
-            if isinstance(value, bool):
-                return value
-            raise WrongValueError(self.rule, value)
-        if value is None and is_null_allowed:
+        if (value is None and is_null_allowed) or (self.is_nullable and value in (None, *NULLS)):
             return None
         if not self.is_list:
             return self._single(value)
@@ -134,22 +116,12 @@ class Kind(NamedTuple):
             rule = "a list of strings" if error.rule == "a string" else f"a list, each {error.rule}"
             raise WrongValueError(rule, value) from error
 
-    def with_key(self, mapping: object, key: str, value: Any) -> dict[Any, Any]:
-        """Return a mapping with one more key.
-
-        Raises:
-            WrongValueError: The value is not one of this kind of mappings.
-        """
-        if isinstance(value, str):
-            value = value_in_yaml(value, self.rule)
-        merged: dict[Any, Any] = dict(mapping) if isinstance(mapping, dict) else {}
-        merged.update(self._single({key: value}))
-        return merged
-
     def _single(self, value: Any) -> Any:
-        convert: Callable[[Any], Any] = _CONVERTERS.get(self.base, _text)
+        if self.is_mapping and isinstance(value, str):
+            value = value_in_yaml(value, self.rule)
+        converter: Callable[[Any], Any] = _CONVERTERS.get(self.base, _text)
         try:
-            converted = convert(value)
+            converted = converter(value)
         except (ValueError, TypeError) as error:
             raise WrongValueError(self.rule, value) from error
         if self.choices and converted not in self.choices:
@@ -221,6 +193,12 @@ def _number_or_file(value: Any) -> str:
     return value if isinstance(value, str) else str(_whole_number(value))
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
 def _camera_map(value: Any) -> dict[int | str, int | str]:
     if not isinstance(value, dict):
         raise TypeError
@@ -232,10 +210,8 @@ def _ranges(value: Any) -> dict[int | str, tuple[float, float]]:
         raise TypeError
     ranges: dict[int | str, tuple[float, float]] = {}
     for name, bounds in value.items():
-        if isinstance(bounds, str) or isinstance(name, bool) or not isinstance(name, (int, str)):
-            raise TypeError
-        low, high = bounds
-        ranges[name] = (_number(low), _number(high))
+        low, high = parse_yaml("", bounds) if isinstance(bounds, str) else bounds
+        ranges[_label(name)] = (_number(low), _number(high))
     return ranges
 
 
@@ -244,6 +220,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "X": _number,
     "LABEL": _label,
     "BOOL": _boolean,
+    "flag": _flag,
     "NUMBER": _number_or_file,
     "MAP": _camera_map,
     "RANGES": _ranges,

@@ -22,7 +22,7 @@ from reid_torchmetrics import _hints
 from reid_torchmetrics._extras import require
 
 from .configs import read_config
-from .instances import Instance, read_instance, with_field
+from .instances import CLASS, FIELDS, Instance, read_instance
 from .kinds import Kind, WrongValueError, read_kind
 from .terminal import PROGRAM, UsageError
 
@@ -83,7 +83,7 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
     parser = fill(_Parser(prog=f"{PROGRAM} {command}", allow_abbrev=False), command)
     table = list(rows(command))
     for option in table:
-        if read_kind(option.kind).is_mapping:
+        if option.classes or read_kind(option.kind).is_mapping:
             _add_keys(parser, option, words)
     namespace, unknown = parser.parse_known_args(words)
     if unknown:
@@ -156,7 +156,7 @@ def as_yaml(command: str, arguments: SimpleNamespace, options: Mapping[str, Any]
 def _plain(value: Any) -> Any:
     """Return a value of an option as YAML has it."""
     if isinstance(value, Instance):
-        return {"class_path": value.resolved_name, "init_args": value.fields}
+        return {CLASS: value.class_name, FIELDS: value.fields}
     if isinstance(value, dict):
         return {key: _plain(element) for key, element in value.items()}
     return list(value) if isinstance(value, tuple) else value
@@ -186,7 +186,7 @@ class _Store(Action):
         if values in (None, [], SUPPRESS):  # a file may be left out
             return
         try:
-            _set_value(namespace, self._option, self._field, values, is_word=True)
+            _set_value(namespace, self._option, self._field, values)
         except WrongValueError as error:
             raise UsageError(error.message(self._option.name)) from error
 
@@ -206,7 +206,7 @@ class _ReadConfig(Action):
         for key, (value, where) in config.items():
             name, _, field = key.partition(".")
             try:
-                _set_value(namespace, self._options[name], field, value, is_word=False)
+                _set_value(namespace, self._options[name], field, value)
             except WrongValueError as error:
                 raise UsageError(f"{where}: {error.message(name)}") from error
         vars(namespace).setdefault(self.dest, []).append(values)
@@ -222,23 +222,22 @@ def _suggestions(option: Option, field: str) -> tuple[str, ...]:
     return kinds[0].suggestions if kinds else ()
 
 
-def _set_value(namespace: Namespace, option: Option, field: str, value: Any, *, is_word: bool) -> None:
-    """Set the value of an option, or a part of it."""
+def _set_value(namespace: Namespace, option: Option, field: str, value: Any) -> None:
+    """Set the value of an option, or of a field of it, such as "k1" or "init_args.k1"."""
     kind = read_kind(option.kind)
-    earlier = getattr(namespace, option.name, None)
-    if option.classes and field:
-        converted: Any = with_field(option.classes, earlier, field, value)
-    elif option.classes:
-        converted = read_instance(option.classes, value)
-    elif kind.is_mapping and field:
-        converted = kind.with_key(earlier, field, value)
-    elif field:
-        raise WrongValueError("given as a whole", field)
-    elif is_word:
-        converted = kind.from_words(value)
+    earlier = getattr(namespace, option.name, None) if field else None
+    if field:
+        if not (option.classes or kind.is_mapping):
+            raise WrongValueError("given as a whole", field)
+        prefix, _, name = field.partition(".") if option.classes else ("", "", field)
+        value = {prefix: {name: value}} if prefix and name else {prefix or name: value}
+    if option.classes:
+        converted: Any = read_instance(option.classes, value, earlier)
     else:
-        is_own_list = kind.is_list and option.group in OWN_GROUPS
-        converted = kind.from_file(value, is_null_allowed=not is_own_list)
+        is_null_allowed = option.kind != "flag" and not (kind.is_list and option.group in OWN_GROUPS)
+        converted = kind.convert(value, is_null_allowed=is_null_allowed)
+    if field and kind.is_mapping:
+        converted = (earlier or {}) | converted
     setattr(namespace, option.name, converted)
 
 
@@ -264,9 +263,8 @@ def _add(group: Any, option: Option, command: str) -> None:
 
 def _add_fields(group: Any, option: Option) -> None:
     """Add an option for each field of the objects that an option describes, such as `--rerank.k1`."""
-    fields = {name: TABLE["classes"][name] for name in option.classes}
-    for class_name, class_fields in fields.items():
-        for field, (kind, text, default) in class_fields.items():
+    for class_name in option.classes:
+        for field, (kind, text, default) in TABLE["classes"][class_name].items():
             group.add_argument(
                 f"{option.flag}.{field}",
                 action=_Store,
@@ -275,17 +273,15 @@ def _add_fields(group: Any, option: Option) -> None:
                 metavar=_metavar(read_kind(kind)),
                 help=f"{class_name}: {text} [{default}]",
             )
-            hidden = f"init_args.{field}"
-            group.add_argument(f"{option.flag}.{hidden}", action=_Store, option=option, field=hidden, help=SUPPRESS)
-    group.add_argument(f"{option.flag}.class_path", action=_Store, option=option, field="class_path", help=SUPPRESS)
 
 
 def _add_keys(parser: ArgumentParser, option: Option, words: Sequence[str]) -> None:
-    """Add an option for each key of a mapping in the words of a command line, such as `--camera-map.3`."""
+    """Add an option for each other field or key in the words of a command line, such as `--camera-map.3`."""
     prefix = f"{option.flag}."
-    flags = {word.partition("=")[0] for word in words if word.startswith(prefix)}
-    for flag in sorted(flags - {prefix}):
-        parser.add_argument(flag, action=_Store, option=option, field=flag.removeprefix(prefix))
+    known = {field for fields in option.classes.values() for field in fields}
+    fields = {word.removeprefix(prefix).partition("=")[0] for word in words if word.startswith(prefix)}
+    for field in sorted(fields - known - {""}):
+        parser.add_argument(f"{prefix}{field}", action=_Store, option=option, field=field)
 
 
 def _metavar(kind: Kind) -> str:
@@ -314,12 +310,6 @@ def _about_unknown(command: str, words: Sequence[str]) -> str:
         remedy = "; give all files one after the other" if words[0][0] != "-" else ""
         return f"unrecognized arguments: {' '.join(words)}{remedy}"
     table = list(rows(command))
-    for option in table:
-        if option.classes and flags[0].startswith(f"{option.flag}."):
-            try:
-                with_field(option.classes, None, flags[0].removeprefix(f"{option.flag}."), "")
-            except WrongValueError as error:
-                return error.message(option.name)
     name = flags[0].removeprefix("--")
     if "_" in name and any(option.flag == f"--{name.replace('_', '-')}" for option in table):
         hint = f", which may be `--{name.replace('_', '-')}`"
