@@ -100,7 +100,7 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
 
 
 def _command_defaults(command: str) -> dict[str, Any]:
-    """Return the options of a subcommand that are not those of a function, with their defaults."""
+    """Return the options of a subcommand itself, not of a function, with their defaults."""
     defaults: dict[str, Any] = dict.fromkeys(_OUTPUTS)  # not all subcommands have all
     for option in rows(command):
         if option.group in OWN_GROUPS:
