@@ -221,7 +221,8 @@ REFUSED = {
     "detect a b --area-ranges.all 5": "`area_ranges` must be two numbers for each name, .*; got {'all': '5'}",
     "evaluate q --k true": "`k` must be a whole number or null; got 'true'",
     "evaluate q --max-rank null": "`max_rank` must be a whole number; got 'null'",
-    "evaluate q --k 5 g": "unrecognized arguments: g; give all files one after the other",
+    "evaluate q -x": "unrecognized arguments: -x; the form is `reid-torchmetrics evaluate .query. .gallery ...",
+    "lists a b c": "unrecognized arguments: c; the form is `reid-torchmetrics lists retrieved .positives. .options.`",
     "detect a": "`detect` must have `detections`; got none",
     "lists": "`lists` must have `retrieved`; got none",
 }

@@ -149,18 +149,17 @@ def _check_kinds(sides: _Sides) -> None:
         raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
 
 
-def _add_captions(sides: _Sides, captions_of: str | int) -> None:
+def _add_captions(sides: _Sides, captions_of: str) -> None:
     """Number the images of both sides, the captions by a file or by how many of them in a row are of an image."""
-    given = str(captions_of)  # a file of options has a number as it is
     images, captions = sorted([*sides.values(), *sides.values()][:2], key=len)
-    if given.isdecimal():
-        index = np.repeat(np.arange(len(images)), int(given))
+    if captions_of.isdecimal():
+        index = np.repeat(np.arange(len(images)), int(captions_of))
     else:
-        index = data.read_labels(given, field="identities")["identities"]
+        index = data.read_labels(captions_of, field="identities")["identities"]
         images, captions = (captions, images) if len(index) == len(images) else (images, captions)
-    is_told = len(sides) > 1 and (given.isdecimal() or len(images) != len(captions))
+    is_told = len(sides) > 1 and (captions_of.isdecimal() or len(images) != len(captions))
     if not is_told or len(index) != len(captions) or index.ndim > 1 or not np.isin(index, np.arange(len(images))).all():
-        came = f"{given} for {len(captions)} captions of {len(images)} images"
+        came = f"{captions_of} for {len(captions)} captions of {len(images)} images"
         raise ValueError(f"`--captions` must be how many each image has, or a file of each one's image; got {came}.")
     tables = [{"identities": index if side is captions else np.arange(len(side))} for side in sides.values()]
     _add_labels(sides, [[table] for table in tables], [_CAPTIONS] * len(tables), [], "given")

@@ -307,8 +307,7 @@ def _about_unknown(command: str, words: Sequence[str]) -> str:
     """Return a message about words that are no option, with the one that was meant if it is known."""
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     if not flags:
-        remedy = "; give all files one after the other" if words[0][0] != "-" else ""
-        return f"unrecognized arguments: {' '.join(words)}{remedy}"
+        return f"unrecognized arguments: {' '.join(words)}; the form is `{_usage(command)}`"
     table = list(rows(command))
     name = flags[0].removeprefix("--")
     if "_" in name and any(option.flag == f"--{name.replace('_', '-')}" for option in table):
