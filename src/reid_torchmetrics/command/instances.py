@@ -59,18 +59,25 @@ def read_instance(classes: Classes, value: Any, earlier: Instance | None = None)
     if isinstance(value, str):
         is_name = _short_name(value) in classes
         description = {CLASS: value} if is_name else value_in_yaml(value, _rule(classes))
-    if not isinstance(description, dict) or not isinstance(description.get(FIELDS, {}), dict):
+    if not isinstance(description, dict):
+        raise WrongValueError(_rule(classes), value)
+    described_fields = description.get(FIELDS, {})
+    if isinstance(described_fields, str):
+        described_fields = value_in_yaml(described_fields, _rule(classes))
+    if not isinstance(described_fields, dict):
         raise WrongValueError(_rule(classes), value)
     fields = {} if earlier is None else dict(earlier.fields)
-    fields |= description.get(FIELDS, {})
-    fields |= {name: field for name, field in description.items() if name not in (CLASS, FIELDS)}
-    name = None if earlier is None or not earlier.is_named else earlier.class_name
+    fields |= described_fields
+    for name, field_value in description.items():
+        if name not in (CLASS, FIELDS):
+            fields[str(name).removeprefix(f"{FIELDS}.")] = field_value
+    named = None if earlier is None or not earlier.is_named else earlier.class_name
     if CLASS in description:
-        name = _short_name(str(description[CLASS]))
-        if name not in classes:
+        named = _short_name(str(description[CLASS]))
+        if named not in classes:
             raise WrongValueError(_rule(classes), description[CLASS])
-    class_name = _find_class(classes, name, fields)
-    return Instance(class_name, _convert_fields(classes[class_name], fields), is_named=name is not None)
+    class_name = _find_class(classes, named, fields)
+    return Instance(class_name, _convert_fields(classes[class_name], fields), is_named=named is not None)
 
 
 def _find_class(classes: Classes, name: str | None, fields: Mapping[Any, Any]) -> str:

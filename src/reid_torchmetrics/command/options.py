@@ -80,7 +80,7 @@ def parse(command: str, words: Sequence[str]) -> tuple[SimpleNamespace, dict[str
         UsageError: Words, or a file of options, that the command does not understand.
     """
     _check_given_once(words)
-    parser = fill(_Parser(prog=f"{PROGRAM} {command}", allow_abbrev=False), command)
+    parser = fill(_Parser(prog=f"{PROGRAM} {command}", add_help=False, allow_abbrev=False), command)
     table = list(rows(command))
     for option in table:
         if option.classes or read_kind(option.kind).is_mapping:
@@ -223,14 +223,13 @@ def _suggestions(option: Option, field: str) -> tuple[str, ...]:
 
 
 def _set_value(namespace: Namespace, option: Option, field: str, value: Any) -> None:
-    """Set the value of an option, or of a field of it, such as "k1" or "init_args.k1"."""
+    """Set the value of an option, or of a field or a key of it, such as "k1" of `--rerank.k1`."""
     kind = read_kind(option.kind)
     earlier = getattr(namespace, option.name, None) if field else None
+    if field and not (option.classes or kind.is_mapping):
+        raise WrongValueError("given as a whole", field)
     if field:
-        if not (option.classes or kind.is_mapping):
-            raise WrongValueError("given as a whole", field)
-        prefix, _, name = field.partition(".") if option.classes else ("", "", field)
-        value = {prefix: {name: value}} if prefix and name else {prefix or name: value}
+        value = {field: value}
     if option.classes:
         converted: Any = read_instance(option.classes, value, earlier)
     else:
