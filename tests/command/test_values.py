@@ -149,6 +149,7 @@ def test_every_option_refuses_a_value_of_another_kind_with_its_rule(command, tmp
 WORDS = {
     # words, and the options that they give; in the order of a line the last one counts
     "--k 0x10": {"k": 16},
+    "--k 0b11 --radius 0X1f": {"k": 3, "radius": 31.0},
     "--k 010": {"k": 10},
     "--k 1_000": {"k": 1000},
     "--k ~": {"k": None},

@@ -28,6 +28,8 @@ NULLS = ("null", "Null", "NULL", "~")
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _INFINITE = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 """floats as YAML spells them, by Python's spelling"""
+_PREFIXED = re.compile(r"\s*[+-]?0[xXbB]")
+"""a whole number as hexadecimal or binary digits"""
 _RULES = {
     "N": "a whole number",
     "X": "a number",
@@ -157,7 +159,7 @@ def _text(value: Any) -> str:
 def _whole_number(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise TypeError
-    if isinstance(value, str) and re.match(r"\s*[+-]?0[xXoObB]", value):
+    if isinstance(value, str) and _PREFIXED.match(value):
         return int(value, base=0)
     return int(value)
 
@@ -165,6 +167,8 @@ def _whole_number(value: Any) -> int:
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise TypeError
+    if isinstance(value, str) and _PREFIXED.match(value):
+        return float(int(value, base=0))
     if isinstance(value, str):
         return float(_INFINITE.get(value.lower(), value))
     return float(value)
