@@ -219,27 +219,26 @@ def parts() -> None:
 
 def counting(scores: Tensor) -> None:
     """Milliseconds of counting the negatives before so many positives."""
-    removed = torch.zeros(len(scores), dtype=torch.int64, device=DEVICE.name)
     for num_positives in (3, 51) if DEVICE.is_trial else (1, 3, 16, 51, 500):
         columns = torch.randperm(scores.shape[1], device=DEVICE.name)[:num_positives]
         thresholds = scores[:, columns].sort(dim=1, descending=True).values
-        work = lambda t=thresholds: count_by_lookup(scores, removed, t, or_tied=(True,))  # noqa: E731
+        work = lambda t=thresholds: count_by_lookup(scores, t, or_tied=(True,))  # noqa: E731
         print(f"counts of {num_positives} positives: {DEVICE.milliseconds(work, 7):.3f} ms")
 
 
 def metrics() -> None:
     """Times of rankings, lists and whole metrics beside those of a few lines of PyTorch."""
-    times_of("Market-1501", embeddings_on(512))
-    times_of("MSMT17", msmt17_on())
+    times_of("Market-1501", embeddings_on(512), limit=1.2)
+    times_of("MSMT17", msmt17_on(), limit=1)
 
 
-def times_of(name: str, problem: Problem) -> None:
-    """Times of one problem."""
+def times_of(name: str, problem: Problem, *, limit: float) -> None:
+    """Times of one problem; the limit is that of a ranking."""
     gallery, parts_of_queries = problem[1], problem[0].split(2000)
     in_order = DEVICE.milliseconds(lambda: [(query @ gallery.T).sort(dim=1) for query in parts_of_queries], 7)
     ranked = DEVICE.milliseconds(lambda: rank_positives(*problem), 7)
-    text = f"A ranking of {name}, dimension 512, takes no longer than products and a sort of all scores."
-    seen(text, ranked / in_order, 1, "times", f"{ranked:.1f} ms over {in_order:.1f} ms")
+    text = f"A ranking of {name}, dimension 512, takes about as long as products and a sort of all scores."
+    seen(text, ranked / in_order, limit, "times", f"{ranked:.1f} ms over {in_order:.1f} ms")
     metric = filled(problem)
     best = DEVICE.milliseconds(lambda: [(query @ gallery.T).topk(10) for query in parts_of_queries], 7)
     listed = DEVICE.milliseconds(lambda: metric.nearest(10), 5)

@@ -60,6 +60,7 @@ PATHS = {
     "max_chances": "functional.retrieval.measures.cmc._MAX_CHANCES",
     "max_terms": "functional.retrieval.measures.terms._MAX_TERMS",
     "bins_of_row": "functional.retrieval.ranking.counting._BINS",
+    "few_on_device": "functional.retrieval.ranking.counting._FEW_ON_DEVICE",
     "few_values": "functional.retrieval.ranking.counting._FEW_VALUES",
     "many_thresholds": "functional.retrieval.ranking.counting._MANY_THRESHOLDS",
     "is_numpy": "functional.retrieval.ranking.counting._is_numpy",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from reid_torchmetrics.functional.retrieval.scores import products
 from tests import profiles
 from tests.device import simulated_device
 
@@ -43,6 +44,13 @@ def simulated(request: pytest.FixtureRequest) -> str:
     """The device that counts what waits for it."""
     simulated_device.install()
     return request.param
+
+
+@pytest.fixture
+def simulated_gpu(simulated: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same with the products of a GPU, which have large blocks."""
+    monkeypatch.delitem(products._SHAPES, simulated)
+    return simulated
 
 
 @pytest.fixture

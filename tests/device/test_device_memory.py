@@ -20,10 +20,15 @@ from tests.metrics.reid.samples import batches, fed
 GIB = 1 << 30
 
 
+def memory_stats(reserved: int, allocated: int) -> dict[str, dict[str, dict[str, int]]]:
+    numbers = {"reserved_bytes": reserved, "allocated_bytes": allocated}
+    return {name: {"all": {"current": number}} for name, number in numbers.items()}
+
+
 @pytest.fixture
 def here(simulated, monkeypatch):
     """The device, of which 70 GiB are free and 10 are kept by PyTorch, 2 of these with tensors."""
-    told = {"mem_get_info": (70 * GIB, 80 * GIB), "memory_reserved": 10 * GIB, "memory_allocated": 2 * GIB}
+    told = {"mem_get_info": (70 * GIB, 80 * GIB), "memory_stats_as_nested_dict": memory_stats(10 * GIB, 2 * GIB)}
     for name, value in told.items():
         monkeypatch.setattr(torch.sim, name, lambda _, value=value: value, raising=False)
     return torch.device(simulated)
@@ -33,6 +38,11 @@ def test_it_is_an_eighth_of_what_is_free_or_unused_there(here):
     assert bytes_within(None, here) == 78 * GIB // 8
     assert bytes_within(None, torch.device("cpu")) == DEFAULT_MAX_BYTES
     assert bytes_within(9, here) == 9
+
+
+def test_without_numbers_of_what_pytorch_keeps_it_is_an_eighth_of_what_is_free(here, monkeypatch):
+    monkeypatch.delattr(torch.sim, "memory_stats_as_nested_dict")
+    assert bytes_within(None, here) == 70 * GIB // 8
 
 
 @pytest.mark.parametrize("error", [RuntimeError("does not support querying the available free memory"), None])
@@ -45,7 +55,7 @@ def test_a_device_that_does_not_tell_gives_as_much_as_a_cpu(here, monkeypatch, e
 
 def test_little_memory_is_no_less_than_on_a_cpu(here, monkeypatch):
     monkeypatch.setattr(torch.sim, "mem_get_info", lambda _: (0, 80 * GIB))
-    monkeypatch.setattr(torch.sim, "memory_reserved", lambda _: 2 * GIB)
+    monkeypatch.setattr(torch.sim, "memory_stats_as_nested_dict", lambda _: memory_stats(2 * GIB, 2 * GIB))
     assert bytes_within(None, here) == DEFAULT_MAX_BYTES
 
 

@@ -13,6 +13,10 @@ from tests.device.problems import moved, problem
 SIZES = [(1, 1), (3, 60), (20, 49), (17, 96), (16, 150)]
 
 
+def scale_by_block(products: torch.Tensor, items: slice, out: torch.Tensor) -> None:
+    torch.mul(products, 2 + items.start % 2, out=out)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_product_is_that_of_the_cpu(full_device, dtype):
     for num_queries, num_items in SIZES:
@@ -20,7 +24,7 @@ def test_a_product_is_that_of_the_cpu(full_device, dtype):
         query, gallery = (torch.randn(size, 50, generator=generator, dtype=dtype) for size in (num_queries, num_items))
         out = torch.empty(num_queries, num_items + 3, dtype=dtype, device=full_device)[:, 1:-2]
         with full_precision(torch.device(full_device), foreign=False):
-            product(*moved([query, gallery], full_device), out, lambda scores, items: scores.mul_(2 + items.start % 2))
+            product(*moved([query, gallery], full_device), out, scale_by_block)
         rows = shape_on(out.device)
         factor = 2 + torch.arange(0, num_items, rows.columns).repeat_interleave(rows.columns)[:num_items] % 2
         torch.testing.assert_close(out.cpu(), (query @ gallery.T) * factor, rtol=1e-5, atol=1e-5)

@@ -7,9 +7,9 @@ import torch
 from torchmetrics import Metric
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP, ReIDMetrics, ReIDMINP
-from reid_torchmetrics.functional.retrieval import rank_positives
+from reid_torchmetrics.functional.retrieval import find_relevance, rank_positives, score_embeddings
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
-from reid_torchmetrics.functional.retrieval.ranking import tiles
+from reid_torchmetrics.functional.retrieval.ranking import nearest, tiles
 from tests.device.problems import moved, problem
 from tests.device.waiting import counted, waits_of
 from tests.functional.detection.detection_samples import fed as fed_boxes
@@ -137,3 +137,33 @@ def test_a_tile_of_queries_waits_a_few_times(simulated, ties, most):
         num_tiles.append(ranked.call_count)
     assert num_tiles[0] < num_tiles[1]
     assert waits[1] - waits[0] <= most * (num_tiles[1] - num_tiles[0]), found
+
+
+def market_size(device: str) -> list[torch.Tensor]:
+    """Embeddings, identities and cameras of 3,368 queries and 15,913 gallery items, which lie around 751 centers."""
+    generator, sizes = torch.Generator().manual_seed(0), (3368, 15913)
+    identities = [torch.randint(0, 751, (size,), generator=generator) for size in sizes]
+    cameras = [torch.randint(0, 6, (size,), generator=generator) for size in sizes]
+    centers = torch.randn(751, 16, generator=generator)
+    embeddings = [centers[labels] + torch.randn(len(labels), 16, generator=generator) / 2 for labels in identities]
+    return moved([*embeddings, *identities, *cameras], device)
+
+
+def test_a_ranking_that_fits_into_memory_takes_few_kernels_and_waits(simulated_gpu):
+    sides = market_size(simulated_gpu)
+    counts = counted(lambda: rank_positives(*sides, max_bytes=10**10))
+    assert sum(counts.kernels.values()) <= 200, counts.kernels
+    assert sum(counts.waits.values()) <= 10, counts.waits
+
+
+def test_lists_that_fit_into_memory_take_few_kernels_and_waits(simulated_gpu):
+    query, gallery, *labels = market_size(simulated_gpu)
+
+    def list_nearest() -> None:
+        relevance = find_relevance(*labels)
+        scores = score_embeddings(query, gallery, relevance, max_bytes=10**10)
+        nearest(scores, relevance, 10, ties="pessimistic")
+
+    counts = counted(list_nearest)
+    assert sum(counts.kernels.values()) <= 350, counts.kernels
+    assert sum(counts.waits.values()) <= 15, counts.waits

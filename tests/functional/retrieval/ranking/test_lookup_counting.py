@@ -10,13 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
-from reid_torchmetrics.functional.retrieval.ranking.counting import count_by_lookup, sort_rows
+from reid_torchmetrics.functional.retrieval.ranking.counting import (
+    Negatives,
+    Positives,
+    count_by_lookup,
+    count_negatives,
+    sort_rows,
+)
 from tests.functional.retrieval.ranking.test_ranks import as_lists, ranks_of
 from tests.paths import path, taking
 from tests.profiles import examples
 from tests.strategies import ALL_TIES, Problem, problems
 
-WAYS = {"bins": {}, "one set of bins": {"bins_of_row": 0}, "bins of a few scores at a time": {"looked_up_scores": 7}}
+BINS = {"bins": {}, "one set of bins": {"bins_of_row": 0}, "bins of a few scores at a time": {"looked_up_scores": 7}}
+WAYS = {way: {"few_on_device": -1, **options} for way, options in BINS.items()} | {"sorted keys": {"few_on_device": 1}}
 
 
 def looked_up(problem: Problem, way: str, **options):
@@ -25,21 +32,24 @@ def looked_up(problem: Problem, way: str, **options):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_row_is_counted_by_hand(way):
+def test_negatives_of_two_queries_are_counted_by_hand(way):
     scores = torch.tensor([[0.9, 0.8, 0.6, 0.1, 0.5], [0.0, 0.5, -math.inf, 1.0, 0.5]])
     thresholds = torch.tensor([[0.8, 0.5], [0.5, -math.inf]])
-    with taking(**WAYS[way]):
-        found = count_by_lookup(scores, torch.tensor([0, 1]), thresholds, or_tied=(True, False))
+    removed = scores == -math.inf
+    negatives = Negatives(scores, removed.sum(1), lambda: removed, 0, "scores")
+    positives = Positives(thresholds, torch.zeros(2, 2, dtype=torch.int64), thresholds[:, 1])
+    with mock.patch.object(*path("is_numpy"), return_value=False), taking(**WAYS[way]):
+        counts = count_negatives(negatives, positives, or_tied=(True, False))
     # Of the second row one score is what was taken out, which is no negative although a threshold is as low.
-    assert found.tolist() == [[[2, 4], [3, 4]], [[1, 3], [1, 4]]]
+    assert counts.tolist() == [[[2, 4], [3, 4]], [[1, 3], [1, 4]]]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", BINS)
 def test_long_rows_are_counted_as_one_by_one(way):
     scores = torch.randint(9, (5, 700)).float()
     thresholds = torch.tensor([[7.0, 4.0, 4.0, 1.0]]).expand(5, -1)
-    with taking(**WAYS[way]):
-        found = count_by_lookup(scores, torch.zeros(5, dtype=torch.int64), thresholds, or_tied=(True, False))
+    with taking(**BINS[way]):
+        found = count_by_lookup(scores, thresholds, or_tied=(True, False))
     above = [compare(scores[:, :, None], thresholds[:, None]).sum(1).tolist() for compare in (torch.ge, torch.gt)]
     assert found.tolist() == above
 

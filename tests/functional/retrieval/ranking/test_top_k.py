@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
+from reid_torchmetrics.functional.retrieval.ranking.top_k import likely_top_k, stable_top_k
 from tests.paths import path
 
 
@@ -84,3 +84,21 @@ def test_rows_are_those_of_a_sort_by_score_and_column(on_cpu, num_rows, width, s
         assert plain[0][row].tolist() == masked[0][row].tolist() == [values[column] for column in order]
         listed = sorted((column for column in range(width) if flags[row][column]), key=lambda c: (-values[c], c))[:k]
         assert masked[1][row].tolist() == listed + [-1] * (k - len(listed))
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([-math.inf, -1.0, 0.0, 1.0, 2.0, 3.0]), min_size=6, max_size=6), min_size=1),
+    st.integers(1, 6),
+)
+def test_a_likely_list_that_is_not_in_doubt_is_that_of_the_stable_order(rows, k):
+    scores = torch.tensor(rows)
+    best, columns, in_doubt = likely_top_k(scores, k)
+    expected_best, expected_columns = stable_top_k(scores, k)
+    assert torch.equal(best[~in_doubt], expected_best[~in_doubt])
+    assert torch.equal(columns[~in_doubt], expected_columns[~in_doubt])
+
+
+def test_a_likely_list_is_in_doubt_after_a_tie_at_its_end_nan_or_minus_infinity():
+    rows = [[3.0, 2.0, 2.0, 1.0], [3.0, 2.0, math.nan, 1.0], [3.0, -math.inf, -math.inf, -math.inf], [1, 2, 3, 4]]
+    in_doubt = likely_top_k(torch.tensor(rows), 2)[2]
+    assert in_doubt.tolist() == [True, True, True, False]

@@ -4,9 +4,11 @@ Scores of a panel are [queries, columns]. Everything but the negatives has been 
 its number is known, so a genuine score of minus infinity still counts. Thresholds are the scores of positives.
 
 On the CPU all scores of a row are compared with each threshold where there are few of them; else the rows are sorted,
-and thresholds are looked up among them; scores that are whole numbers have ways of their own (`whole_scores`). On
-devices where sorting costs more than the
-scores, every score is looked up among the few thresholds of its query. One query with the thresholds .8 and .5:
+and thresholds are looked up among them; scores that are whole numbers have ways of their own (`whole_scores`).
+
+On other devices the scores that reach the lowest threshold of their query are sorted, of all queries at once, if they
+are few. Else sorting would cost more than the scores, and every score is looked up among the few thresholds of its
+query. One query with the thresholds .8 and .5:
 
     scores                       .9   .8   .6   .1   .5
     thresholds at or below        2    2    1    0    1      if negatives level with a threshold count, else 2 1 1 0 0
@@ -22,7 +24,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn import functional
 
@@ -30,13 +32,14 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
-from .top_k import keys_of_scores
+from .top_k import keys_of_scores, rising_keys
 from .whole_scores import count_above, count_before, look_whole
 
 _SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
 _LONG_ROW = 1024  # columns; from here on counting row by row takes less time than counting all rows at once
 _WIDE = 2048  # columns; from here on it may pay to pick the values above a floor before sorting
 _FEW_VALUES = 0.04  # share of values above the floor; up to here it pays
+_FEW_ON_DEVICE = 0.1  # the same where scores are sorted by keys
 _SAMPLE_STEP = 61  # from one column to the next of the sample that estimates the share
 _BYTES_PER_BIN = 4
 _ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
@@ -45,9 +48,10 @@ _COST_OF_PICKING, _COST_OF_WHOLE, _COST_OF_SORTING = 1.0, 3.0, 5.0
 _COST_OF_A_COMPARISON = 0.09
 _CALLS_OF_A_ROW, _CALLS_OF_A_THRESHOLD = 3000, 1600
 _MANY_THRESHOLDS = 64  # from here on NumPy looks up the thresholds of a query in less time than torch
-_SCORES = 1 << 22  # looked up at a time: their bins, of 4 bytes each, stay in the cache of a large GPU
+_SCORES = 1 << 24  # looked up at a time: every time costs the launches of ten kernels
 _BINS = 4096  # of a query, and no more than a fourth of its scores
 _MOST_BINS = torch.iinfo(torch.int32).max
+_MOST_INT16 = torch.iinfo(torch.int16).max
 
 
 class Positives(NamedTuple):
@@ -107,8 +111,7 @@ def count_negatives(
     """
     scores, num_removed, thresholds = negatives.scores, negatives.num_removed, positives.scores
     if not _is_numpy(scores):
-        _checks.no_nan(negatives.argument, scores.amax(1))  # NaN is above all
-        return count_by_lookup(scores, num_removed, thresholds, or_tied=or_tied)
+        return _count_on_device(negatives, positives, or_tied=or_tied)
     cost = _cost_of_comparing(scores, thresholds, len(or_tied))
     if not look_whole(scores) or cost < _COST_OF_WHOLE:
         return _count_by_comparing_or_sorting(negatives, positives, cost, or_tied=or_tied)
@@ -261,18 +264,53 @@ def _before_in_order(scores: Tensor, removed: Tensor, thresholds: Tensor, places
     return negatives_so_far.gather(1, torch.searchsorted(order, wanted))
 
 
-def count_by_lookup(
-    scores: Float[Tensor, "queries columns"], num_removed: Tensor, thresholds: Tensor, *, or_tied: Sequence[bool]
+def _count_on_device(
+    negatives: Negatives, positives: Positives, *, or_tied: Sequence[bool]
 ) -> Int[Tensor, "counts queries padded"]:
-    """Count the negatives above each threshold, or level with it too, once for each of `or_tied`.
+    """Count by sorting the scores that reach the lowest positive of their query, or by lookup where they are many."""
+    scores = negatives.scores
+    is_reached = scores >= positives.lowest[:, None]
+    highest = scores.amax(1)  # NaN is above all
+    # One wait for the device tells both.
+    has_nan, num_reached = torch.stack([highest.isnan().any(), count_true(is_reached).sum()]).tolist()
+    if has_nan:
+        _checks.no_nan(negatives.argument, highest)
+    if scores.dtype == torch.float32 and num_reached <= _FEW_ON_DEVICE * scores.numel():
+        counts = _count_by_keys(scores, is_reached, positives.scores, or_tied=or_tied)
+    else:
+        counts = count_by_lookup(scores, positives.scores, or_tied=or_tied)
+    # A threshold of minus infinity is level with the items that were taken out.
+    num_negatives = scores.shape[1] - negatives.num_removed
+    return torch.minimum(counts, num_negatives[:, None])
 
-    Thresholds fall within a row. Items that were taken out score minus infinity.
+
+def _count_by_keys(
+    scores: Float[Tensor, "queries columns"], is_counted: Tensor, thresholds: Tensor, *, or_tied: Sequence[bool]
+) -> Int[Tensor, "counts queries padded"]:
+    """Sort few scores of all queries at once, by integers with the query in the upper bits, and look thresholds up."""
+    num_queries, width = scores.shape
+    cells = places_of_true(is_counted)
+    query = cells.div(width, rounding_mode="floor")
+    keys = (query << 32).add_(rising_keys(scores.view(-1)[cells]))
+    in_order = keys.sort().values
+    first_key = torch.arange(num_queries, device=scores.device).bitwise_left_shift_(32)[:, None]
+    stop = torch.searchsorted(in_order, first_key + (1 << 32))
+    wanted = rising_keys(thresholds).add_(first_key)
+    counts = [stop - torch.searchsorted(in_order, wanted, right=not tied) for tied in or_tied]
+    return torch.stack(counts)
+
+
+def count_by_lookup(
+    scores: Float[Tensor, "queries columns"], thresholds: Tensor, *, or_tied: Sequence[bool]
+) -> Int[Tensor, "counts queries padded"]:
+    """Count the scores above each threshold, or level with it too, once for each of `or_tied`.
+
+    Thresholds fall within a row.
     """
     counts = torch.empty((len(or_tied), *thresholds.shape), dtype=torch.int64, device=scores.device)
     for number, tied in enumerate(or_tied):
         _count_in_bins(scores, thresholds, counts[number], or_tied=tied)
-    # A threshold of minus infinity is level with the items that were taken out.
-    return torch.minimum(counts, (scores.shape[1] - num_removed)[:, None])
+    return counts
 
 
 def _count_in_bins(scores: Tensor, thresholds: Tensor, out: Tensor, *, or_tied: bool) -> None:
@@ -363,7 +401,12 @@ def are_above(
 def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]:
     """Number of True values of each row; NumPy counts a row of bytes ten times as fast as torch sums it."""
     if not _is_numpy(mask):
-        return mask.sum(1)
+        # A GPU first copies bools to the dtype of their sum: to few bytes here.
+        first, *others = mask.split(_MOST_INT16, dim=1)
+        counts: Tensor = first.sum(1, dtype=torch.int16).long()
+        for part in others:
+            counts += part.sum(1, dtype=torch.int16)
+        return counts
     if mask.shape[1] < _LONG_ROW:
         return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))
     return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64, device="cpu")
@@ -383,9 +426,27 @@ def places_of_true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:
     return torch.from_numpy(np.flatnonzero(mask.numpy()))
 
 
-def values_at(values: Int[Tensor, "rows columns"], mask: Bool[Tensor, "rows columns"]) -> Int[Tensor, " true"]:
-    """Values where a mask is true; NumPy takes runs of them in half the time."""
-    return torch.from_numpy(values.numpy()[mask.numpy()]) if _is_numpy(values) else values[mask]
+def fill_at(
+    values: Shaped[Tensor, "rows columns"],
+    columns: Int[Tensor, "rows listed"],
+    is_filled: Bool[Tensor, "rows listed"],
+    value: float | bool,
+) -> None:
+    """Write `value` to the marked ones of the listed `columns` of every row; `values` are contiguous."""
+    if _is_numpy(values):
+        # NumPy takes the runs of marked cells in half the time of torch.
+        row_start = torch.arange(0, values.numel(), values.shape[1], device=values.device)[:, None]
+        cells = torch.from_numpy((row_start + columns).numpy()[is_filled.numpy()])
+        values.view(-1).index_fill_(0, cells, value)
+        return
+    if not columns.shape[1]:
+        return
+    # To select the marked columns would wait for the device. Instead every listed entry writes to its row: an entry
+    # without a mark repeats what a marked one writes, and in a row without a mark a cell keeps its value.
+    first_marked = is_filled.byte().argmax(1, keepdim=True)
+    cells = columns.where(is_filled, columns.gather(1, first_marked))
+    written = values.gather(1, cells).masked_fill_(is_filled.any(1, keepdim=True), value)
+    values.scatter_(1, cells, written)
 
 
 def _is_numpy(values: Tensor) -> bool:

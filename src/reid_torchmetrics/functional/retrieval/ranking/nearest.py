@@ -16,6 +16,7 @@ processes, the items of its identity in brackets, lists of two:
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,13 +36,14 @@ from reid_torchmetrics.functional.world import ALONE, World, all_gather_values, 
 from .counting import Negatives, are_above, count_true
 from .tie_policies import TIE_POLICIES, TiePolicy
 from .tiles import GalleryPart, Tiles, size_of_tiles
-from .top_k import keys_of_scores, stable_top_k
+from .top_k import keys_of_scores, likely_top_k, rising_keys, stable_top_k
 
 Result = TypeVar("Result")
 
 _LARGEST_STEP = 8  # from one wanted query to the next: queries between cost less than another pass over the gallery
 _BYTES_PER_LISTED = 128  # score, place and flags of a listed item, a few times over while lists are merged
 _PLACE = (1 << 30) - 1
+_SCORES_IN_DOUBT = 1 << 24  # listed again at a time, on devices
 _SCORES_AT_A_TIME = 1 << 18  # compared with a positive: they, and what comparing needs, stay in the CPU's cache
 
 
@@ -106,19 +108,28 @@ def nearest(
     _checks.positive_int("k", k)
     _checks.one_of("ties", ties, TIE_POLICIES)
     scores.check_fit(relevance)
-    queries = torch.arange(scores.num_queries, device=scores.device) if queries is None else queries
-    queries = _checks.integer_labels("queries", queries, device=scores.device)
-    _checks.in_range("queries", queries, 0, scores.num_queries)
-    ascending, row_of_query = queries.long().unique(return_inverse=True)
+    # Queries are listed in ascending order, each once.
+    if queries is None:
+        ascending = row_of_query = torch.arange(scores.num_queries, device=scores.device)
+        wanted: Sequence[int] = range(scores.num_queries)
+    else:
+        queries = _checks.integer_labels("queries", queries, device=scores.device)
+        _checks.in_range("queries", queries, 0, scores.num_queries)
+        ascending, row_of_query = queries.long().unique(return_inverse=True)
+        wanted = ascending.tolist()
     part = GalleryPart(scores, relevance, TIE_POLICIES[ties], places)
     listing = _Listing(world, part, k, len(ascending))
-    # Queries are listed in ascending order, each once.
     done = 0
-    for rows in _progress.steps([*_ranges(ascending.tolist(), listing.num_rows)], "Rank lists"):
+    if queries is None:
+        ranges = segments.ranges(scores.num_queries, listing.num_rows)
+    else:
+        ranges = list(_ranges(wanted, listing.num_rows))
+    for rows in _progress.steps(ranges, "Rank lists"):
         # A range may hold a few queries that are not wanted: scoring them costs less than cutting the tile.
-        inside = ascending[(ascending >= rows.start) & (ascending < rows.stop)] - rows.start
-        listing.list(rows, inside, slice(done, done + len(inside)))
-        done += len(inside)
+        out = slice(done, bisect_left(wanted, rows.stop))
+        are_all_wanted = out.stop - out.start == rows.stop - rows.start
+        listing.list(rows, slice(None) if are_all_wanted else ascending[out] - rows.start, out)
+        done = out.stop
     return listing.results(row_of_query)
 
 
@@ -149,21 +160,29 @@ class _Lists(NamedTuple):
         nowhere, nothing = torch.full_like(scores, -1, dtype=torch.int64), torch.zeros_like(scores, dtype=torch.bool)
         return cls(scores, nowhere, nothing, nothing.clone())
 
-    def first(self, k: int, ties: TiePolicy) -> _Lists:
-        """The first `k` in the order of a tie policy, or all if they are fewer."""
-        order = self._order(ties)[:, :k]
+    def first(self, k: int, ties: TiePolicy, *, in_one_word: bool) -> _Lists:
+        """The first `k` in the order of a tie policy, or all if they are fewer.
+
+        `in_one_word` says that scores are of float32, and that places have 30 bits.
+        """
+        order = (self._order_of_words(ties) if in_one_word else self._order(ties))[:, :k]
         return _Lists(*(values.gather(1, order) for values in self))
+
+    def _order_of_words(self, ties: TiePolicy) -> Int[Tensor, "queries listed"]:
+        """Positions in the order of a tie policy, by an integer that holds all criteria."""
+        # From the upper bits to the lower ones: the score, whether it is padding, positive or negative, the place.
+        low = self.places.masked_fill(~self.listed, 0) | (~self.listed).long() << 31
+        if not ties.lists_by_place:
+            low |= (self.positive != ties.positives_first).long() << 30
+        if self.scores.device.type == "cpu":
+            return torch.from_numpy((keys_of_scores(self.scores.numpy()) | low.numpy()).argsort(axis=1))
+        falling_keys = (1 << 31) - 1 - rising_keys(self.scores)
+        return (falling_keys << 32 | low).argsort(dim=1)
 
     def _order(self, ties: TiePolicy) -> Int[Tensor, "queries listed"]:
         """Positions in the order of a tie policy."""
         # Not every device sorts bools.
         kinds = [] if ties.lists_by_place else [(self.positive != ties.positives_first).byte()]
-        if self.scores.device.type == "cpu" and self.scores.dtype == torch.float32:
-            # One integer holds all criteria if a place needs 30 bits: the score, then whether it is padding.
-            places = self.places.masked_fill(~self.listed, 0)
-            if places.numel() and int(places.min()) >= 0 and int(places.max()) <= _PLACE:
-                low = places | sum((each.long() << 30 for each in kinds), (~self.listed).long() << 31)
-                return torch.from_numpy((keys_of_scores(self.scores.numpy()) | low.numpy()).argsort(axis=1))
         # From the last criterion to the first: each sort keeps the order of the sorts before it.
         order = self.places.argsort(dim=1, stable=True)
         for criterion in (*kinds, -self.scores, (~self.listed).byte()):
@@ -181,6 +200,8 @@ class _Lists(NamedTuple):
     def widened(self, length: int) -> _Lists:
         """With padding up to a length."""
         num_queries, listed = self.scores.shape
+        if listed == length:
+            return self
         return self.beside(_Lists.padding(num_queries, length - listed, self.scores))
 
 
@@ -199,7 +220,8 @@ class _Listing:
         limits = size_of_tiles(part)[0], part.relevance.num_kept, part.scores.max_bytes, *ends
         _, table = world.guarded_all_gather(lambda: (None, limits))
         num_fitting, num_kept, max_bytes, first, last = zip(*table, strict=True)
-        self._in_one_word = part.scores.dtype == torch.float32 and 0 <= min(first) <= max(last) <= _PLACE
+        is_short = 0 <= min(first) <= max(last) <= _PLACE and max(num_kept) <= _PLACE
+        self._in_one_word = part.scores.dtype == torch.float32 and is_short
         # No part has a longer list to give than its gallery.
         self._length, self._length_of_all = min(k, max(num_kept)), min(k, sum(num_kept))
         row_bytes = _BYTES_PER_LISTED * max(1, self._length_of_all)
@@ -213,7 +235,7 @@ class _Listing:
 
         self._tiles, self._lists, self._num_before = world.guarded(reserve)
 
-    def list(self, rows: slice, inside: Int[Tensor, " inside"], out: slice) -> None:
+    def list(self, rows: slice, inside: Int[Tensor, " inside"] | slice, out: slice) -> None:
         """List the candidates of the queries `inside` of a tile."""
         world, scores = self._world, self._part.scores
         if scores.sent is not None:
@@ -287,7 +309,7 @@ class _Listing:
         def merge() -> Tensor:
             # [processes, queries, words, listed] becomes the lists of all processes side by side.
             side_by_side = self._unpacked(dealt.permute(1, 2, 0, 3).flatten(2))
-            return self._packed(side_by_side.first(k, self._part.ties))
+            return self._packed(side_by_side.first(k, self._part.ties, in_one_word=self._in_one_word))
 
         merged = all_gather_values(world, merge)
         return world.guarded(lambda: self._unpacked(merged.flatten(0, 1)[:num_queries]))
@@ -323,21 +345,43 @@ class _Listing:
         return positives, positives.widened(1 + positives.scores.shape[1]).of(slice(None), slice(1))
 
     def _add_negatives(
-        self, rows: slice, inside: Int[Tensor, " inside"], positives: _Lists, best: _Lists
+        self, rows: slice, inside: Int[Tensor, " inside"] | slice, positives: _Lists, best: _Lists
     ) -> tuple[_Lists, Int[Tensor, " queries"]]:
         """The lists of the queries `inside` in this part, and each query's negatives before its best positive."""
         lists, num_before = positives, best.places.new_zeros(len(best.places))
+        on_cpu = self._part.scores.device.type == "cpu"
         for negatives in self._tiles.negatives(rows, self._tile):
-            k = min(self._length, negatives.scores.shape[1])
-            top, columns = stable_top_k(negatives.scores, k)
-            if bool(top.isneginf().any()):  # a score like another one, or no negative
-                top, columns = stable_top_k(negatives.scores, k, ~negatives.removed())
-            _checks.no_nan(negatives.argument, top[:, :1])  # NaN is the highest
-            columns = columns.where(columns < 0, columns + negatives.first_place)
-            of_panel = self._named(top, columns, positive=False)
-            num_before += self._count_before(negatives, of_panel, best)
-            lists = lists.beside(of_panel).first(self._length, self._part.ties)
+            list_panel = self._list_panel if on_cpu else self._list_panel_on_device
+            panel_lists, num_before_in_panel = list_panel(negatives, best)
+            num_before += num_before_in_panel
+            lists = lists.beside(panel_lists).first(self._length, self._part.ties, in_one_word=self._in_one_word)
         return lists.of(inside).widened(self._length), num_before
+
+    def _list_panel(self, negatives: Negatives, best: _Lists) -> tuple[_Lists, Int[Tensor, " queries"]]:
+        """The lists of a panel's negatives, and how many of them come before the best positive of each query."""
+        k = min(self._length, negatives.scores.shape[1])
+        top, columns = stable_top_k(negatives.scores, k)
+        if bool(top.isneginf().any()):  # a score like another one, or no negative
+            top, columns = stable_top_k(negatives.scores, k, ~negatives.removed())
+        _checks.no_nan(negatives.argument, top[:, :1])  # NaN is the highest
+        columns = columns.where(columns < 0, columns + negatives.first_place)
+        lists = self._named(top, columns, positive=False)
+        return lists, self._count_before(negatives, lists, best)
+
+    def _list_panel_on_device(self, negatives: Negatives, best: _Lists) -> tuple[_Lists, Int[Tensor, " queries"]]:
+        """As `_list_panel`, with one wait for the device: a few rows in doubt are listed again, by that method."""
+        scores, first, width = negatives.scores, negatives.first_place, negatives.scores.shape[1]
+        top, columns, in_doubt = likely_top_k(scores, min(self._length, width))
+        lists = self._named(top, columns + first, positive=False)
+        before = self._is_before(scores, self._places_of_panel(first, width), best.scores, best.places)
+        num_before = count_true(before).where(best.listed[:, 0], 0)
+        # What was taken out of the panel scores minus infinity, as such a positive does.
+        in_doubt |= best.scores[:, 0].isneginf() & best.listed[:, 0]
+        for some in in_doubt.nonzero()[:, 0].split(max(1, _SCORES_IN_DOUBT // width)):
+            exact_lists, num_before[some] = self._list_panel(negatives.of(some), best.of(some))
+            for values, exact_values in zip(lists, exact_lists, strict=True):
+                values[some] = exact_values
+        return lists, num_before
 
     def _named(self, scores: Tensor, columns: Tensor, *, positive: bool) -> _Lists:
         """Lists of positives or of negatives; padding is in column -1."""
@@ -353,8 +397,7 @@ class _Listing:
         # Where the whole list comes before the positive, more of the panel may do so.
         k, width = listed.scores.shape[1], negatives.scores.shape[1]
         open_rows = (num_before == k).nonzero()[:, 0] if k < width else num_before[:0]
-        places, first = self._part.places, negatives.first_place
-        places = torch.arange(first, first + width, device=place.device) if places is None else places[first:][:width]
+        places = self._places_of_panel(negatives.first_place, width)
         step = max(1, _SCORES_AT_A_TIME // width if place.device.type == "cpu" else len(num_before))
         # All rows, as slices without a copy, if they are less than twice as many.
         are_most = 2 * len(open_rows) > len(num_before)
@@ -364,6 +407,13 @@ class _Listing:
                 before &= ~negatives.removed()[some]
             num_before[some] = count_true(before).where(exists[some, 0], 0)
         return num_before
+
+    def _places_of_panel(self, first: int, width: int) -> Int[Tensor, " columns"]:
+        """Places in the whole gallery of the items of a panel."""
+        places = self._part.places
+        if places is None:
+            return torch.arange(first, first + width, device=self._part.scores.device)
+        return places[first : first + width]
 
     def _is_before(self, scores: Tensor, places: Tensor, score: Tensor, place: Tensor) -> Bool[Tensor, "queries items"]:
         """Whether negatives come before a positive with the given score and place."""

@@ -163,18 +163,22 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     relevance = part.relevance
-    tiles, table = Tiles(part), RankTable(part.ties, relevance.run_length, graded=relevance.shared is not None)
+    tiles = Tiles(part)
+    table = RankTable(
+        part.ties, relevance.run_length, graded=relevance.shared is not None, num_positives=relevance.num_listed
+    )
     for rows in _progress.steps(tiles.rows, "Ranking"):
         if relevance.shared is not None and _rank_by_sorting(part, tiles, rows, table):
             continue
         tile = part.relevance.tile(rows)
         table.num_positives[rows], table.num_candidates[rows] = tile.num_positives, tile.num_candidates
         # A tile in which no query has a positive needs no score.
-        if bool(tile.num_positives.any()):
+        num_positives = int(tile.num_positives.sum())
+        if num_positives:
             scores = tiles.read(rows, tile)
             positives = best_first(scores, tile.columns, tile.positive, ties=part.ties, grades=tile.grades)
             counts = tiles.count(rows, tile, positives)
-            cells = cells_of_positives(tile.num_positives, counts.shape[2])
+            cells = cells_of_positives(tile.num_positives, counts.shape[2], num_positives)
             table.add(rows, positives, counts.flatten(1).index_select(1, cells), cells)
     return table.ranks()
 
@@ -197,13 +201,22 @@ def _rank_by_sorting(part: GalleryPart, tiles: Tiles, rows: slice, table: RankTa
 class RankTable:
     """The ranks of all positives, filled tile by tile in the order of the queries."""
 
-    def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"], *, graded: bool = False) -> None:
+    def __init__(
+        self,
+        ties: TiePolicy,
+        num_listed: Int[Tensor, " queries"],
+        *,
+        graded: bool = False,
+        num_positives: int | None = None,
+    ) -> None:
         """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty.
 
-        Positives are `graded` where samples have several labels.
+        Positives are `graded` where samples have several labels. `num_positives` is the sum of `num_listed`, unless it
+        has to be read.
         """
+        most_positives = int(num_listed.sum()) if num_positives is None else num_positives
         # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-        self._rank = torch.empty(int(num_listed.sum()), dtype=torch.int64, device=num_listed.device)
+        self._rank = torch.empty(most_positives, dtype=torch.int64, device=num_listed.device)
         num_grades = len(self._rank) if graded else 0
         self._grades = torch.empty(num_grades, dtype=torch.float32, device=num_listed.device)
         self._filled, self._ties, self._graded = 0, ties, graded

@@ -30,7 +30,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, size_of_walk
 
-from .counting import Negatives, Positives, bytes_of_counting, count_true, places_of_true, values_at
+from .counting import Negatives, Positives, bytes_of_counting, count_true, fill_at, places_of_true
 from .tie_policies import TiePolicy
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
@@ -123,9 +123,9 @@ class Tiles:
         values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
         mark = functools.partial(self._removed, rows, tile, columns, num_seen)
         if not (self._relevance.drops_others or num_seen or by_place):
-            own_run, num_removed = self._own_run(tile, columns)
-            values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below
-            return Negatives(values, num_removed, mark, columns.start, argument)
+            is_inside, local = self._locate(tile, tile.listed, columns)
+            fill_at(values, local, is_inside, -torch.inf)  # spares the passes over all scores below
+            return Negatives(values, count_true(is_inside), mark, columns.start, argument)
         removed = mark()
         values.masked_fill_(removed, -torch.inf)
         return Negatives(values, count_true(removed), (lambda: removed) if by_place else mark, columns.start, argument)
@@ -138,16 +138,10 @@ class Tiles:
         if removed is None:
             shape = (len(tile.columns), columns.stop - columns.start)
             removed = torch.zeros(shape, dtype=torch.bool, device=tile.columns.device)
-        removed.view(-1).index_fill_(0, self._own_run(tile, columns)[0], True)  # noqa: FBT003 - the fill value
+        is_inside, local = self._locate(tile, tile.listed, columns)
+        fill_at(removed, local, is_inside, value=True)
         removed[:, :num_seen] = True
         return removed
-
-    def _own_run(self, tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], Int[Tensor, " queries"]]:
-        """Cells of the flat panel with an item that is listed for the query, and their number for each query."""
-        inside, local = self._locate(tile, tile.listed, columns)
-        width = columns.stop - columns.start
-        row_start = torch.arange(0, len(local) * width, width, device=local.device)[:, None]
-        return values_at(row_start + local, inside), count_true(inside)
 
     def _locate(
         self, tile: TileRelevance, chosen: Bool[Tensor, "queries padded"], columns: slice
@@ -159,8 +153,16 @@ class Tiles:
         return inside, (tile.columns - columns.start).clamp_(0, columns.stop - columns.start - 1)
 
 
-def cells_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
-    """Cells of the positives in flat rows of a width, where the positives of a row come first."""
+def cells_of_positives(
+    num_positives: Int[Tensor, " queries"], width: int, total: int | None = None
+) -> Int[Tensor, " positives"]:
+    """Cells of the positives in flat rows of a width, where the positives of a row come first.
+
+    Where `total`, the number of all positives, is known, a device is not waited for.
+    """
+    if num_positives.device.type != "cpu":
+        row_start = torch.arange(len(num_positives), device=num_positives.device) * width
+        return segments.runs(row_start, num_positives, total)[1]
     is_positive = torch.arange(width, device=num_positives.device) < num_positives[:, None]
     return places_of_true(is_positive)
 

@@ -11,6 +11,7 @@ from reid_torchmetrics.functional import segments, workers
 
 _SCORES_AT_A_TIME = 1 << 19  # looked through at a time: they, and what looking needs, stay in the cache
 _MOST_LAYERS = 16  # that a row is folded into
+_SORTED_WIDTH = 2048  # columns; rows up to here are sorted as a whole on devices: that needs no wait
 _LOW = (1 << 32) - 1
 _IS_PADDING = 1 << 31
 
@@ -24,6 +25,10 @@ def stable_top_k(
     higher than any number.
     """
     num_rows, width = scores.shape
+    if scores.device.type != "cpu" and width <= _SORTED_WIDTH:
+        every_column = torch.arange(width, device=scores.device).expand(num_rows, -1)
+        best, columns = _in_order(scores, every_column, candidate)
+        return best[:, :k], columns[:, :k]
     if scores.device.type != "cpu" or not k:
         return _in_order(scores, _columns_on_any_device(scores, k, candidate), candidate)
     best, columns = scores.new_empty((num_rows, k)), torch.empty((num_rows, k), dtype=torch.int64, device="cpu")
@@ -37,6 +42,21 @@ def stable_top_k(
 
     workers.share(fill, segments.ranges(num_rows, max(1, _SCORES_AT_A_TIME // width)))
     return best, columns
+
+
+def likely_top_k(
+    scores: Float[Tensor, "rows columns"], k: int
+) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"], Bool[Tensor, " rows"]]:
+    """Return the result of `stable_top_k`, found by `topk`, and marks of the rows in doubt.
+
+    A row is in doubt if it holds NaN, if its list holds minus infinity, or if the first score left out equals the last
+    score of the list. A device is not waited for.
+    """
+    best, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
+    is_open = best[:, 0].isnan() | best[:, k - 1].isneginf()
+    if best.shape[1] > k:
+        is_open |= best[:, k - 1] == best[:, k]
+    return *_in_order(scores, columns[:, :k], None), is_open
 
 
 def _columns_on_cpu(scores: Tensor, k: int, candidate: Tensor | None) -> Int[Tensor, "rows k"]:
@@ -88,6 +108,13 @@ def keys_of_scores(scores: np.ndarray) -> np.ndarray:
     scores[np.isnan(scores)] = np.nan  # without a sign
     bits = scores.view(np.int32)
     return (~(bits ^ (bits >> 31 & 0x7FFFFFFF))).astype(np.int64) << 32
+
+
+def rising_keys(scores: Float[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """Integers from 0 to 2^32 - 1 that rise as scores of float32 do, on any device; none of the scores is NaN."""
+    bits = (scores + 0).view(torch.int32)  # -0.0 becomes 0.0, as they are equal
+    rising = bits ^ (bits >> 31 & 0x7FFFFFFF)
+    return rising.long().add_(1 << 31)
 
 
 def scores_of_keys(keys: np.ndarray) -> np.ndarray:

@@ -142,6 +142,11 @@ class Relevance:
         return int(self._lengths.max()) if self.num_queries else 0
 
     @property
+    def num_listed(self) -> int:
+        """Number of gallery items listed for the queries, all together."""
+        return int(self._lengths.sum())
+
+    @property
     def device(self) -> torch.device:
         """Device of the labels."""
         return self.run_start.device

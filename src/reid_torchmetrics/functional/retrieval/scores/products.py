@@ -57,8 +57,9 @@ def shape_on(device: torch.device) -> BlockShape:
     return _SHAPES.get(device.type, _GPU)
 
 
-Finish = Callable[[Tensor, slice], object]
-"""changes the scores of a range of gallery items, in place, as soon as they are there"""
+Finish = Callable[[Tensor, slice, Tensor], object]
+"""makes scores of the products with a range of gallery items, and writes them to a tensor, perhaps that of the products
+"""
 
 
 def product(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None = None) -> None:
@@ -75,14 +76,15 @@ def product(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None =
     several at once.
     """
     shape = shape_on(out.device)
-    blocks = _Blocks(query, gallery, out, shape)
+    on_cpu = out.device.type == "cpu"
+    blocks = _Blocks(query, gallery, out, shape, None if on_cpu else finish)
     num_blocks = min(shape.part // (max(1, query.numel()) * shape.columns), shape.rows // max(shape.few, len(query)))
     at_a_time = shape.columns * max(1, num_blocks)
 
     def fill(items: slice) -> None:
         blocks.fill(items)
-        if finish is not None:
-            finish(out[:, items], items)
+        if finish is not None and on_cpu:  # as long as they are in the cache
+            finish(out[:, items], items, out[:, items])
 
     workers.share(fill, segments.ranges(len(gallery), at_a_time))
 
@@ -90,8 +92,10 @@ def product(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None =
 class _Blocks:
     """One product of queries and gallery items, filled by ranges of blocks."""
 
-    def __init__(self, query: Tensor, gallery: Tensor, out: Tensor, shape: BlockShape) -> None:
-        self._out, self._shape = out, shape
+    def __init__(
+        self, query: Tensor, gallery: Tensor, out: Tensor, shape: BlockShape, finish: Finish | None = None
+    ) -> None:
+        self._out, self._shape, self._finish = out, shape, finish
         is_reduced = out.dtype == torch.float32 and out.device.type == "cpu" and is_float32_reduced()
         self._dtype = torch.float64 if is_reduced else out.dtype
         # Pad a short side, so that kernels are filled: at least `width` items.
@@ -124,15 +128,20 @@ class _Blocks:
         stop = max(columns.stop, start + self._width)
         first_items, *other_items = self._cut(self._gallery[start:stop].to(self._dtype))
         for (first, *others), rows in zip(self._queries, self._rows, strict=True):
-            out, shape = self._out[rows, columns], (len(first), len(first_items))
+            out, shape = self._out[rows, columns], (first.shape[0], first_items.shape[0])
             # On other devices the place of the scores in memory, too, may decide on the kernel.
             is_ready = out.shape == shape and out.dtype == self._dtype and out.stride(1) == 1
             block = out if is_ready and out.device.type == "cpu" else self._block(shape)
             torch.mm(first, first_items.T, out=block)
             for queries, items in zip(others, other_items, strict=True):
                 block.addmm_(queries, items.T)
-            if block is not out:
-                out.copy_(block[: len(out), columns.start - start :][:, : out.shape[1]])
+            if block is out:
+                continue
+            products = block[: out.shape[0], columns.start - start :][:, : out.shape[1]]
+            if self._finish is None:
+                out.copy_(products)
+            else:
+                self._finish(products, columns, out)
 
     def _cut(self, vectors: Tensor) -> Sequence[Tensor]:
         """Pieces of the depth."""

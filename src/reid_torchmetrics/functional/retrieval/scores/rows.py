@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property, reduce
 from itertools import accumulate, pairwise
 from math import isfinite
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,8 +23,20 @@ Result = TypeVar("Result")
 Thing = TypeVar("Thing")
 
 WALK_BYTES = 16 << 20  # rows are read in pieces of this size
+_WALK_BYTES_ON_DEVICE = 64 << 20  # the same on other devices, where every piece costs the launches of its kernels
 _LOOKED_AT = 4  # coordinates of a row that tell whether it may be a code
 _PIECES_AT_A_TIME = 4  # by several threads
+
+
+class NormSummary(NamedTuple):
+    """Numbers about the rows of one side."""
+
+    least: float
+    """of the norms; 1 where there is no row"""
+    largest: float
+    """of the norms, NaN if one is NaN; 1 where there is no row"""
+    has_rounded_codes: bool
+    """whether `Rows.are_rounded_codes` marks a row"""
 
 
 class Rows:
@@ -41,7 +53,8 @@ class Rows:
         self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
         self._norms: dict[torch.dtype, Tensor] = {}
         self._are_rounded_codes: dict[torch.dtype, Tensor] = {}
-        self._norm_ranges: dict[torch.dtype, tuple[float, float]] = {}
+        self._summaries: dict[torch.dtype, NormSummary] = {}
+        self._summaries_of_more: dict[torch.dtype, NormSummary] = {}  # of the rows that these were selected from
 
     @property
     def local(self) -> Rows:
@@ -63,6 +76,7 @@ class Rows:
             rows = Rows(self._blocks, kept if self._kept is None else self._kept[kept])
         rows._norms = {dtype: norms[kept] for dtype, norms in self._norms.items()}
         rows._are_rounded_codes = {dtype: marks[kept] for dtype, marks in self._are_rounded_codes.items()}
+        rows._summaries_of_more = self._summaries_of_more | self._summaries
         return rows
 
     def beside(self, others: Float[Tensor, "others dim"]) -> Rows:
@@ -121,8 +135,7 @@ class Rows:
         self, work: Callable[[Tensor], Tensor], dtype: torch.dtype, *, of: torch.dtype
     ) -> Float[Tensor, " rows"]:
         """A number `of` some dtype for each row, by some work on each of these pieces."""
-        parts = self.each(lambda piece, _: work(piece).to(of), dtype)
-        return parts[0] if len(parts) == 1 else torch.cat([torch.empty(0, dtype=of, device=self.device), *parts])
+        return _end_to_end(self.each(lambda piece, _: work(piece).to(of), dtype), of, self.device)
 
     def norms(self, dtype: torch.dtype) -> Float[Tensor, " rows"]:
         """|x| of every row in a dtype, computed once: three steps ask for it."""
@@ -138,32 +151,53 @@ class Rows:
 
     def _measure_norms(self, dtype: torch.dtype) -> None:
         def look(piece: Tensor, _: slice) -> tuple[Tensor, Tensor]:
-            first = piece[:, :1].flatten()
-            is_power_of_two = torch.frexp(first).mantissa.abs() == 0.5  # noqa: PLR2004 - of every power of two
-            return torch.linalg.vector_norm(piece, dim=1), may_be_codes(piece) & ~is_power_of_two
+            mantissa = torch.frexp(piece[:, :1].flatten()).mantissa.abs()
+            is_other_number = mantissa != 0.5  # noqa: PLR2004 - the mantissa of every power of two
+            return torch.linalg.vector_norm(piece, dim=1), may_be_codes(piece) & is_other_number
 
         parts = self.each(look, dtype)
-        norms = [torch.empty(0, dtype=dtype, device=self.device), *(norms for norms, _ in parts)]
-        marks = [torch.empty(0, dtype=torch.bool, device=self.device), *(marks for _, marks in parts)]
-        self._norms[dtype], self._are_rounded_codes[dtype] = torch.cat(norms), torch.cat(marks)
+        norms = [norms for norms, _ in parts]
+        marks = [marks for _, marks in parts]
+        self._norms[dtype] = _end_to_end(norms, dtype, self.device)
+        self._are_rounded_codes[dtype] = _end_to_end(marks, torch.bool, self.device)
 
-    def norm_range(self, dtype: torch.dtype) -> tuple[float, float]:
-        """The least and the largest of the `norms`, NaN if one is; 1 of none."""
-        if dtype not in self._norm_ranges:
-            norms = self.norms(dtype)
-            self._norm_ranges[dtype] = tuple(torch.stack(norms.aminmax()).tolist()) if len(norms) else (1.0, 1.0)
-        return self._norm_ranges[dtype]
+    def norm_summary(self, dtype: torch.dtype) -> NormSummary:
+        """The range of the norms, and whether a row may be a code."""
+        if dtype not in self._summaries:
+            self._summaries[dtype] = _summary(self._norm_numbers(dtype).tolist())
+        return self._summaries[dtype]
+
+    def _norm_numbers(self, dtype: torch.dtype) -> Float[Tensor, " numbers"]:
+        """The numbers of `norm_summary`, on the device."""
+        if not self.size:
+            return torch.tensor([1, 1, 0], dtype=dtype, device=self.device)
+        has_rounded_codes = self.are_rounded_codes(dtype).any()
+        return torch.stack([*self.norms(dtype).aminmax(), has_rounded_codes.to(dtype)])
+
+    def summarize_with(self, other: Rows, dtype: torch.dtype) -> None:
+        """Measure the `norm_summary` of these rows and of others; a device is waited for once."""
+        both = torch.stack([self._norm_numbers(dtype), other._norm_numbers(dtype)])
+        own_numbers, other_numbers = both.tolist()
+        self._summaries[dtype] = _summary(own_numbers)
+        other._summaries[dtype] = _summary(other_numbers)
+
+    def norm_bounds(self, dtype: torch.dtype) -> NormSummary:
+        """As `norm_summary`, perhaps for more rows than these, where that is known without a wait for a device."""
+        if dtype not in self._summaries and dtype in self._summaries_of_more:
+            return self._summaries_of_more[dtype]
+        return self.norm_summary(dtype)
 
     def non_finite(self) -> Int[Tensor, " bad"]:
         """Positions of the rows with NaN or infinity; only rows with a norm that is not finite are searched."""
-        if isfinite(self.norm_range(self.dtype)[1]):  # nearly always
+        if isfinite(self.norm_bounds(self.dtype).largest):  # nearly always
             return torch.empty(0, dtype=torch.int64, device=self.device)
         suspects = (~self.norms(self.dtype).isfinite()).nonzero()[:, 0]
         parts = suspects.split(max(1, WALK_BYTES // (self.dimension * self.dtype.itemsize)))
         return torch.cat([part[~self.select(part).all().isfinite().all(1)] for part in parts])
 
     def _pieces(self, dtype: torch.dtype) -> list[slice]:
-        return segments.ranges(self.size, max(1, WALK_BYTES // ((self.dimension or 1) * dtype.itemsize)))
+        num_bytes = WALK_BYTES if self.device.type == "cpu" else _WALK_BYTES_ON_DEVICE
+        return segments.ranges(self.size, max(1, num_bytes // ((self.dimension or 1) * dtype.itemsize)))
 
     @cached_property
     def _is_ascending(self) -> bool:
@@ -180,6 +214,11 @@ class Rows:
         for block, start, (low, high) in zip(self._blocks, self._starts, pairwise(edges), strict=False):
             if low < high:
                 yield block[positions[low:high] - start]
+
+
+def _summary(numbers: Sequence[float]) -> NormSummary:
+    least, largest, has_rounded_codes = numbers
+    return NormSummary(least, largest, bool(has_rounded_codes))
 
 
 class RowsInBlocks:
@@ -271,6 +310,13 @@ class Spares(Generic[Thing]):
             self._free.append(thing)
 
 
+def _end_to_end(parts: Sequence[Tensor], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Parts of a dtype, one behind the other; there may be none."""
+    if len(parts) == 1:  # without a copy
+        return parts[0]
+    return torch.cat([torch.empty(0, dtype=dtype, device=device), *parts])
+
+
 def _joined(parts: Iterable[Tensor], room: Tensor) -> Tensor:
     filled = 0
     for part in parts:
@@ -287,7 +333,7 @@ def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
 def may_be_codes(block: Float[Tensor, "rows dim"]) -> Bool[Tensor, " rows"]:
     """Whether the first coordinates of a row have one magnitude that is not 0, as all coordinates of a code have."""
     first = block[:, :_LOOKED_AT].abs()
-    return (first == first[:, :1]).all(1) & (first > 0).all(1)
+    return (first == first[:, :1]).all(1) & (first[:, 0] > 0)
 
 
 def check_pair(query: object, gallery: object) -> tuple[Tensor, Tensor]:
@@ -302,6 +348,8 @@ def checked_rows(query: Tensor, gallery: Tensor) -> tuple[Rows, Rows]:
     _checks.same_device("query", query, "gallery", gallery)
     _checks.same_dimension("query", query.shape[1], "gallery", gallery.shape[1])
     sides = Rows([query]), Rows([gallery])
+    if sides[0].dtype == sides[1].dtype:
+        sides[0].summarize_with(sides[1], sides[0].dtype)
     for name, rows in zip(("query", "gallery"), sides, strict=True):
         _checks.finite(name, rows.non_finite())
     return sides

@@ -256,7 +256,9 @@ def bytes_within(max_bytes: int | None, device: torch.device) -> int:
         free: int = memory.mem_get_info(device)[0]
     except RuntimeError:  # some GPUs of Intel do not tell
         return DEFAULT_MAX_BYTES
-    free += memory.memory_reserved(device) - memory.memory_allocated(device)  # that PyTorch keeps
+    if hasattr(memory, "memory_stats_as_nested_dict"):
+        stats = memory.memory_stats_as_nested_dict(device)
+        free += stats["reserved_bytes"]["all"]["current"] - stats["allocated_bytes"]["all"]["current"]
     return max(DEFAULT_MAX_BYTES, free // _SHARE_OF_FREE)
 
 

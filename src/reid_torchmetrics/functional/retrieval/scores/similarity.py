@@ -95,7 +95,8 @@ class Cosine(Similarity):
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
-        self._has_rounded_codes = bool(gallery.are_rounded_codes(dtype).any())
+        may_have_codes = gallery.norm_bounds(dtype).has_rounded_codes
+        self._has_rounded_codes = may_have_codes and gallery.norm_summary(dtype).has_rounded_codes
         self._is_extreme = dtype == torch.float64 and is_extreme(gallery, dtype)
         self.copies_gallery = self._has_rounded_codes or self._is_extreme
         if self.copies_gallery:
@@ -123,7 +124,7 @@ class Cosine(Similarity):
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g / |g| into `out`."""
         inverse_norm = self._inverse_norm[columns]
-        product(query, gallery, out, lambda scores, items: scores.mul_(inverse_norm[items]))
+        product(query, gallery, out, lambda products, items, out: torch.mul(products, inverse_norm[items], out=out))
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Divide by |q|."""
@@ -184,7 +185,9 @@ class Euclidean(Similarity):
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
         half_squared_norm = self._half_squared_norm[columns]
-        product(query, gallery, out, lambda scores, items: scores.sub_(half_squared_norm[items]))
+        product(
+            query, gallery, out, lambda products, items, out: torch.sub(products, half_squared_norm[items], out=out)
+        )
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Turn scores into minus the distance; rounding makes no squared distance negative."""
@@ -261,8 +264,8 @@ def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
 
 def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
     """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
-    (least, largest), safe = rows.norm_range(dtype), _SAFE_NORMS[dtype]
-    if least > safe and largest < 1 / safe:  # nearly always
+    bounds, safe = rows.norm_bounds(dtype), _SAFE_NORMS[dtype]
+    if bounds.least > safe and bounds.largest < 1 / safe:  # nearly always
         return False
     norms = rows.norms(dtype)
     is_safe = (norms > safe) & (norms < 1 / safe)

@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 
 FEWEST_ROWS = 8
 """with fewer queries a tile, a matrix product costs more per score than computing scores twice"""
-_MOST_ROWS = BLOCK  # of a tile with the whole gallery: with more, memory is only touched for the first time
+_MOST_ROWS = BLOCK  # on the CPU, of a tile with the whole gallery: with more, memory is only touched for the first time
 _PANEL_ROWS = 256  # of a tile with a panel: fewer queries make fewer, wider panels
 _MOST_TILES = 2  # at a time
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort
@@ -113,7 +113,9 @@ def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: 
     rows = scores.max_bytes // max(1, (scores.dtype.itemsize + beside) * scores.num_gallery + per_row)
     if rows < min(fewest, scores.num_queries):
         return 0
-    return min(rows if rows >= scores.num_queries else _filling(rows), _MOST_ROWS)
+    rows = rows if rows >= scores.num_queries else _filling(rows)
+    # On other devices every tile costs the launches of its kernels and some waits, however few queries it has.
+    return min(rows, _MOST_ROWS) if scores.device.type == "cpu" else rows
 
 
 def size_of_walk(scores: Scores, beside: int, per_row: int) -> tuple[int, int]:
