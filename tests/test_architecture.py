@@ -261,7 +261,6 @@ def test_no_file_is_longer_than_500_lines():
 
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
-    "command.configs": "files of options, examined before they are parsed",
     "command.detection_files": "which reader takes which files; the subcommand evaluates what it gives",
     "command.evaluate": "a subcommand, with the reading of both sides of a search",
     "command.matrices": "a matrix in the place of embeddings, with the checks of its shape",
