@@ -191,9 +191,13 @@ class EmbeddingScores(Scores):
         return scores
 
     def symmetric(self, own_column: Int[Tensor, " queries"]) -> SymmetricScores | None:
-        """Scores among the items of one set, on the CPU; None by a function, or where the queries lie elsewhere."""
-        is_named = isinstance(self._query, Rows) and not self.keeps_thread
-        if not is_named or self.device.type != "cpu" or not self._query.local.are_rows_of(self._gallery, own_column):
+        """Scores among the items of one set, on the CPU; None without products, or where the queries lie elsewhere."""
+        has_products = isinstance(self._query, Rows) and self._similarity.finishes_products
+        if (
+            not has_products
+            or self.device.type != "cpu"
+            or not self._query.local.are_rows_of(self._gallery, own_column)
+        ):
             return None
         return SymmetricScores(self._gallery, self._similarity, self.dtype, max_bytes=self._bound)
 

@@ -32,6 +32,8 @@ class Similarity(ABC):
 
     copies_gallery = False
     """whether `gallery` or `score` makes copies of gallery items, so that it must be called with few at a time"""
+    finishes_products = False
+    """whether `score` writes products and calls `finish`, so that one product serves both items of a pair as queries"""
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
@@ -68,6 +70,8 @@ class Similarity(ABC):
 class Dot(Similarity):
     """Inner product q . g; in float64 over a power of two of the query, so that no product leaves the range."""
 
+    finishes_products = True
+
     def query(self, block: Tensor) -> Tensor:
         """Queries, in float64 over a power of two."""
         if block.dtype != torch.float64:
@@ -95,6 +99,8 @@ class Cosine(Similarity):
     Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors with squares out of
     range are divided by a power of two first; no digit of a cosine changes.
     """
+
+    finishes_products = True
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
@@ -147,6 +153,8 @@ class Euclidean(Similarity):
     where embeddings lie far from the origin. "About" is the mean rounded to multiples of a power of two near the spread
     of the coordinates, so that integers and codes stay exact, and ties among them too.
     """
+
+    finishes_products = True
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
@@ -238,6 +246,8 @@ class Custom(Similarity):
 @final
 class Hamming(Similarity):
     """Minus the Hamming distance of codes of 1 and -1: (q . g - D) / 2, exact; ordered by q . g."""
+
+    finishes_products = True
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g into `out`."""
