@@ -73,15 +73,22 @@ class SameItems:
         )
 
 
-def warn_of_forgotten_reset(said: Said, items: str, own: Sequence[Tensor], *others: Sequence[Tensor]) -> None:
-    """Warn if the batches since the last evaluation have all the labels of the batches before.
+def count_forgotten(own: Sequence[Tensor], *others: Sequence[Tensor]) -> int:
+    """Return the number of items since the last evaluation if they have all the labels of the batches before, or 0.
 
-    Labels that are the metric's `own` have a row for each item.
+    Labels that are the metric's `own` have a row for each item. Call it once for each evaluation.
     """
     new = next((place for place, batch in enumerate(reversed(own)) if batch in _evaluated), 0)
     _evaluated.update((batch, True) for batch in own[-1:])
     number = sum(map(len, own[-new:]))
     pairs = (pair for each in (own, *others) for pair in zip(each[-2 * new : -new], each[-new:], strict=True))
-    if 0 < 2 * new <= len(own) and number >= LEAST_GATHERED and all(old.equal(late) for old, late in pairs):
+    is_whole = 0 < 2 * new <= len(own) and number >= LEAST_GATHERED
+    return number if is_whole and all(old.equal(late) for old, late in pairs) else 0
+
+
+def warn_of_forgotten_reset(said: Said, items: str, own: Sequence[Tensor], *others: Sequence[Tensor]) -> None:
+    """Warn if the batches since the last evaluation have all the labels of the batches before."""
+    number = count_forgotten(own, *others)
+    if number:
         text = f"The last {number} {items} have the labels of the {number} before; all count. Was `reset` forgotten?"
         said.tell("reset", text)

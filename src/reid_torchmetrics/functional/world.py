@@ -48,12 +48,17 @@ class Said:
         self.found: dict[str, str | None] = {}
         """the texts by subject, None where all is well: they are kept with a result that others share"""
 
-    def tell(self, about: str, text: str) -> None:
+    def knows(self, about: str) -> bool:
+        """Whether the metric has heard of the subject."""
+        return self.subjects is not None and about in self.subjects
+
+    def tell(self, about: str, text: str, category: type[Warning] = UserWarning) -> None:
         """Warn, unless the metric has heard of the subject."""
-        if self.subjects is None or about not in self.subjects:
-            if self.subjects is not None:
-                self.subjects.add(about)
-            warn(text)
+        if self.knows(about):
+            return
+        if self.subjects is not None:
+            self.subjects.add(about)
+        warn(text, category)
 
 
 class World(ABC):
