@@ -52,7 +52,7 @@ class DetectionEvidence:
     objects: Callable[[], tuple[Detections, GroundTruths]]
     """all objects of this process"""
     read_sample: Callable[[], BoxSample | None] = lambda: None
-    """some boxes of this process, or None if there are few of them or the user has heard of their units"""
+    """some boxes of this process, or None if a side has none or their units were looked at before"""
     remember: Callable[[str, Callable[[], Result]], Result] = _compute_again
     """gives what was computed for the same matches under a name, or computes it"""
     notes: BatchNotes | None = None

@@ -18,7 +18,7 @@ from reid_torchmetrics.functional.detection.batches import sides_of
 from reid_torchmetrics.functional.world import Said
 
 from . import examples, objects, readings, repetitions
-from .evidence import DetectionEvidence
+from .evidence import BoxSample, DetectionEvidence
 from .notes import WHOLE_PIXELS, is_rounded
 
 _LEAST_IMAGES = 10  # without lists of classes: those of a few images may be empty
@@ -78,8 +78,16 @@ def _shifted_labels(evidence: DetectionEvidence) -> Values | None:
     return {"num_right": found.num_right, "num": found.num_found, "pairs": pairs}
 
 
+def _enough_boxes(evidence: DetectionEvidence) -> BoxSample | None:
+    """The sample, if it has enough boxes to tell their units."""
+    sample = evidence.sample
+    if sample is None or min(len(sample.detections), len(sample.ground_truths)) < LEAST_BOXES:
+        return None
+    return sample
+
+
 def _odd_shapes(evidence: DetectionEvidence, name: str) -> Values | None:
-    if evidence.sample is None or evidence.notes is None:
+    if evidence.notes is None or _enough_boxes(evidence) is None:
         return None
     for num_odd, num in evidence.notes.num_odd_shapes(name):
         if num >= LEAST_BOXES and 2 * num_odd > num:
@@ -89,7 +97,7 @@ def _odd_shapes(evidence: DetectionEvidence, name: str) -> Values | None:
 
 def _units(evidence: DetectionEvidence) -> tuple[str | None, str | None]:
     """The units of detections and of ground truths, "shares" or "pixels", where they are sure."""
-    sample = evidence.sample
+    sample = _enough_boxes(evidence)
     if sample is None:
         return None, None
     sides = sample.detections, sample.ground_truths
@@ -119,7 +127,7 @@ def _mixed_units(evidence: DetectionEvidence) -> Values | None:
 
 
 def _sizes_of_shares(evidence: DetectionEvidence) -> Values | None:
-    sample = evidence.sample
+    sample = _enough_boxes(evidence)
     if sample is None or not evidence.has_sizes or sample.largest_area > 1:
         return None
     if _units(evidence) != ("shares", "shares"):
@@ -128,14 +136,14 @@ def _sizes_of_shares(evidence: DetectionEvidence) -> Values | None:
 
 
 def _areas_in_shares(evidence: DetectionEvidence) -> Values | None:
-    sample = evidence.sample
+    sample = _enough_boxes(evidence)
     if sample is None or not _LEAST_SHARE < sample.largest_area < 1 or _units(evidence)[1] != "pixels":
         return None
     return {"num": len(sample.ground_truths)}
 
 
 def _corners_as_sizes(evidence: DetectionEvidence) -> Values | None:
-    sample = evidence.sample
+    sample = _enough_boxes(evidence)
     if sample is None or evidence.iou_type != "bbox" or evidence.box_format == "xyxy":
         return None
     names = []

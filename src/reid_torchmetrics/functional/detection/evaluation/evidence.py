@@ -100,14 +100,15 @@ def _asks_for_sizes(grid: CocoGrid, value_names: Collection[str] | None) -> bool
 
 
 def _read_sample(sharded: ShardedImages, notes: BatchNotes) -> BoxSample | None:
-    """Read some boxes of the whole run: once, as soon as there are enough."""
+    """Read some boxes of the whole run, until there are enough."""
     states = sharded.states
     if notes.has_checked_units or not states["detection_counts"]:
         return None
     detections, ground_truths = (sample_boxes(states[f"{side}_boxes"]) for side in ("detection", "ground_truth"))
-    if min(len(detections), len(ground_truths)) < LEAST_BOXES:
+    num_boxes = min(len(detections), len(ground_truths))
+    if not num_boxes:
         return None
-    notes.has_checked_units = True
+    notes.has_checked_units = num_boxes >= LEAST_BOXES
     return BoxSample(detections, ground_truths, float(sample_boxes(states["ground_truth_areas"]).amax()))
 
 
@@ -135,7 +136,7 @@ def evidence_of_objects(
         shapes = detections.shapes, ground_truths.shapes
         if not isinstance(shapes[0], BoxShapes) or not isinstance(shapes[1], BoxShapes):
             return None
-        if min(len(shapes[0]), len(shapes[1])) < LEAST_BOXES:
+        if not len(shapes[0]) or not len(shapes[1]):
             return None
         areas = ground_truths.areas
         largest_area = 0.0 if areas is None else float(areas.amax())
