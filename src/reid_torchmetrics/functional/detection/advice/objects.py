@@ -32,7 +32,7 @@ def sample_objects(detections: Detections, ground_truths: GroundTruths) -> Objec
     """Take some images, enough to tell; it costs the same for any number of images."""
     images = ground_truths.images.unique()
     step = -(-len(images) // MOST_IMAGES) or 1
-    chosen = images[::step]
+    chosen = images[::step].contiguous()  # else `searchsorted` warns
     detection_rows = torch.isin(detections.images, chosen).nonzero()[:, 0]
     ground_truth_rows = torch.isin(ground_truths.images, chosen).nonzero()[:, 0]
     return ObjectSample(detections.at(detection_rows), ground_truths.at(ground_truth_rows), chosen)

@@ -2,7 +2,7 @@
 
 Boxes are not sent, except those of images that are to be shown.
 
-The number of collectives depends on the number of processes alone, not on the images: XX, and one broadcast of each
+The number of collectives depends on the number of processes alone, not on the images: 5, and one broadcast of each
 process, which sends its matches. With image ids each broadcasts once more: the ids with fingerprints.
 
 An error on one process is an error on all: see `functional.world` and `base.process_group` for what must be guarded.
