@@ -29,12 +29,13 @@ ROOMS = {
 """rooms of retrieval, and those that they must not know"""
 
 DETECTION_ROOMS = {
-    "inputs": ("batches", "matching", "curves", "errors", "evaluators", "evaluation"),
-    "batches": ("matching", "curves", "errors", "evaluators", "evaluation"),
-    "matching": ("batches", "curves", "errors", "evaluators", "evaluation"),
-    "curves": ("batches", "errors", "evaluators", "evaluation"),
-    "errors": ("batches", "evaluators", "evaluation"),
-    "evaluators": ("batches", "errors", "evaluation"),
+    "inputs": ("batches", "matching", "curves", "errors", "evaluators", "advice", "evaluation"),
+    "batches": ("matching", "curves", "errors", "evaluators", "advice", "evaluation"),
+    "matching": ("batches", "curves", "errors", "evaluators", "advice", "evaluation"),
+    "curves": ("batches", "errors", "evaluators", "advice", "evaluation"),
+    "errors": ("batches", "evaluators", "advice", "evaluation"),
+    "evaluators": ("batches", "errors", "advice", "evaluation"),
+    "advice": ("curves", "errors", "evaluators", "evaluation"),
 }
 """rooms of detection, and those that they must not know"""
 
@@ -50,6 +51,7 @@ METRICS_WITHOUT = (("base", "retrieval"), ("base", "detection"), ("reid", "detec
 """rooms of metrics, and the half of `functional` that each must not know"""
 
 GROUND = (
+    "advice",
     "segments",
     "workers",
     "world",
@@ -271,6 +273,9 @@ ONE_IMPORTER = {
     "data.mat_files": "a format of files, with its layout",
     "data.text_tables": "tables in text, with and without a header; over 500 lines with the samples",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
+    "functional.advice": "the form of a row, and how rows are asked; retrieval has no rows yet",
+    "functional.detection.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",
+    "functional.detection.advice.readings": "a search of its own, with its constants",
     "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.result_checks": "whether a file's values agree; over 400 lines with the results",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",

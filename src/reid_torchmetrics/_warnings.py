@@ -12,7 +12,7 @@ _OWN = {"reid_torchmetrics", "torchmetrics", "torch", "jaxtyping", "contextlib",
 
 
 class AdviceWarning(UserWarning):
-    """Input that is probably not what the user meant; the numbers are those of the input as it was given.
+    """Input is probably not what the user meant; the numbers are computed as it was given.
 
     `warnings.simplefilter("ignore", AdviceWarning)` silences all advice.
     """

@@ -37,7 +37,7 @@ class Advice(Generic[Evidence]):
     find: Callable[[Evidence], Values | None]
     """the values of the message, or None where all is well"""
     example: Callable[[], Evidence]
-    """evidence on which this row fires, and no other"""
+    """gives evidence that makes this row fire, and no other"""
     thresholds: Mapping[str, float] = field(default_factory=dict)
     explained_by: tuple[str, ...] = ()
     """rows of mistakes that may look like this one: if one of them has fired, this one is silent"""

@@ -65,11 +65,7 @@ def packed(preds, target):
 
 def dicts(preds, target, labels=1):
     found = [
-        {
-            "boxes": boxes,
-            "scores": torch.linspace(0.9, 0.1, len(boxes)),
-            "labels": torch.full((len(boxes),), labels),
-        }
+        {"boxes": boxes, "scores": torch.linspace(0.9, 0.1, len(boxes)), "labels": torch.full((len(boxes),), labels)}
         for boxes in preds
     ]
     true = [{"boxes": boxes, "labels": torch.full((len(boxes),), labels)} for boxes in target]
@@ -302,7 +298,7 @@ def scene(random):
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_poor_detectors_fit_no_reading(first):
     for seed in range(first, first + (8 if first == 0 else 50)):
-        draw = random.Random(seed)
+        draw = random.Random(seed)  # noqa: S311 - no secret
         torch.manual_seed(seed)
         true, sizes = scene(draw)
         preds = poor(draw, true, sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -59,7 +59,7 @@ class DetectionEvidence:
     """what was noted of batches when they were stored"""
     iou_type: str = "bbox"
     box_format: str = "xywh"
-    """in which users give boxes"""
+    """format of the boxes of users"""
     is_one_class: bool = False
     """whether labels do not matter"""
     has_sizes: bool = False

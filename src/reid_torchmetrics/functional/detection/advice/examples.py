@@ -1,4 +1,4 @@
-"""Evidence on which each row of the registry fires, and no other: small problems, made by hand."""
+"""Evidence that makes one row of the registry fire, and no other: small problems, made by hand."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ def _evidence(
     detections = Detections(preds, scores, true_labels if labels is None else labels, images)
     ground_truths = GroundTruths(target, true_labels, images)
     matches = match_on_grid(detections, ground_truths, grid)
-    return DetectionEvidence(
-        matches, grid, lambda: (detections, ground_truths), read_sample=lambda: sample, **changes
-    )
+    return DetectionEvidence(matches, grid, lambda: (detections, ground_truths), read_sample=lambda: sample, **changes)
 
 
 def _found(**changes: Any) -> DetectionEvidence:
@@ -103,7 +101,7 @@ def rounded_coordinates() -> DetectionEvidence:
 
 
 def _noted(key: str, value: Tensor, iou_type: str) -> DetectionEvidence:
-    """Return evidence of a perfect detector whose batches have other shapes."""
+    """Return evidence of a perfect detector, with batches of other shapes."""
     box = torch.tensor([[30.0, 30.0, 60.0, 60.0]], dtype=torch.float64, device="cpu")
     one = torch.ones(1, dtype=torch.int64, device="cpu")
     item = {key: value, "labels": one, "boxes": box}
@@ -133,7 +131,7 @@ def soft_masks() -> DetectionEvidence:
 
 
 def _with_key(key: str, value: Any) -> DetectionEvidence:
-    """Return evidence of a perfect detector whose ground truths have a further key."""
+    """Return evidence of a perfect detector, with ground truths that have a further key."""
     notes = BatchNotes()
     notes.note(NotedBatch([{}], [{key: value}], keys={key}, extras=(), shapes=None, states={}))
     return _found(notes=notes)

@@ -55,7 +55,7 @@ def rows_of_pairs(matches: Matches) -> tuple[Tensor, Tensor]:
 
 
 class ShiftedLabels(NamedTuple):
-    """Pairs of a detection and its ground truth whose labels seem to be of two lists."""
+    """Pairs of a detection and its ground truth, with labels that seem to be of two lists."""
 
     num_right: int
     num_found: int

@@ -21,13 +21,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
-from reid_torchmetrics.functional.detection.inputs import (
-    BOX_FORMATS,
-    BoxShapes,
-    Detections,
-    GroundTruths,
-    to_xywh,
-)
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, BoxShapes, Detections, GroundTruths, to_xywh
 
 from .objects import match_without_labels, rows_of_pairs, sample_objects
 
@@ -36,7 +30,7 @@ OVERLAP = 0.5
 MOST_FOUND = 0.5
 """share of the ground truths of the sample that a reading must find"""
 FEW_FOUND = 0.5
-"""found without the reading, or in wrong images, in proportion to those that the reading finds"""
+"""share of the ground truths that a reading finds: fewer must be found without it, and in wrong images"""
 _ALMOST_ALL = 0.9  # a reading that finds as many is taken without a look at the others
 _BETTER = 1.1  # a reading that is less simple must find so many times as many
 _TRIAL_IMAGES = 32  # that a sample of more than twice as many is tried on first
@@ -49,7 +43,7 @@ _FORMAT_NAMES = {"xyxy": "two corners", "xywh": "corner and size", "cxcywh": "ce
 _SWAPPED = ", with y before x"
 
 
-class Reading(NamedTuple):
+class BoxReading(NamedTuple):
     """A reading that finds most ground truths of a sample."""
 
     row: str
@@ -87,8 +81,8 @@ class _Frame(NamedTuple):
 
 def find_reading(
     detections: Detections, ground_truths: GroundTruths, box_format: str, image_sizes: Tensor | None = None
-) -> Reading | None:
-    """Return the reading by which most ground truths are found, if few are as the boxes are read.
+) -> BoxReading | None:
+    """Return the reading that finds most ground truths, if few are found as the boxes are read.
 
     Args:
         detections: of all images, boxes.
@@ -112,7 +106,7 @@ def find_reading(
     if sample.num_found_elsewhere(candidate.detections, candidate.ground_truths) >= FEW_FOUND * num_found:
         return None
     texts = candidate.row, candidate.argument, candidate.name, candidate.remedy
-    return Reading(*texts, num_found, num_before, sample.num_ground_truths)
+    return BoxReading(*texts, num_found, num_before, sample.num_ground_truths)
 
 
 def _find_best(sample: _BoxesOfImages, box_format: str, image_sizes: Tensor | None) -> tuple[int, _Candidate]:
@@ -373,7 +367,9 @@ def _frames(sizes: Tensor) -> list[_Frame]:
     return [
         _Frame(zeros, sizes, "boxes in images stretched to {0:.4g} x {1:.4g}"),
         _Frame(zeros, longest, "boxes in images resized to a longest side of {0:.4g}"),
-        _Frame((sizes - longest) / 2, longest, "boxes in images resized to a longest side of {0:.4g}, and padded around"),
+        _Frame(
+            (sizes - longest) / 2, longest, "boxes in images resized to a longest side of {0:.4g}, and padded around"
+        ),
     ]
 
 

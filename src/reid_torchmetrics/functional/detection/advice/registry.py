@@ -224,7 +224,7 @@ def _other_reading(evidence: DetectionEvidence, row: str) -> Values | None:
     if evidence.iou_type != "bbox" or not _few_are_found(evidence):
         return None
 
-    def find() -> readings.Reading | None:
+    def find() -> readings.BoxReading | None:
         return readings.find_reading(*evidence.objects(), evidence.box_format, evidence.image_sizes)
 
     found = evidence.remember("reading", find)
@@ -254,7 +254,7 @@ def _reading_row(name: str, checks: str, reading: str) -> Advice[DetectionEviden
         message=_READING,
         inputs=("iou_type", "box_format", "recall", "objects", "remember", "image_sizes"),
         find=lambda evidence: _other_reading(evidence, name),
-        example=lambda: examples.READINGS[name](),
+        example=examples.READINGS[name],
         thresholds=_READING_THRESHOLDS,
         explained_by=_EXPLAINED_BY,
     )
@@ -296,12 +296,7 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         inputs=("is_one_class", "recall", "objects", "remember", "label_names"),
         find=_shifted_labels,
         example=examples.labels,
-        thresholds={
-            "few": _FEW,
-            "few_of_classes": _FEW_OF_CLASSES,
-            "right": objects.FEW_RIGHT,
-            "same": objects.SAME,
-        },
+        thresholds={"few": _FEW, "few_of_classes": _FEW_OF_CLASSES, "right": objects.FEW_RIGHT, "same": objects.SAME},
     ),
     Advice(
         name="keypoints_in_shares",
@@ -414,7 +409,7 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         name="unused_lists",
         checks="lists of classes of an image where only LVIS' evaluation uses them",
         fires="A list with entries is given, and another evaluator is used.",
-        message="`{key}` is given, but only LVIS' evaluation uses it (`LvisMAP`, evaluator \"lvis\"): here all classes"
+        message='`{key}` is given, but only LVIS\' evaluation uses it (`LvisMAP`, evaluator "lvis"): here all classes'
         " count as annotated in all images.",
         inputs=("notes",),
         find=_unused_lists,
@@ -482,4 +477,4 @@ _ROWS: list[Advice[DetectionEvidence]] = [
 ]
 
 DETECTION_ADVICE = {row.name: row for row in _ROWS}
-"""rows by name, in the order in which they are asked"""
+"""rows by name; they are asked in this order"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
@@ -48,8 +47,7 @@ def advise_on_images(
     has_ids = bool(states["image_ids"] or states["image_name_lengths"])
     # Matches are kept on all processes or on none, and so is what follows from them.
     repetitions = matches.remember(
-        "repetitions",
-        lambda: find_repetitions(world, lambda: fingerprints(states, sharded.device), has_ids=has_ids),
+        "repetitions", lambda: find_repetitions(world, lambda: fingerprints(states, sharded.device), has_ids=has_ids)
     )
     if world.process:
         return
