@@ -7,9 +7,13 @@ from pathlib import Path
 
 from reid_torchmetrics.functional.advice import Advice
 from reid_torchmetrics.functional.detection.advice import DETECTION_ADVICE
+from reid_torchmetrics.functional.retrieval.advice import RETRIEVAL_ADVICE
 
 PATH = Path(__file__).parents[1] / "docs" / "advice.md"
-REGISTRIES: dict[str, Mapping[str, Advice]] = {"Detection": DETECTION_ADVICE}
+REGISTRIES: dict[str, Mapping[str, Advice]] = {
+    "Re-identification and retrieval": RETRIEVAL_ADVICE,
+    "Detection": DETECTION_ADVICE,
+}
 INTRODUCTION = """# Advice
 
 Input that is probably not what you meant gets an `AdviceWarning`, after the numbers are computed: the numbers are those
