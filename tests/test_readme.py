@@ -12,8 +12,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 CODE = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 COMMANDS = re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
 RESULTS, NUMBERS = ((ROOT / name).read_text(encoding="utf-8") for name in ("benchmarks/RESULTS.md", "docs/numbers.md"))
-ALL_MEASURES = "All measures cost little more than the bare product: Market-1501"
 FIGURES = {
+    "ranking_speed": (
+        "All measures take no longer than sorting every row and a compiled loop for one of them: Market-1501",
+        re.compile(r".+\((.+) over (.+)\)"),
+    ),
     "gallery_memory": (
         "`ReIDMetrics` fed by batches of 64 needs little memory beside MSMT17's embeddings of dimension 256.",
         re.compile(r"(.+?) \("),
@@ -47,8 +50,6 @@ def test_the_figures_of_claims_are_those_that_were_recorded():
         for text, keys in ((RESULTS, ("claim", "seen")), (README, ("shown by", "figure")))
     )
     figures = {re.search(r"`(\w+)\.py`|$", link)[1]: figure for link, figure in table.items()}
-    ratios = [float(seen.split()[0]) for claim, seen in results.items() if claim.startswith(ALL_MEASURES)]
-    assert figures["ranking_speed"].startswith(f"{min(ratios):.1f} to {max(ratios):.1f} times")
     for script, (claim, pattern) in FIGURES.items():
         (seen,) = (seen for said, seen in results.items() if said.startswith(claim))
         assert re.findall(r"[\d.]+ (?:MB|times|s\b)", figures[script])[: pattern.groups] == [

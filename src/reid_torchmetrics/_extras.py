@@ -15,6 +15,7 @@ _EXTRAS = {
     "safetensors": ("safetensors", "files"),
     "pyarrow": ("pyarrow", "files"),
     "h5py": ("h5py", "files"),
+    "orjson": ("orjson", "files"),
 }
 """by the name of a package: its title, and the extra"""
 
@@ -31,3 +32,12 @@ def require(what: str, *packages: str) -> None:
     for package in (each for each in packages if find_spec(each) is None):
         title, extra = _EXTRAS[package]
         raise ModuleNotFoundError(f"{what} needs {title}: pip install 'reid-torchmetrics[{extra}]'.", name=package)
+
+
+def find_orjson() -> Any:
+    """Return orjson, a reader of JSON several times as fast as Python's; None if it is not installed."""
+    if find_spec("orjson") is None:
+        return None
+    import orjson  # noqa: PLC0415 - optional
+
+    return orjson

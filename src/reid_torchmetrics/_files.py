@@ -1,12 +1,16 @@
-"""Files: found to be readable, inflated up to a bound, and written as a whole."""
+"""Files: found to be readable, parsed as JSON, inflated up to a bound, and written as a whole."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
+
+from ._extras import find_orjson
 
 MAX_INFLATED = "REID_TORCHMETRICS_MAX_INFLATED"
 """environment variable: the number of bytes that any file may inflate to"""
@@ -14,6 +18,10 @@ _MAX_INFLATED = 2**26
 """its default, 64 MiB"""
 _MAX_RATIO = 100
 """a file may always inflate to this many times its size; embeddings and labels of real data stay below"""
+_SHAPES = bytes(ord("0") if chr(byte).isdecimal() else byte if byte == ord(".") else ord(" ") for byte in range(256))
+"""what each byte of JSON looks like: a digit, a point or anything else"""
+_LONG_INTEGER = b" " + 19 * b"0"
+"""the shape of an integer that may not fit 64 bits; the digits of a fraction have a point in front"""
 
 
 def readable(path: str | os.PathLike[str]) -> Path:
@@ -32,6 +40,27 @@ def readable(path: str | os.PathLike[str]) -> Path:
     if not os.access(whole, os.R_OK):
         raise PermissionError(f"{name!r} must be a file that may be read; got one that may not.")
     return whole
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Return what a file of JSON holds, as `json.loads` reads it; orjson is several times as fast where installed.
+
+    Raises:
+        OSError: there is no such file, or it may not be read.
+        ValueError: it is not JSON in UTF-8.
+        RecursionError: it is nested too deep.
+    """
+    file = readable(path)
+    orjson = find_orjson()
+    if orjson is not None:
+        contents = file.read_bytes()
+        # orjson rounds integers beyond 64 bits to floats, without an error.
+        if _LONG_INTEGER not in (b" " + contents).translate(_SHAPES):
+            try:
+                return orjson.loads(contents)
+            except orjson.JSONDecodeError:
+                pass  # NaN, Infinity and lone surrogates are read by `json` alone, which also words the errors
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 class Allowance:

@@ -7,7 +7,7 @@ import pickle
 import subprocess
 import sys
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -22,13 +22,11 @@ from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.result_files import FORMAT, SavedResults
 from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
 from tests.functional import saved_results
+from tests.functional.asked_of_results import answers
+from tests.functional.broken_files import contents_of, file_of, parts_of, refused, reloaded, with_header
 from tests.functional.retrieval.evaluation import two_models
 from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL, difference
 from tests.report import problems
-
-
-def reloaded(results, folder):
-    return type(results).load(results.save(folder / "results.npz"))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -82,6 +80,27 @@ def test_models_compare_by_their_files_as_by_their_results(tmp_path):
     assert difference(found, two_models.compared(a, b)) == ""
 
 
+@pytest.mark.parametrize("name", [*RETRIEVAL, *DETECTION])
+def test_results_that_are_read_answer_every_question_as_those_that_were_written(name, tmp_path):
+    results = ALL[name]()
+    loaded = reloaded(results, tmp_path)
+    if isinstance(results, RetrievalResults):
+        # Others would search the embeddings, which a file lacks.
+        results = replace(results, problem=None, rank_lists=loaded.rank_lists, camera_pairs=loaded.camera_pairs)
+    assert difference(answers(results), answers(loaded)) == ""
+
+
+@pytest.mark.parametrize("protocol", ["market1501", "cuhk03_openreid", "vehicleid", "sysu_mm01_all_single"])
+def test_the_curve_of_another_camera_rule_or_of_drawn_galleries_is_computed_again(protocol, tmp_path):
+    changes = {"cmc_same_camera": "all"} if protocol == "market1501" else {}
+    results = two_models.evaluated(0, protocol, max_rank=3, **changes)
+    loaded = reloaded(results, tmp_path)
+    assert (results.ranks_for_cmc is not None) == bool(changes)
+    assert (results.drawn is not None) == (results.protocol.draw is not None)
+    assert torch.equal(loaded.cmc, results.cmc)
+    assert loaded.means == results.means
+
+
 SCRIPT = """
 import sys
 from reid_torchmetrics import write_report
@@ -127,8 +146,8 @@ def test_a_file_is_an_npz_with_a_header_that_says_how_it_was_evaluated(tmp_path)
     results = RETRIEVAL["shots"]()
     with np.load(results.save(tmp_path / "results.npz"), allow_pickle=False) as archive:
         header = json.loads(archive["header.json"])
-        assert archive["per_query.map"].tolist() == results.per_query["map"].tolist()
-    assert header["format"] == FORMAT == 1
+        assert archive["ranks.rank"].tolist() == results.ranks.rank.tolist()
+    assert header["format"] == FORMAT == 2
     assert header["kind"] == "RetrievalResults"
     assert header["version"] == reid_torchmetrics.__version__
     protocol = header["fields"]["protocol"]["$Protocol"]
@@ -136,28 +155,86 @@ def test_a_file_is_an_npz_with_a_header_that_says_how_it_was_evaluated(tmp_path)
     assert protocol["draw"] == {"$GalleryDraw": {"shots": 1, "per": "identity_and_camera"}}
 
 
-FILES = Path(__file__).parent / "results_of_format_1"
+FOLDER = Path(__file__).parent
+FIELDS = {
+    "RetrievalResults": "query_index counts ranks protocol setup query_identities query_cameras rank_lists "
+    "camera_pairs query_names item_names label_names list_counts ranks_for_cmc drawn max_rank",
+    "QueryCounts": "total valid junk not_in_gallery same_camera_only not_ranked",
+    "PositiveRanks": "rank num_positives num_candidates tied judged",
+    "TiedGroups": "policy num_groups num_positives num_negatives",
+    "Judgments": "grade num_before num_negatives",
+    "DrawnResults": "cmc average_precision inverse_negative_penalty num_positives weight",
+    "Protocol": "name source same_camera cmc_same_camera camera_map search_cameras junk_identities missing clothes "
+    "radius must_agree must_differ needs_groups needs_lists positive_lists junk_lists leave_one_out rule "
+    "k normalizer precision_divisor mode gain similarity reads_codes ties draw "
+    "draws_precision queries_in_draw empty_target_action reports",
+    "GalleryDraw": "shots per",
+    "Setup": "ties similarity rerank cameras lists sequences junk_pairs multi_query cut groups exchanged "
+    "several_labels",
+    "RankLists": "query query_index query_identities query_cameras index identities cameras scores is_positive "
+    "first_positive_rank first_positive_index first_positive_score first_positive_camera label_names",
+    "CameraPairs": "query_cameras gallery_cameras mean num_valid camera_names",
+    "ListCounts": "num_short cutoff num_repeated",
+    "DetectionResults": "matches images labels positives class_names objects boxes image_names evaluator grid rule",
+    "CocoGrid": "iou_thresholds rec_thresholds max_detection_thresholds area_ranges class_groups limited",
+    "Matches": "classes num_positives scores class_index images rows limits area_bits columns matched true_positive "
+    "ground_truths overlaps",
+    "ObjectPairs": "scores labels images is_outside true_labels true_images is_crowd is_ignored detection ground_truth "
+    "iou at_least",
+    "Comparison": "names differences conventions num_queries num_valid level repeats permutations per_identity seed "
+    "gained lost gained_index lost_index protocol setup_a setup_b others",
+    "Difference": "mean_a mean_b difference low high p_value num_better num_worse num_equal is_rank p_holm title "
+    "lower_is_better",
+}
+
+
+@pytest.mark.parametrize("name", ["metric", "coco", "two models"])
+def test_fields_of_files_are_those_of_format_2(name):
+    # A field that is added needs a default, so that older files are read, a larger `FORMAT`, and its name here.
+    assert FORMAT == 2
+    results = ALL[name]()
+    saved = results._to_fields()
+    assert sorted(saved) == sorted(FIELDS[type(results).__name__].split())
+    for part in results._PARTS:
+        assert [each.name for each in fields(part)] == FIELDS[part.__name__].split()
+
+
+def test_a_file_holds_no_measure_that_follows_from_the_rest(tmp_path):
+    for name, derived in (
+        ("metric", "per_query average_precision inverse_negative_penalty first_rank cmc num_candidates weight means"),
+        ("coco", "averages average_precision recall at_confidence means"),
+    ):
+        with np.load(ALL[name]().save(tmp_path / "results.npz")) as archive:
+            header = json.loads(archive["header.json"])
+            stored = {*header["fields"], *(each.partition(".")[0] for each in archive.files)}
+        assert stored & set(derived.split()) == set()
+
+
+def test_other_ranks_in_a_file_are_other_results(tmp_path):
+    # Average precisions of one positive at rank r are 1 / r.
+    results = two_models.ranked(1, 2, 4)
+    other = two_models.ranked(1, 3, 4)
+    header, arrays = parts_of(contents_of(replace(results, problem=None), tmp_path))
+    arrays["ranks.rank"] = np.array([1, 3, 4])
+    (tmp_path / "other.npz").write_bytes(file_of(header, arrays))
+    loaded = RetrievalResults.load(tmp_path / "other.npz")
+    assert loaded["map"] == (1 + 1 / 3 + 1 / 4) / 3
+    assert difference(loaded, replace(other, problem=None)) == ""
+
+
+@pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults])
+def test_files_of_format_1_which_stored_numbers_are_refused_by_name(kind, tmp_path):
+    contents = (FOLDER / "results_of_format_1" / f"{kind.__name__}.npz").read_bytes()
+    ours = reid_torchmetrics.__version__
+    end = f", a file of format 1 and version 0.1.0; {ours} reads 2: evaluate and save again."
+    assert refused(contents, tmp_path, kind).endswith(end)
 
 
 @pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults])
 def test_files_of_this_format_are_read_for_ever(kind):
-    loaded = kind.load(FILES / f"{kind.__name__}.npz")
+    loaded = kind.load(FOLDER / "results_of_format_2" / f"{kind.__name__}.npz")
     expected = problems.retrieval() if kind is RetrievalResults else problems.detection()
     assert (str(loaded), loaded.to_dict()) == (str(expected), expected.to_dict())
-
-
-def contents_of(results, folder) -> bytes:
-    return results.save(folder / "whole").read_bytes()
-
-
-def refused(contents: bytes, folder, kind=DetectionResults) -> str:
-    """What is said of a file with these contents."""
-    path = folder / "broken.npz"
-    path.write_bytes(contents)
-    with pytest.raises(ValueError, match=r"^`path` must be that of a file of ") as caught:
-        kind.load(path)
-    assert repr(str(path)) in str(caught.value)
-    return str(caught.value)
 
 
 def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path):
@@ -201,21 +278,11 @@ def test_a_foreign_file_is_refused(contents, tmp_path):
     assert "a file that is truncated, damaged or of another program: " in refused(contents, tmp_path)
 
 
-def with_header(contents: bytes, change) -> bytes:
-    """The file with another header."""
-    file = BytesIO()
-    with zipfile.ZipFile(BytesIO(contents)) as old, zipfile.ZipFile(file, "w") as new:
-        for name in old.namelist():
-            each = old.read(name)
-            new.writestr(name, json.dumps(change(json.loads(each))) if name == "header.json" else each)
-    return file.getvalue()
-
-
 def test_a_file_of_a_later_version_is_refused_by_name(tmp_path):
     contents = contents_of(problems.detection(), tmp_path)
     later = with_header(contents, lambda header: header | {"format": FORMAT + 1, "version": "9.9", "kind": "Unheard"})
     ours = reid_torchmetrics.__version__
-    assert refused(later, tmp_path).endswith(f", a file of format 2 and version 9.9; {ours} reads 1.")
+    assert refused(later, tmp_path).endswith(f", a file of format 3 and version 9.9; {ours} reads 2.")
 
 
 @pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults, Comparison])
@@ -257,7 +324,7 @@ def test_a_value_that_files_do_not_have_leaves_an_older_file_alone(tmp_path, mon
     path = results.save(tmp_path / "results.npz")
     before = path.read_bytes()
     monkeypatch.setattr(DetectionResults, "_PARTS", ())
-    with pytest.raises(TypeError, match="Object of type ClassAverages is not JSON serializable"):
+    with pytest.raises(TypeError, match="Object of type Matches is not JSON serializable"):
         results.save(path)
     assert path.read_bytes() == before
     assert [*tmp_path.iterdir()] == [path]

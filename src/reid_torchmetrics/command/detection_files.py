@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._files import read_json
 from reid_torchmetrics.data import (
     DOTA_CLASSES,
     VOC_CLASSES,
@@ -115,7 +115,7 @@ def _read_json(
     if metric_class is LvisMAP:
         found["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
     if "class_names" not in options:
-        data_set = json.loads(Path(arguments.ground_truths).read_text(encoding="utf-8"))
+        data_set = read_json(arguments.ground_truths)
         found["class_names"] = _distinct_names(data_set.get("categories", [])) or None
     return DetectionFiles(preds, target, "xywh", found, notes)
 

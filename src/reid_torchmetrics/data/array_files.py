@@ -123,11 +123,29 @@ def _first_line(error: Exception) -> str:
 
 def text_lines(path: Path) -> Iterator[tuple[str, str]]:
     """The lines of a file that are not blank, each behind the place where it stands."""
+    yield from lines_of_text(path, read_text(path))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8, with or without a mark of its encoding at the start."""
     with reading(path, "text in UTF-8"):
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    for place, line in enumerate(map(str.strip, lines), start=1):
+        return path.read_text(encoding="utf-8-sig")
+
+
+def lines_of_text(path: Path, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a text that are not blank, each behind the place where it stands in its file."""
+    for place, line in enumerate(map(str.strip, text.split("\n")), start=1):
         if line:
             yield f"{path}:{place}", line
+
+
+def first_line(path: Path) -> str:
+    """Return the first line of a file that is not blank, stripped; "" if there is none."""
+    with reading(path, "text in UTF-8"), path.open(encoding="utf-8-sig") as file:
+        for line in file:
+            if line and not line.isspace():
+                return line.strip()
+    return ""
 
 
 def optional(module: str, package: str) -> Any:

@@ -99,13 +99,16 @@ def rename_results(names: Collection[str], results: Mapping[str, _T], *, argumen
     Raises:
         ValueError: two names on one side belong to one image.
     """
+    known = set(names)
+    if known.issuperset(results):
+        return dict(results)
     by_bare_name: dict[str, list[str]] = {}
     for name in names:
         by_bare_name.setdefault(bare_name(name), []).append(name)
     renamed: dict[str, _T] = {}
     origins: dict[str, str] = {}
     for name, value in results.items():
-        candidates = [name] if name in names else by_bare_name.get(bare_name(name), [name])
+        candidates = [name] if name in known else by_bare_name.get(bare_name(name), [name])
         if len(candidates) > 1:
             raise ValueError(
                 f"`{argument}` must have one name for each image; got {', '.join(candidates)} for {name!r}."

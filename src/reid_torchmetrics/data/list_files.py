@@ -25,7 +25,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, readable
 
-from .array_files import FORMATS, UNNAMED, Format, read_arrays, reading, refused, text_lines
+from .array_files import FORMATS, UNNAMED, Format, first_line, read_arrays, reading, refused, text_lines
 from .foreign_forms import conversion
 from .list_lines import RETRIEVED_FORMS, TRUTH_FORMS, read_lines
 from .vector_files import read_vectors
@@ -79,8 +79,7 @@ def _read_retrieved(path: Path, form: str | None) -> Any:
         return _read_csv(path)
     _check_suffix(path)
     # Runs have any suffix, or none: the first line says what it is.
-    _, first = next(text_lines(path), ("", ""))
-    if form is None and len(first.split()) < 2:
+    if form is None and len(first_line(path).split()) < 2:
         return _read_items(path)
     return read_lines(path, RETRIEVED_FORMS, form)
 

@@ -13,10 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .array_files import refused, text_lines
+from .array_files import lines_of_text, read_text, refused
+from .list_tables import TableForm, parse_digits, read_table
+from .word_columns import parse_floats, parse_integers
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
 _INTEGER = r"\d{1,18}"  # int64
@@ -41,8 +44,15 @@ _WORDS = {
     "qrels": "query 0 item grade",
     "grades": "query item grade",
 }
-_NUMBERS = {"run": float, "qrels": int}
-"""the forms of TREC, with the type of their numbers"""
+_TREC = ("run", "qrels")
+"""the forms of TREC"""
+_TABLES = {
+    "run": TableForm(6, item=2, number=4, parse=parse_floats, constant=1),
+    "rank": TableForm(3, item=1, number=2, parse=parse_digits),
+    "qrels": TableForm(4, item=2, number=3, parse=parse_integers),
+    "grades": TableForm(3, item=1, number=2, parse=parse_integers),
+}
+"""the columns of tables"""
 _HEADERS = ("query-id", "query_id", "queryid", "qid", "query")
 """first words of a header"""
 
@@ -64,28 +74,77 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     Raises:
         ValueError: lines that fit several forms or none, or an item that a query repeats.
     """
-    lines = list(text_lines(path))
-    has_header = len(lines) > 1 and lines[0][1].split()[0].lower() in _HEADERS
+    text = read_text(path)
+    lines_below, has_header = _without_header(text)
+    table = _table_by_columns(lines_below, forms, form, has_header=has_header)
+    if table is not None:
+        return table
+    lines = list(lines_of_text(path, text))
     if has_header:
         lines = lines[1:]
     if not lines:
         raise refused(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
+    return _read_lines(path, lines, forms, form, has_header=has_header)
+
+
+def _without_header(text: str) -> tuple[str, bool]:
+    """Return the text below its header, and whether it has one; a line alone is no header."""
+    first, _, below = text.lstrip().partition("\n")
+    words = first.split(maxsplit=1)
+    if words and words[0].lower() in _HEADERS and below and not below.isspace():
+        return below, True
+    return text, False
+
+
+def _table_by_columns(text: str, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
+    """Return the table in a text, read by columns; None if its lines are no table, or if only lines can tell."""
+    tables = [name for name in forms if name in _TABLES] if form is None else [form]
+    for name in tables:
+        if name not in _TABLES:
+            return None
+        layout = _TABLES[name]
+        if form is None and name == "qrels":
+            layout = replace(layout, constant=1)
+        if form is None and name == "grades" and not has_header:
+            return None
+        table = read_table(text, layout)
+        if table is None:
+            continue
+        if name != "rank":
+            return table
+        is_clear = form == "rank" or _are_counted(table)
+        has_repeated_rank = any(len(set(ranks.values())) < len(ranks) for ranks in table.values())
+        return _by_rank(table) if is_clear and not has_repeated_rank else None
+    return None
+
+
+def _by_rank(table: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
+    """Return the items of each query by ascending rank."""
+    return {query: sorted(ranks, key=ranks.__getitem__) for query, ranks in table.items()}
+
+
+def _read_lines(path: Path, lines: _Lines, forms: Sequence[str], form: str | None, *, has_header: bool) -> Any:
+    """Return the lists in lines, read line by line, so that an error names the line."""
     # Most files are of TREC. They are read at once, and looked at again only where some line has another form.
     first = forms[0]
-    if form is None and first in _NUMBERS and _is_told(lines, first, has_header=has_header):
+    if form is None and first in _TREC and _is_told(lines, first, has_header=has_header):
         with suppress(ValueError):
-            return _table(_matches(lines, first), _NUMBERS[first])
+            return _table(_matches(lines, first), _number_type(first))
     form = form or _form_of(path, lines, forms, has_header=has_header)
     matches = _matches(lines, form)
     if form == "items":
         return _numbered_lists(matches, int(lines[-1][0].rpartition(":")[2]))
     if form in ("query", "pairs"):
         return _named_lists(matches)
-    table = _table(matches, _NUMBERS.get(form, int))
+    table = _table(matches, _number_type(form))
     if form == "rank":
         _check_ranks(path, table)
-        return {query: sorted(items, key=lambda item: items[item]) for query, items in table.items()}
+        return _by_rank(table)
     return table
+
+
+def _number_type(form: str) -> type:
+    return float if form == "run" else int
 
 
 def _matches(lines: _Lines, form: str) -> Iterator[tuple[str, re.Match[str]]]:
@@ -153,18 +212,27 @@ def _is_told(lines: _Lines, form: str, *, has_header: bool) -> bool:
         return True
     if form == "qrels":
         return len({tuple(line.split()[1:2]) for _, line in lines}) == 1
-    return has_header if form == "grades" else form == "rank" and _are_counted(lines)
+    return has_header if form == "grades" else form == "rank" and _are_counted(_ranks_in_lines(lines))
 
 
-def _are_counted(lines: _Lines) -> bool:
-    """Return whether ranks count the lines of each query, from 0 or 1 on, and some query has two."""
-    ranks: dict[str, list[int]] = {}
-    for _, line in lines:
+def _ranks_in_lines(lines: _Lines) -> dict[str, dict[int, int]]:
+    """Return the ranks of each query by the places of the lines."""
+    ranks: dict[str, dict[int, int]] = {}
+    for place, (_, line) in enumerate(lines):
         query, _, rank = line.split()
-        ranks.setdefault(query, []).append(int(rank))
-    firsts = {min(ranks_of_query) for ranks_of_query in ranks.values()}
-    is_whole = all(max(counted) - min(counted) == len(counted) - 1 for counted in ranks.values())
-    return is_whole and firsts in ({0}, {1}) and len(ranks) < len(lines)
+        ranks.setdefault(query, {})[place] = int(rank)
+    return ranks
+
+
+def _are_counted(table: Mapping[str, Mapping[Any, int]]) -> bool:
+    """Return whether ranks count the lines of each query, from 0 or 1 on, and some query has two."""
+    firsts = set()
+    for ranks in table.values():
+        first = min(ranks.values())
+        firsts.add(first)
+        if max(ranks.values()) - first != len(ranks) - 1:
+            return False
+    return firsts in ({0}, {1}) and any(len(ranks) > 1 for ranks in table.values())
 
 
 def _numbered_lists(matches: Iterator[tuple[str, re.Match[str]]], num_lines: int) -> list[list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,7 +17,8 @@ from reid_torchmetrics.functional.detection.inputs import RunLengths
 from .folders import Folder, check_common_name, rename_results, warn_of_exchange
 from .image_sizes import ImageSizes, Size
 from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
-from .yolo_lines import Line, are_shares, check_shares, read_lines
+from .yolo_lines import Line, are_shares, check_shares, list_images, read_lines
+from .yolo_tables import ShapeTable, count_leaving, read_shapes
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no chance
 
@@ -85,7 +87,18 @@ def read_yolo(
         _checks.one_of("iou_type", iou_type, _names.IouType)
     if iou_type == "segm" and image_sizes is None:
         raise ValueError("`image_sizes` must be given for iou_type='segm', as masks consist of pixels; got None.")
-    true, detected = read_lines("labels", labels), read_lines("results", results)
+    label_paths = list_images("labels", labels)
+    may_be_boxes = iou_type in (None, "bbox")
+    true_table = read_shapes(label_paths, is_result=False) if may_be_boxes else None
+    true = read_lines("labels", label_paths) if true_table is None else {}
+    result_paths = list_images("results", results)
+    sizes = ImageSizes(image_sizes)
+    if true_table is not None:
+        detected_table = read_shapes(result_paths, is_result=True)
+        if detected_table is not None and not _has_score_in_front(detected_table):
+            return _read_tables(true_table, detected_table, labels, results, sizes)
+        true = read_lines("labels", label_paths)
+    detected = read_lines("results", result_paths)
     true_lines, detected_lines = _all(true), _all(detected)
     layout = find_layout(true_lines, detected_lines, iou_type)
     exchanged = None
@@ -99,8 +112,62 @@ def read_yolo(
         raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
     detected = rename_results(true, detected, argument="labels")
     check_common_name(list(true), list(detected), argument="labels", folder=labels, results=results)
-    reading = _Reading(layout, iou_type, ImageSizes(image_sizes))
-    return reading.read(true, detected)
+    return _Reading(layout, iou_type, sizes).read(true, detected)
+
+
+def _has_score_in_front(detected: ShapeTable) -> bool:
+    """Return whether most boxes leave the image, but hardly any does with the confidence in front of it."""
+    boxes = detected.boxes()
+    if detected.scores is None or not _are_many(count_leaving(boxes), len(boxes)):
+        return False
+    scores = detected.scores[detected.sizes == NUM_BOX]
+    otherwise = np.column_stack([boxes[:, 1:], scores])
+    return 10 * count_leaving(otherwise) <= len(boxes)
+
+
+def _are_many(num_leaving: int, num_boxes: int) -> bool:
+    return num_leaving >= max(_LEAST_LEAVING, num_boxes / 2 + 1)
+
+
+def _read_tables(
+    true: ShapeTable, detected: ShapeTable, labels: Folder, results: Folder, sizes: ImageSizes
+) -> tuple[_Dicts, _Dicts]:
+    """Return the dicts of all images, where all lines are boxes and polygons."""
+    result_files = rename_results(true.files, detected.files, argument="labels")
+    check_common_name(list(true.files), list(result_files), argument="labels", folder=labels, results=results)
+    names = sorted({*result_files, *true.files})
+    size_of = {name: sizes.find(name) for name in names}
+    preds = _image_dicts(detected, result_files, names, size_of)
+    target = _image_dicts(true, true.files, names, size_of)
+    for name, ground_truth in zip(names, target, strict=True):
+        ground_truth["image_id"] = name
+    return preds, target
+
+
+def _image_dicts(
+    table: ShapeTable, files: Mapping[str, slice], names: Sequence[str], size_of: Mapping[str, Size]
+) -> _Dicts:
+    """Return the labels and the boxes, in pixels, of each image, and the scores of detections.
+
+    Args:
+        table: the rows of all files.
+        files: the rows of each file, by the name of the image, in the order of the table.
+        names: the images.
+        size_of: width and height by the name of the image.
+    """
+    num_rows = [rows.stop - rows.start for rows in files.values()]
+    size_of_file = np.array([size_of[name] for name in files], np.float64)
+    corner = np.repeat(size_of_file, num_rows, axis=0)
+    columns = {"labels": table.labels, "boxes": table.edges() * np.concatenate([corner, corner], axis=1)}
+    if table.scores is not None:
+        columns["scores"] = table.scores
+    no_rows = slice(0, 0)
+    images = []
+    for name in names:
+        rows = files.get(name, no_rows)
+        # A view would keep the boxes of all images.
+        images.append({key: torch.from_numpy(values[rows].copy()) for key, values in columns.items()})
+    return images
 
 
 def _all(lines: _Lines) -> list[Line]:
@@ -166,7 +233,7 @@ class _Reading:
         visibilities = self._visibilities(is_result=is_result)
         for line in lines:
             size = sizes[len(line.numbers)]
-            check_shares(argument, line, size + is_result, visibilities if size > NUM_BOX else ())
+            check_shares(argument, line, size + is_result, visibilities if size > NUM_BOX else range(0))
         return sizes
 
     def _visibilities(self, *, is_result: bool) -> range:
@@ -237,7 +304,7 @@ def _objects(lines: Sequence[Line], sizes: Mapping[int, int]) -> list[_Object]:
 def _check_order(lines: Sequence[Line]) -> None:
     """Raise if most boxes of detections leave the image, but hardly any does with the confidence in front of it."""
     leaving = [line for line in lines if _leaves_image(line.numbers[:NUM_BOX])]
-    if len(leaving) < max(_LEAST_LEAVING, len(lines) / 2 + 1):
+    if not _are_many(len(leaving), len(lines)):
         return
     otherwise = [line for line in lines if _leaves_image(line.numbers[1 : NUM_BOX + 1])]
     if 10 * len(otherwise) <= len(lines):

@@ -12,6 +12,8 @@ from .folders import Folder, list_files
 
 _MAX_CLASS = 2**63 - 1
 _ROUNDING = 0.01  # tolerance, a share of the image, as in Ultralytics
+LEAST_SHARE, MOST_SHARE = -_ROUNDING, 1 + _ROUNDING
+"""the range of shares of the image"""
 _MAX_VISIBILITY = 2
 _MIN_WORDS = 5  # of a line: a class and a box
 _NAMES_OF_NOTES = ("classes", "predefined_classes")  # of LabelImg
@@ -36,18 +38,27 @@ class Line(NamedTuple):
         return f"{self.text!r}, {self.where}"
 
 
-def read_lines(argument: str, folder: Folder) -> dict[str, list[Line]]:
-    """Read the lines of each image that has a file; a list of classes and a README are no images.
+def list_images(argument: str, folder: Folder) -> list[Path]:
+    """Return the file of each image; a list of classes and a README are no images.
 
     Raises:
         FileNotFoundError: the folder does not exist.
-        ValueError: a folder without a single file, or a line without a class or with a word that is no number.
+        ValueError: a folder without a single file.
     """
-    paths = list_files(argument, folder, ".txt", is_skipped=_is_note)
+    return list_files(argument, folder, ".txt", is_skipped=_is_note)
+
+
+def read_lines(argument: str, paths: Sequence[Path]) -> dict[str, list[Line]]:
+    """Read the lines of each image.
+
+    Raises:
+        OSError: a file may not be read.
+        ValueError: a line without a class, or with a word that is no number.
+    """
     return {path.stem: [_line(argument, text, where) for where, text in text_lines(path)] for path in paths}
 
 
-def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ()) -> None:
+def check_shares(argument: str, line: Line, size: int, free: range = range(0)) -> None:
     """Raise unless numbers of a line are shares of the image, from 0 to 1.
 
     Args:
@@ -59,7 +70,11 @@ def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ())
     Raises:
         ValueError: the message names the word.
     """
-    if not free and are_shares(line.numbers[:size]):
+    shares = line.numbers[:size]
+    places = slice(free.start, free.stop, free.step)
+    visibilities = shares[places]
+    del shares[places]
+    if are_shares(shares) and _are_within(visibilities, 0, _MAX_VISIBILITY):
         return
     for position, number in enumerate(line.numbers[:size]):
         is_allowed = are_shares([number])
@@ -71,9 +86,13 @@ def check_shares(argument: str, line: Line, size: int, free: Sequence[int] = ())
 
 def are_shares(numbers: Sequence[float]) -> bool:
     """Return whether numbers lie within the image, up to rounding."""
+    return _are_within(numbers, LEAST_SHARE, MOST_SHARE)
+
+
+def _are_within(numbers: Sequence[float], least: float, most: float) -> bool:
     if not numbers or math.isnan(sum(numbers)):  # NaN may hide from a minimum
         return not numbers
-    return min(numbers) >= -_ROUNDING and max(numbers) <= 1 + _ROUNDING
+    return min(numbers) >= least and max(numbers) <= most
 
 
 def _is_note(path: Path) -> bool:

@@ -1,7 +1,8 @@
 """Results as files: npz without pickle, with the values that are no tensors in JSON.
 
-docs/how_to/results.md has the format. A value of a class is written as the name of the class with its fields. A
-file can only name the classes that results list, so that reading it runs no code of the file.
+A file holds ranks or matches, labels and options. Numbers are computed from these when the file is read, by the
+functions that evaluate. docs/how_to/results.md has the format. A value of a class is written as the name of the class
+with its fields. A file can only name the classes that results list, so that reading it runs no code of the file.
 
 An array has the dtype and the axes that its field is annotated with, and arrays of the same results share axes by name.
 The headers of arrays are read first: what does not fit is refused before it is inflated.
@@ -30,10 +31,12 @@ from torch import Tensor
 from reid_torchmetrics._files import Allowance, readable, write_whole
 from reid_torchmetrics._version import __version__
 
-FORMAT = 1
-"""of the files; it is raised with every field that is added, and older formats are still read"""
+FORMAT = 2
+"""of the files; it is raised when a stored field is added, and formats from `_OLDEST` on are still read"""
+_OLDEST = 2  # format 1, from before the first release, stored numbers
 _HEADER = "header.json"
-_ROUNDING = 1e-9  # of sums on another device
+OWN_AXES = "own_axes"
+"""key of the metadata of a stored field, for names of axes with other sizes than in other fields"""
 _HEADERS: Any = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _PLAIN: dict[Any, tuple[type, ...]] = {float: (float, int), Any: (bool, int, float, str, type(None))}
 """types of values by their annotation, where it is another"""
@@ -48,25 +51,28 @@ class SavedResults:
 
     _PARTS: tuple[type, ...] = ()
     """dataclasses without results that occur in the fields, besides its own"""
+    _COMPUTED: tuple[str, ...] = ()
+    """fields that `_from_fields` computes, or that no file holds"""
     _SAVED_AS: Mapping[str, Any] = MappingProxyType({})
-    """annotations of fields that are saved in another form"""
+    """annotations of what is saved in another form, or in the place of computed fields"""
 
     def _to_fields(self) -> dict[str, Any]:
-        """What is saved: fields by name, of tensors, numbers, strings, collections of them and `_PARTS`."""
-        return _fields_of(self)
+        """Return what is saved: fields by name, of tensors, numbers, strings, collections of them and `_PARTS`."""
+        return {name: value for name, value in _fields_of(self).items() if name not in self._COMPUTED}
 
     @classmethod
     def _from_fields(cls: type[Saved], saved: dict[str, Any]) -> Saved:  # noqa: PYI019 - Python 3.10 has no `Self`
-        """The inverse of `_to_fields`."""
+        """Compute the results: the inverse of `_to_fields`.
+
+        Raises:
+            ValueError: values that no results have.
+        """
         return cls(**saved)
 
     @classmethod
-    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterable[tuple[str, int, int]]:  # noqa: ARG003
-        """The least and the largest size of axes, as other fields have it, given all sizes; no array is read before."""
-        return ()
-
-    def _check(self, *, is_of_this_version: bool) -> None:
-        """Raise unless the values agree with each other; another version may have computed them otherwise."""
+    def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:  # noqa: ARG003
+        """Return the memory of the numbers that `_from_fields` computes, given the sizes of all axes."""
+        return 0
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the results to a file, and return its path.
@@ -80,95 +86,95 @@ class SavedResults:
         Raises:
             OSError: the file cannot be written.
             TypeError: the results hold a value that files do not have, such as a function.
-            ValueError: results whose values do not agree with each other, so that `load` would refuse them.
+            ValueError: results that `load` would refuse.
         """
         arrays: dict[str, Any] = {}
         parts = (type(self), *self._PARTS)
-        saved = {name: _tree(each, name, parts, arrays) for name, each in self._to_fields().items()}
+        saved = {name: _tree(value, name, parts, arrays) for name, value in self._to_fields().items()}
         header = {"format": FORMAT, "kind": type(self).__name__, "version": __version__, "fields": saved}
-        file = _archive_of(arrays)
-        with ZipFile(file, "a") as archive:
-            archive.writestr(ZipInfo(_HEADER), json.dumps(header, allow_nan=False))
-            self._of_archive(header, archive)  # rather here than when there are no other results
-        write_whole(Path(path), file.getvalue())
+        text = json.dumps(header, allow_nan=False)
+        # It is read again: rather here is an error than when there are no other results.
+        try:
+            contents = _archive(arrays, text, np.savez_compressed)
+            self._from_contents(contents)
+        except ValueError:  # such as a million equal ranks, which would inflate to more than a file may
+            contents = _archive(arrays, text, np.savez)
+            self._from_contents(contents)
+        write_whole(Path(path), contents)
         return Path(path)
 
     @classmethod
     def load(cls: type[Saved], path: str | os.PathLike[str]) -> Saved:  # noqa: PYI019
         """Read results from a file of `save`, of this version or of an earlier one, with tensors on the CPU.
 
+        Numbers are computed from the ranks or matches in the file, as by the functions that evaluate.
+
         Raises:
             OSError: there is no such file, or it cannot be read.
-            ValueError: a truncated or damaged file, a file that is no results, results of another kind, or of a later
-                version; or a file that inflates to more than 64 MiB and to more than 100 times its size, unless the
-                environment variable `REID_TORCHMETRICS_MAX_INFLATED` allows more bytes.
+            ValueError: a truncated or damaged file, a file that is no results, results of another kind, of a later
+                version or of format 1; or a file that inflates to more than 64 MiB and to more than 100 times its size,
+                unless the environment variable `REID_TORCHMETRICS_MAX_INFLATED` allows more bytes.
         """
-        contents, said = readable(path).read_bytes(), f"`path` must be that of a file of `{cls.__name__}.save`; got"
+        contents = readable(path).read_bytes()
         try:
-            with ZipFile(BytesIO(contents)) as archive:
-                _check_inflated(archive, len(contents))
-                header, why = _header_of(archive, len(contents), cls.__name__)
-                results = None if why else cls._of_archive(header, archive)
+            results, why = cls._from_contents(contents)
         except Exception as error:  # noqa: BLE001 - whatever a foreign file may lead to
             results, why = None, f"that is truncated, damaged or of another program: {error}"
         if results is None:
-            raise ValueError(f"{said} {os.fspath(path)!r}, a file {why.rstrip('.')}.")
+            rule = f"`path` must be that of a file of `{cls.__name__}.save`"
+            raise ValueError(f"{rule}; got {os.fspath(path)!r}, a file {why.rstrip('.')}.")
         return results
 
     @classmethod
-    def _of_archive(cls: type[Saved], header: dict[str, Any], archive: ZipFile) -> Saved:  # noqa: PYI019
-        """The inverse of `_tree`, where each array is there once; results in results are made."""
+    def _from_contents(cls: type[Saved], contents: bytes) -> tuple[Saved | None, str]:  # noqa: PYI019
+        """Return the results in a file; None, and what the file is, for a file of other results or another format."""
+        allowance = Allowance(len(contents))
+        with ZipFile(BytesIO(contents)) as archive:
+            for member in archive.infolist():
+                allowance.spend(f"`{member.filename}`", member.file_size)
+            header, why = _header_of(archive, len(contents), cls.__name__)
+            return (None, why) if why else (cls._from_archive(header, archive, allowance), "")
+
+    @classmethod
+    def _from_archive(cls: type[Saved], header: dict[str, Any], archive: ZipFile, allowance: Allowance) -> Saved:  # noqa: PYI019
+        """Apply the inverse of `_tree`, where each array is there once; results in results are built."""
         entries = [entry for entry in archive.infolist() if entry.filename != _HEADER]
         arrays = {entry.filename.removesuffix(".npy"): _described(archive, entry) for entry in entries}
         if len(arrays) < len(entries):
             came = f"{len(entries)} arrays with {len(arrays)} names"
             raise ValueError(f"each array must have a name of its own; got {came}.")
-        is_of_this_version = header["version"] == __version__
         kinds: dict[str, Any] = {"$float": float, "$mapping": dict, "$tuple": tuple}
         kinds |= {"$array": arrays.pop, "$bfloat16": StoredArray.as_bfloat16}
         kinds |= {f"${part.__name__}": partial(Part, part) for part in cls._PARTS}
-        kinds[f"${cls.__name__}"] = partial(cls._made, is_of_this_version=is_of_this_version)
+        kinds[f"${cls.__name__}"] = partial(cls._build, allowance=allowance)
 
-        def value(found: dict[str, Any]) -> Any:
-            kind = next(iter(found), "")
-            return kinds[kind](found[kind]) if kind.startswith("$") else found
+        def value(entries: dict[str, Any]) -> Any:
+            kind = next(iter(entries), "")
+            return kinds[kind](entries[kind]) if kind.startswith("$") else entries
 
         saved = json.loads(json.dumps(header["fields"]), object_hook=value)
         if arrays:
             raise ValueError(f"every array must be in a field; got {', '.join(map(repr, arrays))}.")
-        return cls._made(saved, is_of_this_version=is_of_this_version)
+        return cls._build(saved, allowance)
 
     @classmethod
-    def _made(cls: type[Saved], saved: dict[str, Any], *, is_of_this_version: bool) -> Saved:  # noqa: PYI019
+    def _build(cls: type[Saved], saved: dict[str, Any], allowance: Allowance) -> Saved:  # noqa: PYI019
+        """Build results from fields with arrays that were not read yet."""
         kind: Any = cls
-        sizes = sizes_of(saved, _annotations_of(kind) | {**cls._SAVED_AS})
-        for axis, least, most in cls._sizes(saved, sizes):
-            if not least <= sizes.get(axis, least) <= most:
-                words = f"{least}" if least == most else f"{least} to {most}"
-                raise ValueError(f"arrays must have {words} {axis.replace('_', ' ')}; got {sizes[axis]}.")
-        results = cls._from_fields(made(saved))
-        results._check(is_of_this_version=is_of_this_version)  # noqa: SLF001 - of the same class
-        return results
+        hints = {name: hint for name, hint in _annotations_of(kind).items() if name not in cls._COMPUTED}
+        own_axes = {each.name: each.metadata.get(OWN_AXES, ()) for each in fields(kind)}
+        sizes = sizes_of(saved, hints | {**cls._SAVED_AS}, own_axes)
+        allowance.spend("the numbers", cls._num_bytes(saved, sizes))
+        return cls._from_fields(build(saved))
 
 
-def _archive_of(arrays: Mapping[str, Any]) -> BytesIO:
-    """Return a compressed archive, or one as large as its arrays where `load` would refuse to inflate it."""
+def _archive(arrays: Mapping[str, Any], header: str, save_arrays: Callable[..., None]) -> bytes:
+    """Return an npz archive of arrays and a header; `save_arrays` is NumPy's function, with compression or without."""
     file = BytesIO()
-    np.savez_compressed(file, **arrays)
-    with ZipFile(file) as archive:
-        try:
-            _check_inflated(archive, file.getbuffer().nbytes)
-        except ValueError:  # such as a million equal ranks
-            file = BytesIO()
-            np.savez(file, **arrays)
-    return file
-
-
-def _check_inflated(archive: ZipFile, file_size: int) -> None:
-    """Raise if the members of an archive of some bytes inflate to more than `Allowance` allows."""
-    allowance = Allowance(file_size)
-    for member in archive.infolist():
-        allowance.spend(f"`{member.filename}`", member.file_size)
+    save_arrays(file, **arrays)
+    with ZipFile(file, "a") as archive:
+        archive.writestr(ZipInfo(_HEADER), header)
+    return file.getvalue()
 
 
 def _header_of(archive: ZipFile, num_bytes: int, kind: str) -> tuple[dict[str, Any], str]:
@@ -178,29 +184,11 @@ def _header_of(archive: ZipFile, num_bytes: int, kind: str) -> tuple[dict[str, A
     header: dict[str, Any] = json.loads(archive.read(_HEADER))
     if type(header["format"]) is not int or header["format"] < 1:
         raise ValueError(f"`format` must be an int of at least 1; got {header['format']!r}.")
-    if header["format"] > FORMAT:
-        return header, f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}"
+    if not _OLDEST <= header["format"] <= FORMAT:
+        instead = ": evaluate and save again" if header["format"] < _OLDEST else ""
+        why = f"of format {header['format']} and version {header['version']}; {__version__} reads {FORMAT}{instead}"
+        return header, why
     return header, "" if header["kind"] == kind else f"with {header['kind']}"
-
-
-def check_same(value: Any, expected: Any, names: Iterable[str] | None = None) -> None:
-    """Raise unless some fields, or all, are as they were computed anew: numbers up to rounding, all else exactly."""
-    for name in _fields_of(value) if names is None else names:
-        _check_equal(name, getattr(value, name), getattr(expected, name))
-
-
-def _check_equal(place: str, one: Any, other: Any) -> None:
-    if isinstance(one, Mapping) and isinstance(other, Mapping) and one.keys() == other.keys():
-        for name in one:
-            _check_equal(f"{place}.{name}", one[name], other[name])
-    elif not _is_same(one, other):
-        raise ValueError(f"`{place}` must be what matches or ranks give; got other values.")
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    if not (isinstance(one, Tensor) and isinstance(other, Tensor)):
-        return bool(one == other)
-    return one.shape == other.shape and torch.allclose(one, other, rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
@@ -267,8 +255,12 @@ def _read(archive: ZipFile, entry: ZipInfo) -> Tensor:
         return torch.from_numpy(npy.read_array(file, allow_pickle=False))
 
 
-def sizes_of(saved: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes of the axes of all arrays in some fields, by the names that annotations give them.
+def sizes_of(
+    saved: Mapping[str, Any], hints: Mapping[str, Any], own_axes: Mapping[str, Sequence[str]]
+) -> dict[str, int]:
+    """Sizes of the axes of all arrays in some fields, by the names that annotations give them.
+
+    The axes in `own_axes` of a field are not those of other fields.
 
     Raises:
         TypeError: a value, or the dtype of an array, that is not as its field is annotated.
@@ -276,7 +268,9 @@ def sizes_of(saved: Mapping[str, Any], hints: Mapping[str, Any]) -> dict[str, in
     """
     sizes: dict[str, int] = {}
     declared = chain.from_iterable(_declared(value, hints[name], name) for name, value in saved.items())
-    for place, array, axes in declared:
+    for place, array, names in declared:
+        field_name, _, _ = place.partition(".")
+        axes = [f"{field_name}_{name}" if name in own_axes.get(field_name, ()) else name for name in names]
         known = [int(axis) if axis.isdecimal() else sizes.get(axis, axis) for axis in axes]
         pairs = zip_longest(known, array.shape)
         if [*array.shape] != [came if isinstance(size, str) else size for size, came in pairs]:
@@ -316,12 +310,12 @@ def _inside(value: Any, kind: Any) -> Iterable[tuple[Any, Any, Any]] | None:
     return None
 
 
-def made(value: Any) -> Any:
-    """The value, with its arrays read and its parts made."""
+def build(value: Any) -> Any:
+    """Return the value, with its arrays read and its parts built."""
     if isinstance(value, StoredArray):
         return value.read()
     if isinstance(value, Part):
-        return value.kind(**made(value.saved))
+        return value.kind(**build(value.saved))
     if isinstance(value, dict):
-        return {name: made(each) for name, each in value.items()}
-    return type(value)(map(made, value)) if type(value) in (tuple, list) else value
+        return {name: build(each) for name, each in value.items()}
+    return type(value)(map(build, value)) if type(value) in (tuple, list) else value

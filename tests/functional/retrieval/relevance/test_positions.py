@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, evaluate_scores, find_relevance
+from reid_torchmetrics.functional.retrieval import (
+    RankCounter,
+    evaluate,
+    evaluate_scores,
+    evaluate_stream,
+    find_protocol,
+    find_relevance,
+)
 from reid_torchmetrics.functional.retrieval.advice import RETRIEVAL_ADVICE, RetrievalEvidence
 from tests.advice_contract import given_on
 from tests.paths import path
@@ -150,7 +157,8 @@ def by_function(query, gallery, radius, embeddings):
 
 def by_counter(query, gallery, radius, embeddings):
     sides = {"query_positions": query, "positive_positions": gallery}
-    RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, radius=radius).ranks(0)
+    counter = RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, radius=radius)
+    evaluate_stream(counter, 0, protocol=find_protocol("pitts30k").changed({"radius": radius}))
 
 
 DOORS = [by_metric, by_function, by_counter]

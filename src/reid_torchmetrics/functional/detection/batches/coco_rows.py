@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 
 from reid_torchmetrics import _names
-from reid_torchmetrics._files import readable
+from reid_torchmetrics._files import read_json
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, RotatedType, crossing_edges
 
@@ -206,7 +205,7 @@ def parsed(path: str | PathLike[str]) -> Any:
         ValueError: it holds something else.
     """
     try:
-        return json.loads(readable(path).read_text(encoding="utf-8"))
+        return read_json(path)
     except ValueError as error:  # of the text, or of its encoding
         raise ValueError(f"`{path}` must be a file of JSON; got {error}.") from error
     except RecursionError:

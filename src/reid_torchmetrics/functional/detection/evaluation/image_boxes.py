@@ -58,7 +58,8 @@ class ImageBoxes(NamedTuple):
     def columns(cls, boxes: Mapping[int, ImageBoxes]) -> list[Tensor]:
         """The inverse of `by_image`."""
         sides = [[each[side] for each in boxes.values()] for side in range(2)]
-        counts = [torch.tensor([len(each["labels"]) for each in side], device="cpu") for side in sides]
+        lengths = [[len(each["labels"]) for each in side] for side in sides]
+        counts = [torch.tensor(each, dtype=torch.int64, device="cpu") for each in lengths]
         named = zip(sides, (_OF_DETECTIONS, _TRUE_KEYS), strict=True)
         known = ((side, key) for side, keys in named for key in (_AS_CORNERS, *keys) if side and key in side[0])
         ids = torch.tensor([*boxes], dtype=torch.int64, device="cpu")

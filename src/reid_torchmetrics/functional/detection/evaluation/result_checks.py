@@ -1,8 +1,8 @@
-"""Whether the values of results that come from a file agree with each other."""
+"""What must hold of the fields of a file of results, so that numbers can be computed from them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from types import GenericAlias, MappingProxyType
 from typing import Any
 
@@ -11,63 +11,53 @@ from jaxtyping import Bool, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.errors import ObjectPairs
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.functional.result_files import check_same
 
-_OF_IMAGES = Int[Tensor, " boxed"], Real[Tensor, " boxed"], Real[Tensor, " boxed"]  # the counts of no images are floats
+_OF_IMAGES = (Int[Tensor, " boxed"],) * 3
 _OF_DETECTIONS = Real[Tensor, "detected numbers"], Real[Tensor, " detected"], Int[Tensor, " detected"]
 _OF_GROUND_TRUTHS = Real[Tensor, "true numbers"], Int[Tensor, " true"], Bool[Tensor, " true"], Bool[Tensor, " true"]
 _BOXES = GenericAlias(tuple, (*_OF_IMAGES, *_OF_DETECTIONS, *_OF_GROUND_TRUTHS))
-SAVED_AS: Mapping[str, Any] = MappingProxyType({"evaluator": tuple[str, Mapping[str, Any]], "boxes": _BOXES | None})
-"""annotations of fields that are saved in another form"""
+SAVED_AS: Mapping[str, Any] = MappingProxyType(
+    {
+        "evaluator": tuple[str, Mapping[str, Any]],
+        "boxes": _BOXES | None,
+        "grid": CocoGrid,
+        "rule": str,
+        "labels": Int[Tensor, " detections"] | None,
+    }
+)
+"""annotations of fields that are saved in another form, or in the place of averages"""
 
 _MOST = 1 << 63
 
 
-def sizes_of_axes(grid: Mapping[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:
-    """The least and the largest size of each axis: as in the grid, and no more matched detections than detections."""
-    axes = {"areas": "area_ranges", "thresholds": "iou_thresholds", "limits": "max_detection_thresholds"}
-    yield from ((axis, len(grid[name]), len(grid[name])) for axis, name in axes.items())
-    yield "numbers", 4, 8  # of a box, or of the corners of a rotated one
-    yield "matched", 0, sizes["detections"]
+def check_stored(saved: Mapping[str, Any]) -> None:
+    """Raise unless averages can be computed, and the images, classes and objects of all matches exist."""
+    matches, images, positives, objects = (saved[name] for name in ("matches", "images", "positives", "objects"))
+    _check_matches(matches, saved["grid"])
+    _check_positives(positives, matches)
+    if saved["labels"] is not None and matches.classes.tolist() != [0]:
+        raise ValueError("`matches.classes` must be 0 where one class stands for all; got others.")
+    if saved["image_names"] is not None:
+        _checks.length("images", len(images), len(saved["image_names"]))
+    numbers = {"positives": positives[:, 0], "matches.images": matches.images}
+    if objects is not None:
+        _check_objects(objects)
+        numbers |= {"objects.images": objects.images, "objects.true_images": objects.true_images}
+    for place, values in numbers.items():
+        _checks.in_range(place, values, 0, len(images))
+    if saved["boxes"] is not None:
+        _check_boxes(saved["boxes"], images, matches)
 
 
-def check_results(results: Any, *, is_of_this_version: bool) -> None:
-    """Raise unless the numbers of images, classes and detections exist, and shares lie in [0, 1]."""
-    averages, matches, num_images = results.averages, results.matches, len(results.images)
-    shares = {f"averages.average_precision.{limit}": each for limit, each in averages.average_precision.items()}
-    shares |= {f"averages.at_confidence.{name}": each for name, each in averages.at_confidence.items()}
-    for place, values in {**shares, "averages.recall": averages.recall}.items():
-        check_shares(place, values[~values.isnan()])
-    _check_matches(matches)
-    _check_equal("averages.classes", averages.classes, matches.classes)
-    if not results.is_micro:
-        _check_equal("labels", results.labels, matches.classes[matches.class_index.long()])
-    image, _, bits = results.positives.unbind(1)
-    for area, counts in enumerate(matches.num_positives):
-        if int(counts.sum()) != int((bits >> area & 1).sum()):
-            raise ValueError(f"`positives` must be those of the matches; got {len(bits)} for {int(counts.sum())}.")
-    _checks.in_range("positives", bits, 1, 1 << len(averages.grid.area_ranges))
-    limits = {"positives": (image, num_images), "matches.images": (matches.images, num_images)}
-    limits["matches.limits"] = matches.limits, len(averages.grid.max_detection_thresholds)
-    if (objects := results.objects) is not None:
-        _checks.no_nan("objects.scores", objects.scores)
-        check_shares("objects.iou", objects.iou)
-        ends = {"images": num_images, "true_images": num_images}
-        ends |= {"detection": len(objects.scores), "ground_truth": len(objects.true_labels)}
-        limits |= {f"objects.{name}": (getattr(objects, name), end) for name, end in ends.items()}
-    for place, (values, end) in limits.items():
-        _checks.in_range(place, values, 0, end)
-    if results.image_names is not None:
-        _checks.length("images", num_images, len(results.image_names))
-    if results.boxes is not None:
-        _check_equal("boxes", torch.tensor(sorted(results.boxes), device="cpu"), results.images.sort().values)
-    if is_of_this_version:
-        rules = {"rule": averages.rule, "confidence": averages.confidence}
-        check_same(averages, results.evaluator.average(matches, averages.grid, **rules))
-
-
-def _check_matches(matches: Matches) -> None:
+def _check_matches(matches: Matches, grid: CocoGrid) -> None:
+    """Raise unless detections are by class and descending score, as counting relies on, and all indices exist."""
+    num_areas = len(grid.area_ranges)
+    sizes = (num_areas, len(grid.iou_thresholds), num_areas)
+    if (*matches.matched.shape[:2], len(matches.num_positives)) != sizes:
+        raise ValueError(f"`matches` must have {sizes[0]} area ranges and {sizes[1]} thresholds; got others.")
     is_same_class = matches.class_index[1:] == matches.class_index[:-1]
     for name, is_wrong in {
         "classes": matches.classes[1:] <= matches.classes[:-1],
@@ -80,22 +70,59 @@ def _check_matches(matches: Matches) -> None:
             raise ValueError(f"`matches.{name}` must be in its order; got place {place} and the next.")
     _checks.no_nan("matches.scores", matches.scores)
     ends = {"class_index": len(matches.classes), "rows": _MOST, "columns": len(matches.scores)}
-    for name, end in (ends | {"num_positives": _MOST, "area_bits": 1 << len(matches.num_positives)}).items():
-        _checks.in_range(f"matches.{name}", getattr(matches, name).flatten(), 0, end)
+    ends |= {"limits": len(grid.max_detection_thresholds), "area_bits": 1 << num_areas}
+    for name, end in ends.items():
+        _checks.in_range(f"matches.{name}", getattr(matches, name), 0, end)
     if bool((matches.true_positive & ~matches.matched).any()):
         raise ValueError("`matches.true_positive` must be matched; got detections that are not.")
     if matches.ground_truths is not None:
         _checks.in_range("matches.ground_truths", matches.ground_truths.flatten(), -1, _MOST)
     if matches.overlaps is not None:
-        check_shares("matches.overlaps", matches.overlaps)
+        _check_shares("matches.overlaps", matches.overlaps)
 
 
-def check_shares(argument: str, values: Tensor) -> None:
+def _check_positives(positives: Tensor, matches: Matches) -> None:
+    """Raise unless the ground truths that count are of the classes, and as many as counted."""
+    _, label, bits = positives.unbind(1)
+    if not bool(torch.isin(label, matches.classes).all()):
+        raise ValueError("`positives` must be of labels in `matches.classes`; got others.")
+    _checks.in_range("positives", bits, 1, 1 << len(matches.num_positives))
+    _checks.in_range("matches.num_positives", matches.num_positives.flatten(), 0, len(bits) + 1)
+    for area, counts in enumerate(matches.num_positives):
+        if int(counts.sum()) != int((bits >> area & 1).sum()):
+            raise ValueError(f"`matches.num_positives` must be those of `positives`; got {counts.tolist()}.")
+
+
+def _check_objects(objects: ObjectPairs) -> None:
+    _checks.no_nan("objects.scores", objects.scores)
+    _check_shares("objects.iou", objects.iou)
+    _checks.in_range("objects.detection", objects.detection, 0, len(objects.scores))
+    _checks.in_range("objects.ground_truth", objects.ground_truth, 0, len(objects.true_labels))
+
+
+def _check_boxes(boxes: Sequence[Tensor], images: Tensor, matches: Matches) -> None:
+    """Raise unless boxes are of the images, and each object of a match has one."""
+    ids, num_detections, num_ground_truths, *columns = boxes
+    order = ids.argsort()
+    if not torch.equal(ids[order], images.sort().values):
+        raise ValueError(f"`boxes` must be those of the images; got {ids[:5].tolist()}.")
+    if len(ids) and len(columns) < len(_OF_DETECTIONS + _OF_GROUND_TRUTHS) - 1:  # the last is a flag that few know
+        raise ValueError("`boxes` must have the columns of both sides; got some of them.")
+    for place, column in enumerate(columns):
+        if column.ndim == 1:  # scores alone are floats; invalid boxes may hold NaN
+            _checks.no_nan(f"boxes.{place + 3}", column)
+    # The numbers of objects in each image, in the order of `images`.
+    place_of_image = order[torch.searchsorted(ids[order], images)]
+    image = place_of_image[matches.images.long()]
+    rows = {"rows": (matches.rows, num_detections[image])}
+    if matches.ground_truths is not None:
+        rows["ground_truths"] = matches.ground_truths, num_ground_truths[image[matches.columns]]
+    for name, (values, num_rows) in rows.items():
+        if bool((values >= num_rows).any()):
+            raise ValueError(f"`matches.{name}` must be those of boxes of the image; got up to {values.max()}.")
+
+
+def _check_shares(name: str, values: Tensor) -> None:
     """Raise unless all values are shares of 1, but for rounding."""
     if not bool(((values >= 0) & (values <= 1 + 1e-9)).all()):
-        raise ValueError(f"`{argument}` must lie in [0, 1]; got {values.min()} to {values.max()}.")
-
-
-def _check_equal(argument: str, values: Tensor, expected: Tensor) -> None:
-    if not torch.equal(values.long(), expected.long()):
-        raise ValueError(f"`{argument}` must be that of the other arrays; got {values[:5].tolist()}.")
+        raise ValueError(f"`{name}` must lie in [0, 1]; got {values.min()} to {values.max()}.")

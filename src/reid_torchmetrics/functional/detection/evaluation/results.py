@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -21,18 +22,20 @@ from reid_torchmetrics.functional.result_files import SavedResults
 from . import result_text
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes, list_matches
 from .paired_detections import PairedDetections
-from .result_checks import SAVED_AS, check_results, sizes_of_axes
+from .result_checks import SAVED_AS, check_stored
 
 
 @dataclass(frozen=True, eq=False)
 class DetectionResults(NamedNumbers, SavedResults):
     """Results of any evaluator, in float64; the same on all processes.
 
-    `results["map"]` is a number of the evaluator, as in `means`. A file of `save` holds all that the results hold.
+    `results["map"]` is a number of the evaluator, as in `means`. A file of `save` holds the matches, labels, options,
+    and boxes and pairs of boxes where the results hold them; `load` computes the numbers from these.
     """
 
     _ROWS = "class"
-    _PARTS = (evaluators.ClassAverages, inputs.CocoGrid, matching.Matches, errors.ObjectPairs)
+    _PARTS = (inputs.CocoGrid, matching.Matches, errors.ObjectPairs)
+    _COMPUTED = ("averages",)
     _SAVED_AS = SAVED_AS
 
     averages: evaluators.ClassAverages
@@ -149,29 +152,33 @@ class DetectionResults(NamedNumbers, SavedResults):
         return {"class": [*numbers], **{name: [of[name] for of in numbers.values()] for name in names}}
 
     def _to_fields(self) -> dict[str, Any]:
-        # The functions of an evaluator are those of its row; the boxes of thousands of images are a few tensors.
-        # DOTA's is VOC's with another title.
-        name = {row.title: name for name, row in evaluators.EVALUATORS.items()}.get(self.evaluator.title, "voc")
-        options = {name: each for name, each in vars(self.evaluator).items() if not callable(each)}
-        boxes = None if self.boxes is None else ImageBoxes.columns(self.boxes)
-        return super()._to_fields() | {"evaluator": (name, options), "boxes": boxes}
+        # The boxes of thousands of images are a few tensors.
+        return super()._to_fields() | {
+            "grid": self.averages.grid,
+            "rule": self.averages.rule,
+            "evaluator": evaluators.to_name_and_options(self.evaluator),
+            "boxes": None if self.boxes is None else ImageBoxes.columns(self.boxes),
+            "labels": self.labels if self.is_micro else None,  # else those of the classes
+        }
 
     @classmethod
     def _from_fields(cls, saved: dict[str, Any]) -> DetectionResults:
-        for place, column in enumerate(saved["boxes"] or ()):
-            if column.ndim == 1:  # scores alone are floats; invalid boxes may hold NaN
-                _checks.no_nan(f"boxes.{place}", column)
+        evaluator = evaluators.from_name_and_options(*saved.pop("evaluator"))
+        rule, confidence = evaluator.checked(saved.pop("rule"), evaluator.confidence)
+        check_stored(saved)
+        grid, matches = saved.pop("grid"), saved["matches"]
+        if saved["labels"] is None:
+            saved["labels"] = matches.classes[matches.class_index.long()]
         if saved["boxes"] is not None:
             saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
-        name, options = saved["evaluator"]
-        return cls(**saved | {"evaluator": replace(evaluators.EVALUATORS[name], **options)})
+        averages = evaluator.average(matches, grid, rule=rule, confidence=confidence)
+        return cls(averages=averages, evaluator=evaluator, **saved)
 
     @classmethod
-    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterable[tuple[str, int, int]]:
-        return sizes_of_axes(saved["averages"].saved["grid"].saved, sizes)
-
-    def _check(self, *, is_of_this_version: bool) -> None:
-        check_results(self, is_of_this_version=is_of_this_version)
+    def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+        grid = saved["grid"].saved
+        axes = grid["iou_thresholds"], grid["area_ranges"], grid["max_detection_thresholds"]
+        return 8 * sizes["classes"] * math.prod(map(len, axes))
 
     def summary(self) -> dict[str, Tensor]:
         """The numbers that `DetectionMAP.compute` gives in float32; see `ClassAverages.summary`."""

@@ -8,7 +8,7 @@ All results, tables, pictures and reports are made of these two, so that a new e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -175,3 +175,31 @@ EVALUATORS: dict[str, Evaluator] = {
     "yolov4": _yolov4("YOLOv4", partial(match_best_of_all, claim="yolov4")),
 }
 """The evaluators by name."""
+
+_OPTIONS = ("title", "claim", "whole_pixels", "confidence")  # results have them as the evaluation had them
+
+
+def to_name_and_options(evaluator: Evaluator) -> tuple[str, dict[str, Any]]:
+    """Return the name of an evaluator in `EVALUATORS`, and its options.
+
+    Raises:
+        ValueError: an evaluator of one's own.
+    """
+    options = {name: getattr(evaluator, name) for name in _OPTIONS}
+    for name, row in EVALUATORS.items():
+        if replace(row, **options) == evaluator:
+            return name, options
+    names = ", ".join(EVALUATORS)
+    raise ValueError(f"`evaluator` must be one of {names}, with its options; got {evaluator.title!r}.")
+
+
+def from_name_and_options(name: str, options: Mapping[str, Any]) -> Evaluator:
+    """Return an evaluator: the inverse of `to_name_and_options`.
+
+    Raises:
+        ValueError: an unknown name or option.
+    """
+    _checks.one_of("evaluator", name, EVALUATORS)
+    for option in options:
+        _checks.one_of("option", option, _OPTIONS)
+    return replace(EVALUATORS[name], **options)

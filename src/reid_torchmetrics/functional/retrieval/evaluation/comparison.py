@@ -6,7 +6,7 @@ Retrieval is compared query by query, see `pair`; detections by other draws of t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -103,10 +103,13 @@ class Comparison(Tabled, SavedResults):
     """the comparisons of a with further models"""
 
     @classmethod
-    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:  # noqa: ARG003
-        yield from ((name, 0, saved["num_queries"]) for name in ("gained", "lost"))
+    def _from_fields(cls, saved: dict[str, Any]) -> Comparison:
+        comparison = cls(**saved)
+        comparison._check()
+        return comparison
 
-    def _check(self, *, is_of_this_version: bool) -> None:
+    def _check(self) -> None:
+        """Raise unless queries exist and shares are shares: nothing in a comparison follows from the rest of it."""
         if not 0 <= self.num_valid <= self.num_queries:
             raise ValueError(f"`num_valid` must lie in [0, {self.num_queries}]; got {self.num_valid}.")
         if not self.differences.keys() <= self.conventions.keys():

@@ -9,7 +9,7 @@ Items are positions in the gallery, or names where the labels of the gallery are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -165,7 +165,7 @@ def _read_items(
     if names is not None and all(isinstance(name, str) for name in names):
         reader.know(names)
         items = read_retrieved(retrieved, reader, num_queries)
-        _check_known(items, num_gallery, queries, reader.name_of_unknown)
+        _check_known(items, num_gallery, queries, items, reader.name_of_unknown)
         return items
     items = read_retrieved(retrieved, reader, num_queries)
     if reader.all_names():
@@ -182,16 +182,19 @@ def _read_items(
     numbers, order = torch.tensor(names, dtype=torch.int64, device=items.device).sort()
     place = torch.searchsorted(numbers, items).clamp_(max=len(numbers) - 1)
     positions = order[place].masked_fill(numbers[place] != items, num_gallery).masked_fill(items < 0, -1)
-    _check_known(positions, num_gallery, queries, lambda query, column: int(items[query, column]))
+    _check_known(positions, num_gallery, queries, items, int)
     return positions
 
 
-def _check_known(items: Entries, num_gallery: int, queries: ListQueries, name_of: Any) -> None:
-    unknown = (items >= num_gallery).nonzero()
+def _check_known(
+    positions: Entries, num_gallery: int, queries: ListQueries, items: Entries, name_of: Callable[[int], object]
+) -> None:
+    """Raise unless all items have a position in the gallery; `name_of` returns an item as it was given."""
+    unknown = (positions >= num_gallery).nonzero()
     if len(unknown):
         query, column = unknown[0].tolist()
-        came = f"{name_of(query, column)!r} for query {queries.name(query)}"
-        raise ValueError(f"`retrieved` must hold items that the labels of the gallery have; got {came}.")
+        got = f"{name_of(int(items[query, column]))!r} for query {queries.name(query)}"
+        raise ValueError(f"`retrieved` must hold items that the labels of the gallery have; got {got}.")
 
 
 def judge(items: Entries, relevance: Relevance) -> tuple[Entries, Truth, Int[Tensor, " queries"]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import abc
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain, count, filterfalse
+from itertools import chain, compress, count, filterfalse
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -62,10 +62,17 @@ class ItemReader:
         self.unnumbered: list[str] = []
         """the strings of the lists, while some are not numbered"""
         self._kind, self._num_known = "", 0
-        self._first_of: list[int] = []
+        self._order: NDArray[np.int64] | None = None
 
-    def read(self, argument: str, lists: Tensor | list[Any]) -> tuple[Int[Tensor, " queries"], Int[Tensor, " items"]]:
+    def read(
+        self, argument: str, lists: Tensor | list[Any], order: NDArray[np.int64] | None = None
+    ) -> tuple[Int[Tensor, " queries"], Int[Tensor, " items"]]:
         """The lengths of lists, or of the rows of a matrix, and their items end to end, of one kind in all calls.
+
+        Args:
+            argument: the name of the argument, for messages.
+            lists: the lists.
+            order: places of the items in the order of their lists; None if they are in it.
 
         Raises:
             TypeError: ints and strings, or other items.
@@ -77,14 +84,17 @@ class ItemReader:
         else:
             values = [*chain.from_iterable(lists)]
             kind = _kind_of(argument, "items", values)
+            if order is not None:
+                self._order = order
             numbers = self._numbers(argument, values) if kind == "strings" else values
             lengths = torch.tensor([len(row) for row in lists], dtype=torch.int64, device="cpu")
-            if argument == "retrieved":
-                self._first_of = segments.starts(lengths).tolist()
             try:
-                items = torch.from_numpy(np.fromiter(numbers, np.int64, len(values)))
+                item_numbers = np.fromiter(numbers, np.int64, len(values))
             except OverflowError as error:
                 raise ValueError(f"`{argument}` must hold ints that fit int64; got {error}.") from None
+            if order is not None:
+                item_numbers = item_numbers[order]
+            items = torch.from_numpy(item_numbers)
         if kind and self._kind not in ("", kind):
             raise TypeError(f"`{argument}` must hold {self._kind}, as `positives` does; got {kind}.")
         self._kind = kind or self._kind
@@ -96,15 +106,15 @@ class ItemReader:
         """Number the items of a gallery by their positions, before any list is read; other items come behind them."""
         self.names, self._kind = {name: number for number, name in enumerate(names)}, "strings"
 
-    def name_of_unknown(self, query: int, column: int) -> str:
-        """The item at a place of the lists that the names that are known lack."""
-        return self.unnumbered[self._first_of[query] + column]
+    def name_of_unknown(self, item: int) -> str:
+        """An item of the lists that the names that are known lack."""
+        return self.unnumbered[item - self._num_known]
 
     def _numbers(self, argument: str, values: list[str]) -> Iterable[int]:
         if argument == "retrieved" and self.names:
             self.unnumbered, self._num_known = values, len(self.names)
             return map(self.names.get, values, count(self._num_known))
-        self._extend(values)
+        self._extend(self._best_first(values))
         return map(self.names.__getitem__, values)
 
     def _extend(self, values: list[str]) -> None:
@@ -112,15 +122,25 @@ class ItemReader:
 
     def all_names(self) -> tuple[str, ...]:
         """The strings by their numbers, once all have one."""
-        self._extend(self.unnumbered)
+        self._number_all()
         return tuple(self.names)
 
     def numbered(self, items: Int[Tensor, "queries longest"]) -> Int[Tensor, "queries longest"]:
         """The items that were read, once all strings have numbers."""
-        self._extend(self.unnumbered)
+        self._number_all()
         numbers = np.fromiter(map(self.names.__getitem__, self.unnumbered), np.int64, len(self.unnumbered))
         place = items - self._num_known
         return torch.from_numpy(numbers)[place.clamp(min=0)].where(place >= 0, items)
+
+    def _number_all(self) -> None:
+        """Number the strings of the lists."""
+        self._extend(self._best_first(self.unnumbered))
+
+    def _best_first(self, values: list[str]) -> list[str]:
+        """The strings of the lists in the order of these."""
+        if not values or self._order is None:
+            return values
+        return [values[place] for place in self._order.tolist()]
 
     def name(self, item: int) -> str:
         """An item as it was given."""
@@ -178,11 +198,10 @@ def find_queries(
 def read_retrieved(retrieved: Lists, reader: ItemReader, num_queries: int) -> Int[Tensor, "queries longest"]:
     """The lists as a matrix with -1 behind each list, and one column at least."""
     rows = _rows("retrieved", retrieved)
-    if not isinstance(rows, Tensor):
-        rows = _in_order(rows)
+    order = None if isinstance(rows, Tensor) else _order_of_runs(rows)
     if len(rows) != num_queries:
         raise ValueError(f"`retrieved` must hold one list for each of {num_queries} queries; got {len(rows)}.")
-    lengths, items = reader.read("retrieved", rows)
+    lengths, items = reader.read("retrieved", rows, order)
     longest = max(1, int(lengths.max())) if num_queries else 1
     if len(items) == num_queries * longest:
         return items.view(num_queries, longest)
@@ -263,25 +282,54 @@ def _check_kinds(values: Iterable[Any], kinds: tuple[type, ...], rule: str) -> N
             raise TypeError(f"{rule}; got {kind.__name__}.")
 
 
-def _in_order(rows: list[Any]) -> list[Any]:
-    """Lists as they are, and the items of runs by falling score, then by the falling item as a string."""
+def _order_of_runs(rows: list[Any]) -> Int[NDArray[Any], " items"] | None:
+    """Places of all items, end to end, in the order of their lists; None if all are in their order.
+
+    Items of a run are by falling score, then by the falling item as a string; those of lists are as they are:
+
+        lists  [{"a": 1., "b": 2.}, ["c", "d"]]    items  a b c d    order  1 0 2 3
+    """
     _check_kinds(rows, (list, tuple, Mapping), "`retrieved` must hold lists, which have an order")
-    places = [place for place, row in enumerate(rows) if isinstance(row, Mapping)]
-    runs, ordered = [rows[place] for place in places], [*rows]
-    given = _as_floats("retrieved", "scores", [*chain.from_iterable(run.values() for run in runs)])
-    ends = np.cumsum([len(run) for run in runs], dtype=np.int64)
-    for place in np.isnan(given).nonzero()[0][:1]:
-        came = [*runs[int(np.searchsorted(ends, place, "right"))].values()][:5]
-        raise ValueError(f"`retrieved` must have scores that can be ordered; got {came}.")
+    are_runs = [isinstance(row, Mapping) for row in rows]
+    runs = list(compress(rows, are_runs))
+    if not runs:
+        return None
+    scores = _scores_of_runs(runs)
+    lengths = np.array([len(row) for row in rows], np.int64)
+    starts = (np.cumsum(lengths) - lengths)[are_runs].tolist()
+    order = np.arange(lengths.sum())
+    end = 0
+    is_in_order = True
+    for start, run in zip(starts, runs, strict=True):
+        first, end = end, end + len(run)
+        scores_of_run = scores[first:end]
+        if not (scores_of_run[1:] < scores_of_run[:-1]).all():
+            order[start : start + len(run)] = start + _order_of_run(run, scores_of_run)
+            is_in_order = False
+    return None if is_in_order else order
+
+
+def _scores_of_runs(runs: list[Any]) -> NDArray[np.float32]:
+    """The scores of all runs, end to end, as trec_eval compares them."""
+    scores = _as_floats("retrieved", "scores", list(chain.from_iterable(run.values() for run in runs)))
+    is_nan = np.isnan(scores)
+    if is_nan.any():
+        ends = np.cumsum([len(run) for run in runs], dtype=np.int64)
+        run = runs[int(np.searchsorted(ends, is_nan.argmax(), "right"))]
+        got = list(run.values())[:5]
+        raise ValueError(f"`retrieved` must have scores that can be ordered; got {got}.")
     with np.errstate(over="ignore"):  # trec_eval 9 has float32, infinite where it overflows
-        scores = np.split(given.astype(np.float32), ends)[:-1]
-    for place, run, of_run in zip(places, runs, scores, strict=True):
-        items, order = [*run], np.argsort(-of_run, kind="stable")
-        if (of_run[order[1:]] == of_run[order[:-1]]).any():
-            by_name = np.array(sorted(range(len(items)), key=[*map(str, items)].__getitem__, reverse=True))
-            order = by_name[np.argsort(-of_run[by_name], kind="stable")]
-        ordered[place] = [items[each] for each in order.tolist()]
-    return ordered
+        return scores.astype(np.float32)
+
+
+def _order_of_run(run: Mapping[Any, Any], scores: NDArray[np.float32]) -> Int[NDArray[Any], " items"]:
+    """Places of the items of a run by falling score, then by the falling item as a string."""
+    order = np.argsort(-scores, kind="stable")
+    if (scores[order[1:]] == scores[order[:-1]]).any():
+        names = list(map(str, run))
+        by_name = np.array(sorted(range(len(names)), key=names.__getitem__, reverse=True))
+        order = by_name[np.argsort(-scores[by_name], kind="stable")]
+    return order
 
 
 def _as_floats(argument: str, what: str, values: Collection[Any]) -> NDArray[np.float64]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.model_tables import NEVER, Heading, ModelTable, evaluated, results_table, summary_text
 from reid_torchmetrics.functional.named_numbers import NamedNumbers, json_safe
-from reid_torchmetrics.functional.result_files import SavedResults
+from reid_torchmetrics.functional.result_files import OWN_AXES, SavedResults
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
@@ -31,7 +32,7 @@ from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import Later, RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Reported, Setup, describe
-from .result_checks import check_results
+from .result_checks import check_stored
 
 _NAMED = ("identities", "cameras")
 _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
@@ -41,8 +42,9 @@ _OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positive
 class RetrievalResults(NamedNumbers, SavedResults):
     """One value per query of every number, in the order of the queries; NaN where a query has no positive.
 
-    `results["map"]` is a mean, as in `means`. A file of `save` holds all but `problem`; the first ten candidates of
-    each query and the first number between pairs of cameras are computed for it where results of `evaluate` lack them.
+    `results["map"]` is a mean, as in `means`. A file of `save` holds the ranks, labels and options, from which `load`
+    computes the numbers, but not `problem`; the first ten candidates of each query and the first number between pairs
+    of cameras are computed for it where results of `evaluate` lack them.
     """
 
     _ROWS = "query"
@@ -50,6 +52,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         PositiveRanks,
         TiedGroups,
         Judgments,
+        measures.DrawnResults,
         Protocol,
         GalleryDraw,
         Setup,
@@ -58,6 +61,18 @@ class RetrievalResults(NamedNumbers, SavedResults):
         CameraPairs,
         ListCounts,
     )
+    _COMPUTED = (
+        "per_query",
+        "average_precision",
+        "inverse_negative_penalty",
+        "first_rank",
+        "cmc",
+        "num_positives",
+        "num_candidates",
+        "weight",
+        "problem",
+    )
+    _SAVED_AS = MappingProxyType({"max_rank": int})
 
     per_query: Mapping[str, Float[Tensor, " queries"]]
     """what the protocol reports: one value per query"""
@@ -75,7 +90,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     counts: QueryCounts
     """how many queries are valid, and why the others are not"""
     ranks: PositiveRanks
-    """the ranks of the positives in the whole gallery; all the above follows from them, so do not write to them"""
+    """the ranks of the positives in the whole gallery; the numbers follow from them, so do not write to them"""
     protocol: Protocol
     setup: Setup
     """what decides the numbers besides the protocol"""
@@ -97,6 +112,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """the names of "identities", "cameras" and other labels by their numbers, where the evaluation was given names"""
     list_counts: ListCounts | None = None
     """what happened to lists that were given; None where scores were ranked"""
+    ranks_for_cmc: PositiveRanks | None = field(default=None, metadata={OWN_AXES: ("positives", "groups")})
+    """the ranks under the camera rule of the CMC, where it has one of its own; do not write to them either"""
+    drawn: measures.DrawnResults | None = None
+    """the expectations over drawn galleries, where the protocol draws them"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "per_query", Reported(self.per_query))
@@ -343,7 +362,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _to_fields(self) -> dict[str, Any]:
         # What a report shows, ten candidates of a query, is computed while there are embeddings; what cannot be is not.
-        saved = super()._to_fields() | {"problem": None}
+        saved = super()._to_fields() | {"max_rank": len(self.cmc)}
         with suppress(ValueError):
             saved["rank_lists"] = replace(self.rank_lists or self.nearest(10), label_names=None)  # they are there once
         with suppress(ValueError):
@@ -353,16 +372,22 @@ class RetrievalResults(NamedNumbers, SavedResults):
         return saved
 
     @classmethod
-    def _sizes(cls, saved: dict[str, Any], sizes: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:  # noqa: ARG003
-        num_queries = saved["counts"].saved["total"]
-        num_positives = int(saved["num_positives"].read().sum())  # an array of as many queries
-        yield from (("queries", num_queries, num_queries), ("positives", num_positives, num_positives))
+    def _from_fields(cls, saved: dict[str, Any]) -> RetrievalResults:
+        check_stored(saved)
+        labels = (saved[name] for name in ("query_index", "query_identities", "query_cameras"))
+        ranking = Ranking(saved["ranks"], saved["counts"], *labels)
+        ranks_for_cmc = saved["ranks_for_cmc"] or saved["ranks"]
+        ranking_for_cmc = replace(ranking, ranks=ranks_for_cmc, drawn=saved["drawn"])
+        options = saved["protocol"], saved["setup"]
+        results = summarize(ranking, ranking_for_cmc, *options, max_rank=saved.pop("max_rank"))
+        return replace(results, **saved)
 
-    def _check(self, *, is_of_this_version: bool) -> None:
-        ranking = Ranking(self.ranks, self.counts, self.query_index)
-        protocol = self.protocol.changed({"reports": (*self.per_query,)})
-        expected = summarize(ranking, ranking, protocol, self.setup, max_rank=len(self.cmc))
-        check_results(self, expected, is_of_this_version=is_of_this_version)
+    @classmethod
+    def _num_bytes(cls, saved: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+        max_rank: int = saved["max_rank"]
+        _checks.positive_int("max_rank", max_rank)
+        num_columns = len(saved["protocol"].saved["reports"]) + len(_OF_QUERIES)
+        return 8 * (max_rank + sizes["queries"] * num_columns)
 
     @property
     def _action(self) -> _names.EmptyTargetAction:
@@ -406,7 +431,8 @@ def summarize(
 
     Everything but the ranks, which may be large, is copied: rankings may be shared.
     """
-    ranks, drawn, action = ranking.ranks, of_cmc.drawn, of_cmc.counts.counting(protocol.empty_target_action)
+    ranks, action = ranking.ranks, of_cmc.counts.counting(protocol.empty_target_action)
+    drawn = None if of_cmc.drawn is None else _as_reported(of_cmc.drawn, protocol, max_rank)
 
     def value(name: str) -> Float[Tensor, " queries"]:
         # An expectation where the protocol draws galleries for the measure, else a number of the whole gallery.
@@ -415,7 +441,6 @@ def summarize(
             return measures.measure_drawn(name, drawn).clone()
         return measures.measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol).clone()
 
-    # Metrics share an expected curve, which may be longer than asked for.
     weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
     if drawn is None:
         cmc = measures.cmc_curve(of_cmc.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
@@ -440,5 +465,14 @@ def summarize(
         protocol=protocol,
         setup=setup,
         label_names=ranking.names or None,
+        ranks_for_cmc=of_cmc.ranks if drawn is None and protocol.for_cmc is not protocol else None,
+        drawn=drawn,
         **copies,
     )
+
+
+def _as_reported(drawn: measures.DrawnResults, protocol: Protocol, max_rank: int) -> measures.DrawnResults:
+    """Cut an expected curve after the last rank that is reported: metrics share a longer one."""
+    parsed = map(measures.parse_report, protocol.reports)
+    length = max([max_rank, *(k for measure, k in parsed if measure.is_cmc)])
+    return replace(drawn, cmc=drawn.cmc[:, :length].contiguous())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _hints
@@ -38,7 +38,7 @@ class DrawnResults:
     """by the rule "rectangle"; NaN if it was not asked for"""
     inverse_negative_penalty: Float[Tensor, " queries"]
     """NaN if average precision was not asked for"""
-    num_positives: Tensor
+    num_positives: Int[Tensor, " queries"]
     """int64; positives among the query's candidates, drawn or not"""
     weight: Float[Tensor, " queries"]
     """chance that the query is a query: 1 unless galleries are drawn from the queries"""

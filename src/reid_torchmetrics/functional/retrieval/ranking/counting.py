@@ -4,9 +4,11 @@ Scores of a panel are [queries, columns]. Everything but the negatives has been 
 its number is known, so a genuine score of minus infinity still counts. Thresholds are the scores of positives.
 
 On the CPU all scores of a row are compared with each threshold where there are few of them; else the rows are sorted,
-and thresholds are looked up among them; scores that are whole numbers have ways of their own (`whole_scores`). On
-devices where sorting costs more than the
-scores, every score is looked up among the few thresholds of its query. One query with the thresholds .8 and .5:
+and thresholds are looked up among them; scores that are whole numbers have ways of their own (`whole_scores`).
+
+On other devices the scores that reach the lowest threshold of their query are sorted, of all queries at once, if they
+are few. Else sorting would cost more than the scores, and every score is looked up among the few thresholds of its
+query. One query with the thresholds .8 and .5:
 
     scores                       .9   .8   .6   .1   .5
     thresholds at or below        2    2    1    0    1      if negatives level with a threshold count, else 2 1 1 0 0
@@ -428,9 +430,9 @@ def fill_at(
     values: Shaped[Tensor, "rows columns"],
     columns: Int[Tensor, "rows listed"],
     is_filled: Bool[Tensor, "rows listed"],
-    value: float,
+    value: float | bool,
 ) -> None:
-    """Write `value` to those of the listed `columns` of every row that are marked; `values` are contiguous."""
+    """Write `value` to the marked ones of the listed `columns` of every row; `values` are contiguous."""
     if _is_numpy(values):
         # NumPy takes the runs of marked cells in half the time of torch.
         row_start = torch.arange(0, values.numel(), values.shape[1], device=values.device)[:, None]

@@ -77,7 +77,7 @@ class PositiveRanks:
         TypeError: a tensor that holds no integers.
         ValueError: lengths or devices that do not fit, ranks that do not ascend within a query or are not between 1
             and its number of candidates, unless above `UNRETRIEVED`, more retrieved positives than candidates, or
-            groups that do not fit the ranks.
+            groups or judgments that do not fit the ranks.
     """
 
     rank: Int[Tensor, " positives"]
@@ -102,7 +102,8 @@ class PositiveRanks:
         if not bool((rank > UNRETRIEVED).any()):  # a cut list may have fewer candidates than positives
             rule = "`num_positives` must be at most `num_candidates`; got {} of {} for query {place}."
             _refuse(num_positives.long() > num_candidates.long(), rule, num_positives, num_candidates)
-        _checks.integer_labels("rank", rank, int(num_positives.sum()), num_positives.device)
+        num_ranks = int(num_positives.double().sum())  # a sum of integers could overflow, and fit by chance
+        _checks.integer_labels("rank", rank, num_ranks, num_positives.device)
         rank, query = rank.long(), torch.repeat_interleave(num_positives.long())
         most, falls = num_candidates.long()[query], (rank[1:] <= rank[:-1]) & (query[1:] == query[:-1])
         _refuse(rank < 1, "`rank` must count from 1; got {} for query {}.", rank, query)
@@ -112,6 +113,8 @@ class PositiveRanks:
         _refuse((rank > most) & (rank <= UNRETRIEVED), rule, rank, most, query)
         if self.tied is not None:
             _check_groups(self, self.tied)
+        if self.judged is not None:
+            _check_judgments(self, self.judged)
 
     @property
     def num_queries(self) -> int:
@@ -285,6 +288,21 @@ def _refuse(flags: Tensor, message: str, *values: Tensor) -> None:
     if bool(flags.any()):
         place = int(flags.nonzero()[0, 0])
         raise ValueError(message.format(*(each[place] for each in values), place=place))
+
+
+def _check_judgments(ranks: PositiveRanks, judged: Judgments) -> None:
+    """Raise unless every positive has a grade above 0, and judged negatives are counted, or none is."""
+    grade = judged.grade
+    if len(grade) != len(ranks.rank):
+        raise ValueError(f"`judged.grade` must have a value for each rank; got {len(grade)} for {len(ranks.rank)}.")
+    _refuse(~((grade > 0) & grade.isfinite()), "`judged.grade` must be finite and above 0; got {} at {place}.", grade)
+    if (judged.num_before is None) != (judged.num_negatives is None):
+        raise ValueError("`judged` must have both `num_before` and `num_negatives`, or none of them; got one.")
+    for name, length in (("num_before", len(ranks.rank)), ("num_negatives", ranks.num_queries)):
+        values = getattr(judged, name)
+        if values is not None:
+            _checks.integer_labels(f"judged.{name}", values, length)
+            _refuse(values < 0, f"`judged.{name}` must be at least 0; got {{}} at {{place}}.", values)
 
 
 def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:

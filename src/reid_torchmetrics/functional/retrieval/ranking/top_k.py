@@ -47,10 +47,10 @@ def stable_top_k(
 def likely_top_k(
     scores: Float[Tensor, "rows columns"], k: int
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"], Bool[Tensor, " rows"]]:
-    """What `stable_top_k` returns, by `topk`, and marks of the rows for which it may return something else.
+    """Return the result of `stable_top_k`, found by `topk`, and marks of the rows in doubt.
 
-    These rows hold NaN, or minus infinity in their list, or the first score left out equals the last score of the list.
-    A device is not waited for.
+    A row is in doubt if it holds NaN, if its list holds minus infinity, or if the first score left out equals the last
+    score of the list. A device is not waited for.
     """
     best, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
     is_open = best[:, 0].isnan() | best[:, k - 1].isneginf()

@@ -1,0 +1,70 @@
+"""Tables of ranked lists and of judgements, a query, an item and a number in each line, read by columns."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import compress, pairwise
+from typing import Any
+
+from .word_columns import columns_of_blocks, parse_integers
+
+_MAX_NAMES = 1 << 15  # items that are looked up for their string: beyond the cache this costs more than it saves
+
+Table = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class TableForm:
+    """The columns of a line; the first one is the query."""
+
+    num_columns: int
+    item: int
+    number: int
+    parse: Callable[[Sequence[str]], list[Any] | None]
+    """the numbers in a column; None if some word is another one"""
+    constant: int | None = None
+    """the column with one word in all lines"""
+
+
+def read_table(text: str, form: TableForm) -> Table | None:
+    """Return the numbers in a text by query and item; None if some line has another form or repeats an item."""
+    table: Table = {}
+    num_rows = 0
+    constants: set[str] = set()
+    names: dict[str, str] = {}
+    for columns in columns_of_blocks(text, form.num_columns):
+        if columns is None:
+            return None
+        numbers = form.parse(columns[form.number])
+        if numbers is None:
+            return None
+        if form.constant is not None:
+            constants.update(columns[form.constant])
+        if len(constants) > 1:
+            return None
+        items = columns[form.item]
+        if len(names) < _MAX_NAMES:
+            # One string for each item, whose hash is known, serves all that follows.
+            items = list(map(names.setdefault, items, items))
+        _add_rows(table, columns[0], items, numbers)
+        num_rows += len(numbers)
+    # An item that a query repeats has replaced the first one.
+    num_items = sum(len(row) for row in table.values())
+    return table if 0 < num_items == num_rows else None
+
+
+def parse_digits(words: Sequence[str]) -> list[int] | None:
+    """Return integers of at most 18 digits without a sign; None if some word is none."""
+    letters = "".join(words)
+    return None if "-" in letters or "+" in letters else parse_integers(words)
+
+
+def _add_rows(table: Table, queries: Sequence[str], items: Sequence[str], numbers: Sequence[Any]) -> None:
+    """Add rows to a table; rows of a query that follow each other are added together."""
+    is_new = map(operator.ne, queries, queries[1:])
+    starts = compress(range(1, len(queries)), is_new)
+    for start, end in pairwise([0, *starts, len(queries)]):
+        rows = zip(items[start:end], numbers[start:end], strict=True)
+        table.setdefault(queries[start], {}).update(rows)

@@ -1,0 +1,177 @@
+"""Tables of lists: columns and lines give the same table, and the same error."""
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.data import list_lines, read_ground_truth, read_retrieved
+from reid_torchmetrics.data.word_columns import parse_floats
+from tests.reference import list_tables
+
+FORMS = {"run": read_retrieved, "rank": read_retrieved, "qrels": read_ground_truth, "grades": read_ground_truth}
+LINES = {
+    "run": "{query} Q0 {item} 1 {number} x",
+    "rank": "{query} {item} {number}",
+    "qrels": "{query} 0 {item} {number}",
+    "grades": "{query} {item} {number}",
+}
+NAMES = ["q1", "q2", "7", "\u00e9t\u00e9", "\u65e5\u672c", "a" * 50]
+SCORES = [
+    "1.50",
+    "0.25",
+    "-3.75",
+    "-0.00",
+    "12",
+    ".5",
+    "5.",
+    "1e3",
+    "+2.0",
+    "1e999",
+    "0.1234567890123456789",
+    "99999999999999999.5",
+]
+INTEGERS = ["1", "2", "0", "007", "123456789012345678"]
+FAULTS = [
+    "q1",
+    "a b c d e f g",
+    "{query} Q0 {item} 1 nan x",
+    "{query} Q0 {item} 1 1_0 x",
+    "{query} Q0 {item} 1 -inf x",
+    "{query} Q1 {item} 1 0.5 x",
+    "{query} {item} 1_0",
+    "{query} {item} 1234567890123456789",
+    "{query} {item} x",
+    "{query} 0 {item} 1.5",
+    "{query} 1 {item} 1",
+    "{query} 0 {item} +-1",
+    "a\0 Q0 b 1 0.5 x",
+    "a \0 b 1 0.5 x",
+]
+BREAKS = ["\n", "\r\n", "\n\n", "\n \t\n", "\r"]
+
+
+@st.composite
+def texts(draw):
+    """Lines of a form, with faults, blank lines, and all kinds of white space; about half are without a fault."""
+    form = draw(st.sampled_from([*FORMS]))
+    numbers = SCORES if form == "run" else INTEGERS
+    if draw(st.booleans()):
+        numbers = [f"{number:.3f}" for number in (0.5, 12.25, 0, 100)] if form == "run" else INTEGERS[:2]
+    line_break = draw(st.sampled_from(BREAKS))
+    blank = draw(st.sampled_from([" ", "\t", "  ", " \u00a0", "\x1f"]))
+    lines = []
+    for place in range(draw(st.integers(1, 12))):
+        words = LINES[form].format(
+            query=draw(st.sampled_from(NAMES)), item=f"d{place}", number=draw(st.sampled_from(numbers))
+        )
+        lines.append(words.replace(" ", blank))
+    if draw(st.booleans()):
+        fault = draw(st.sampled_from([*FAULTS, lines[0]])).format(query="q1", item="d")
+        lines.insert(draw(st.integers(0, len(lines))), fault)
+    if draw(st.sampled_from([False, False, True])):
+        lines.insert(0, "query-id corpus-id score")
+    start = draw(st.sampled_from(["", "", "\ufeff", "\n", " "]))
+    end = draw(st.sampled_from(["", line_break, line_break * 2]))
+    return form, start + line_break.join(lines) + end
+
+
+def outcome(read, path, form):
+    """What is read, with the bits of floats and the order of names, or the text of the error."""
+    try:
+        return repr(read(path, form=form))
+    except ValueError as error:
+        return str(error)
+
+
+@given(texts())
+def test_columns_and_lines_read_the_same_or_fail_with_the_same_words(tmp_path_factory, problem):
+    form, text = problem
+    path = tmp_path_factory.getbasetemp() / "lists.txt"
+    path.write_text(text, encoding="utf-8", newline="")
+    for asked in (form, None):
+        by_columns = outcome(FORMS[form], path, asked)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(list_lines, "read_table", lambda *_: None)
+            by_lines = outcome(FORMS[form], path, asked)
+        assert by_columns == by_lines
+
+
+@given(texts())
+def test_a_table_is_that_of_a_loop_over_lines(tmp_path_factory, problem):
+    form, text = problem
+    path = tmp_path_factory.getbasetemp() / "table.txt"
+    path.write_text(text, encoding="utf-8", newline="")
+    lines = path.read_text(encoding="utf-8-sig")
+    if "query-id" in lines:  # the loop knows no header
+        return
+    expected, fault = list_tables.read_table(lines, form)
+    if fault is not None:
+        with pytest.raises(ValueError, match=f"{path}:{fault}: "):
+            FORMS[form](path, form=form)
+    elif form != "rank":
+        assert repr(FORMS[form](path, form=form)) == repr(expected)
+    elif all(len(set(ranks.values())) == len(ranks) for ranks in expected.values()):
+        by_rank = {query: sorted(ranks, key=ranks.get) for query, ranks in expected.items()}
+        assert read_retrieved(path, form=form) == by_rank
+
+
+@pytest.mark.parametrize("fault_at", [0, 4_000, 9_999])
+def test_the_line_of_a_fault_is_named_in_a_long_file(tmp_path, fault_at):
+    lines = [f"q{place // 100} Q0 d{place} 1 {place / 8:.4f} x" for place in range(10_000)]
+    path = tmp_path / "a.run"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    run = read_retrieved(path)
+    assert sum(map(len, run.values())) == 10_000
+    assert run["q99"]["d9999"] == 9_999 / 8
+    lines[fault_at] = lines[fault_at].replace(" x", "")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"{path}:{fault_at + 1}: "):
+        read_retrieved(path, form="run")
+
+
+def test_a_long_table_needs_no_look_at_its_lines(tmp_path, monkeypatch):
+    path = tmp_path / "a.run"
+    path.write_text(
+        "\ufeff" + "q Q0 d1 1 -0.50 x\r\n\r\nq\tQ0\td2 2  -1e-3 x\r\nr Q0 d1 1 7 x", encoding="utf-8", newline=""
+    )
+    monkeypatch.delattr(list_lines, "_matches")
+    assert read_retrieved(path) == {"q": {"d1": -0.5, "d2": -0.001}, "r": {"d1": 7.0}}
+
+
+WORDS = {
+    "equal decimals": [f"{value:.6f}" for value in np.random.default_rng(0).uniform(-50, 50, 2_000).tolist()],
+    "all digits": list(map(repr, np.random.default_rng(1).uniform(0.1, 100, 2_000).tolist())),
+    "float32": list(map(str, np.random.default_rng(2).uniform(-9, 9, 2_000).astype(np.float32).tolist())),
+    "any length": [
+        f"{value:.{place % 40}f}" for place, value in enumerate(np.random.default_rng(3).random(400).tolist())
+    ],
+    "many digits": [
+        "90071992547409.93",
+        "9007199254740993.0",
+        "9" * 18 + ".5",
+        "9" * 19 + ".5",
+        "-" + "9" * 40 + ".5",
+        "-922337203685477580.8",
+    ],
+    "signs": ["-0.0", "0.0", "-0.000", "-.5", ".5", "-1.5"],
+    "other forms": ["1e3", "5", "5.", "+.5", "1.5E-7", "1e-400", "1e999"],
+    "other digits": ["\u0661.\u0665", "1.5"],
+}
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_scores_have_the_bits_that_python_reads(kind):
+    words = WORDS[kind]
+    numbers = parse_floats(words)
+    assert struct.pack(f"{len(words)}d", *numbers) == struct.pack(f"{len(words)}d", *map(float, words))
+
+
+@pytest.mark.parametrize(
+    "word", ["nan", "-inf", "Infinity", "1_0.5", "1..5", "1.5.", ".", "-.", "--1.5", "1.-5", "1.5-", "-", "x"]
+)
+def test_a_word_that_is_no_number_makes_a_column_none(word):
+    assert parse_floats(["1.5", word, "2.5"]) is None
+    assert parse_floats([word]) is None
