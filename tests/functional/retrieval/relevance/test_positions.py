@@ -157,8 +157,10 @@ def by_function(query, gallery, radius, embeddings):
 
 def by_counter(query, gallery, radius, embeddings):
     sides = {"query_positions": query, "positive_positions": gallery}
-    counter = RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, radius=radius)
-    evaluate_stream(counter, 0, protocol=find_protocol("pitts30k").changed({"radius": radius}))
+    protocol = find_protocol("pitts30k").changed({"radius": radius})
+    rules = protocol.relevance_options
+    counter = RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, **rules)
+    evaluate_stream(counter, 0, protocol=protocol)
 
 
 DOORS = [by_metric, by_function, by_counter]

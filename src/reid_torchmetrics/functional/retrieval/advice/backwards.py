@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.measures import average_precision, h
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 LEAST_IDENTITIES = 20
-"""of queries: those of one identity are right, or wrong, together"""
+"""identities of queries: all queries of one are right, or wrong, together"""
 LEAST_QUERIES = 100
 """queries where identities are not known"""
 FEW_HITS, LITTLE_PRECISION = 0.5, 0.9

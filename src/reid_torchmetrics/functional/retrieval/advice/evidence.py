@@ -35,7 +35,7 @@ class RetrievalEvidence:
     bounds: tuple[float, float] | None = None
     """mean average precision with negatives first and with positives first among equal scores; None if not computed"""
     positions: tuple[Float[Tensor, "queries axes"], Float[Tensor, "gallery axes"], float] | None = None
-    """of queries and of gallery items, and the radius within which they match"""
+    """of queries and of gallery items, and their largest distance in a match"""
     missing_cameras: tuple[str, str] | None = None
     """name of a benchmark and its rules about cameras, where none were given"""
     has_copied_queries: Callable[[], bool] = lambda: False

@@ -218,7 +218,7 @@ class RetrievalProblem:
         return (*self.labels.query, *several, *(["groups"] if self.groups is not None else []))
 
     def positions_within(self, protocol: Protocol) -> tuple[Tensor, Tensor, float] | None:
-        """Positions of queries and of gallery items, and the radius within which they match, if there is one."""
+        """Positions of queries and of gallery items, and their largest distance in a match, if there is one."""
         query, gallery = self.labels.query.get("positions"), self.labels.gallery.get("positions")
         if protocol.radius is None or query is None or gallery is None:
             return None

@@ -79,7 +79,7 @@ class Ranking:
     tied_pairs: tuple[int, int] = (0, 0)
     """pairs of a positive and a negative with equal scores, and all such pairs, in a sample; of all processes"""
     evidence: RetrievalEvidence = field(default_factory=RetrievalEvidence)
-    """for advice, which entry points give when their numbers are computed"""
+    """for advice: entry points give it when their numbers are computed"""
 
     def with_evidence(self, **changes: Any) -> RetrievalEvidence:
         """The evidence with what the ranking itself shows, and with `changes`."""

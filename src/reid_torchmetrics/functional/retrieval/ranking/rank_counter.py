@@ -357,7 +357,7 @@ class RankCounter:
         return _Block(embeddings, labels, find_relevance(**both, **rules, self_index=self_index))
 
     def _sample_positions(self, block: _Block, radius: float | None) -> tuple[Tensor, Tensor, float] | None:
-        """Some positions of both sides, as float64 [N, axes], and the radius within which they match; for advice."""
+        """Some positions of both sides, as float64 [N, axes], and their largest distance in a match; for advice."""
         query, positives = self.query_labels.get("positions"), block.labels.get("positions")
         if radius is None or query is None or positives is None:
             return None
