@@ -1,5 +1,6 @@
 """Boxes in another reading are recognized at every door, and detectors that are poor in any way are not."""
 
+import json
 import random
 import re
 import warnings
@@ -335,3 +336,31 @@ def test_invalid_detections_and_crowds_are_left_out():
         is_crowd=torch.arange(len(ground_truths.boxes) + 1) == len(ground_truths.boxes),
     )
     assert find_reading(more, crowd, "xywh") == expected
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_sizes_of_images_are_known_from_their_dicts(names):
+    preds, target, sizes = problem()
+    changed = [resized(320)(boxes, size) for boxes, size in zip(preds, sizes, strict=True)]
+    found, true = dicts(changed, target)
+    for image, (item, (width, height)) in enumerate(zip(true, sizes.tolist(), strict=True)):
+        item["image_id"] = f"{9 - image % 10}/{image}.jpg" if names else 900 - image
+        item["orig_size"] = (height, width) if image % 2 else torch.tensor([height, width])
+    pattern = RESIZED["squashed"][1] + r"9\d of 96 ground truths are found"
+    for evaluate in (lambda: fed(DetectionMAP(), found, true).compute(), lambda: evaluate_images(found, true)):
+        (text,) = advice_of(evaluate)
+        assert re.search(pattern, text), text
+    for item in true[:1]:
+        del item["orig_size"]
+    assert not any("stretched" in text for text in advice_of(lambda: fed(DetectionMAP(), found, true).compute()))
+
+
+def test_sizes_of_images_are_known_from_files(tmp_path):
+    preds, target, sizes = problem()
+    changed = [resized(320)(boxes, size) for boxes, size in zip(preds, sizes, strict=True)]
+    truth, results = coco_of(changed, target, sizes)
+    for name, content in (("gt.json", truth.dataset), ("dt.json", results.dataset["annotations"])):
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
+    sides = DetectionMAP.coco_to_tm(str(tmp_path / "dt.json"), str(tmp_path / "gt.json"))
+    (text,) = advice_of(lambda: fed(DetectionMAP("xywh"), *sides).compute())
+    assert re.search(RESIZED["squashed"][1], text), text

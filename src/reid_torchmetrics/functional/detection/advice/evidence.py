@@ -68,8 +68,8 @@ class DetectionEvidence:
     """images, if none has the lists of classes that some detections need"""
     label_names: Sequence[object] | None = None
     """what users call the labels, by number; None for the same"""
-    image_sizes: Tensor | None = None
-    """width and height of each image, by its number, [images, 2]; NaN where they are not known"""
+    read_image_sizes: Callable[[], Tensor | None] = lambda: None
+    """gives width and height of each image, by its number, [images, 2]; NaN where they are not known"""
     repetitions: Repetitions = NO_REPETITIONS
     count_other_detections: Callable[[], tuple[int, int]] = lambda: (0, 0)
     """images that came again with other detections, and all that came again"""

@@ -186,7 +186,7 @@ def _half_size_and_padded() -> DetectionEvidence:
 def _stretched() -> DetectionEvidence:
     boxes = _boxes()
     sizes = _SIZES[_images()].double()
-    return _evidence(boxes * 320 / sizes.repeat(1, 2), boxes, image_sizes=_SIZES)
+    return _evidence(boxes * 320 / sizes.repeat(1, 2), boxes, read_image_sizes=lambda: _SIZES)
 
 
 READINGS: dict[str, Callable[[], DetectionEvidence]] = {

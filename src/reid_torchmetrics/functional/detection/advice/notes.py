@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.detection.inputs import to_xywh
 WHOLE_PIXELS = {torch.bfloat16: 256, torch.float16: 2048}
 """the dtypes that do not hold the coordinates of usual images to a pixel, and up to where they do"""
 _MOST_BATCHES = 32  # that shapes are counted in
+_MOST_SIZES = 1 << 16  # images with sizes that are kept
 
 
 class BatchNotes:
@@ -37,6 +38,8 @@ class BatchNotes:
         """key of a list of classes that the evaluation does not know"""
         self.has_checked_units = False
         """whether units were looked at, with enough boxes"""
+        self.image_sizes: dict[int | str, tuple[float, float]] = {}
+        """width and height by `image_id`, from `orig_size`"""
         self._odd_shapes: dict[str, list[Tensor]] = {}
         self._rounded: dict[tuple[str, torch.dtype, torch.dtype], list[Tensor]] = {}
         self._num_noted = 0
@@ -44,6 +47,8 @@ class BatchNotes:
     def note(self, batch: NotedBatch) -> None:
         """Note what is odd about a batch, without waiting for the device."""
         self._note_unused_keys(batch)
+        if "orig_size" in batch.keys and "image_id" in batch.keys:
+            self._note_sizes(batch.target)
         is_enough = self.has_checked_units or self._num_noted == _MOST_BATCHES
         if batch.shapes is None or is_enough or not batch.states:
             return
@@ -76,6 +81,20 @@ class BatchNotes:
             if key in batch.keys and any(_has_entries(item.get(key)) for item in batch.target):
                 self.unused_list = key
                 return
+
+    def _note_sizes(self, target: Sequence[Mapping[str, Any]]) -> None:
+        """Note height and width of images, unless they are on a device, or something else."""
+        for item in target[: _MOST_SIZES - len(self.image_sizes)]:
+            image_id, size = item.get("image_id"), item.get("orig_size")
+            if isinstance(image_id, Tensor) and image_id.numel() == 1 and image_id.device.type == "cpu":
+                image_id = image_id.item()
+            if isinstance(size, Tensor) and size.device.type == "cpu":
+                size = size.tolist()
+            if not isinstance(size, (list, tuple)) or len(size) != 2 or not isinstance(image_id, (int, str)):
+                continue
+            if all(isinstance(side, (int, float)) and side > 0 for side in size):
+                height, width = size
+                self.image_sizes[image_id] = float(width), float(height)
 
     def _note_shapes(self, shapes: ShapeBatch, states: Mapping[str, Tensor]) -> None:
         boxes = to_xywh(states["ground_truth_boxes"], shapes.box_format)

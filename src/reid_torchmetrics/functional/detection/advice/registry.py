@@ -225,7 +225,7 @@ def _other_reading(evidence: DetectionEvidence, row: str) -> Values | None:
         return None
 
     def find() -> readings.BoxReading | None:
-        return readings.find_reading(*evidence.objects(), evidence.box_format, evidence.image_sizes)
+        return readings.find_reading(*evidence.objects(), evidence.box_format, evidence.read_image_sizes())
 
     found = evidence.remember("reading", find)
     if found is None or found.row != row:
@@ -252,7 +252,7 @@ def _reading_row(name: str, checks: str, reading: str) -> Advice[DetectionEviden
         checks=checks,
         fires=_FIRES_ON_READING.replace("{reading}", reading),
         message=_READING,
-        inputs=("iou_type", "box_format", "recall", "objects", "remember", "image_sizes"),
+        inputs=("iou_type", "box_format", "recall", "objects", "remember", "read_image_sizes"),
         find=lambda evidence: _other_reading(evidence, name),
         example=examples.READINGS[name],
         thresholds=_READING_THRESHOLDS,

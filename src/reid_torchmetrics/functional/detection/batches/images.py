@@ -2,7 +2,7 @@
 
 An image is known by its `image_id`. Repetitions of it, as samplers deal them out to fill the last batch, count once:
 their ground truths have the same fingerprint of 64 bits. Two images with one id are an error if their ground truths
-differ, and a warning if only their detections do.
+differ; advice is given if only their detections do.
 """
 
 from __future__ import annotations

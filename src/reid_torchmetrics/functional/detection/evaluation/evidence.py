@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
+import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.box_units import LEAST_BOXES
@@ -82,6 +84,7 @@ def advise_on_images(
         is_one_class=request.micro,
         has_sizes=_asks_for_sizes(request.grid, value_names),
         num_without_lists=matches.num_without_lists,
+        read_image_sizes=lambda: _read_image_sizes(sharded, notes),
         repetitions=repetitions,
         count_other_detections=lambda: remember("other detections", count_others),
         count_repeated_labels=count_repeated_labels,
@@ -108,6 +111,19 @@ def _read_sample(sharded: ShardedImages, notes: BatchNotes) -> BoxSample | None:
         return None
     notes.has_checked_units = num_boxes >= LEAST_BOXES
     return BoxSample(detections, ground_truths, float(sample_boxes(states["ground_truth_areas"]).amax()))
+
+
+def _read_image_sizes(sharded: ShardedImages, notes: BatchNotes) -> Tensor | None:
+    """Read width and height of each image of this process, by its number; NaN where they are not known."""
+    if not notes.image_sizes:
+        return None
+    images = sharded.images()
+    numbering = ImageNumbering.alone(images)
+    if numbering.ids is None:
+        return None
+    ids = numbering.ids_by_number.tolist() if numbering.names is None else numbering.names
+    sizes = [notes.image_sizes.get(image, (math.nan, math.nan)) for image in ids]
+    return torch.tensor(sizes, dtype=torch.float64, device=images.device)
 
 
 def evidence_of_objects(
@@ -148,5 +164,5 @@ def evidence_of_objects(
         iou_type="bbox" if isinstance(detections.shapes, BoxShapes) else "",
         has_sizes=len(grid.area_ranges) > 1,
         label_names=label_names,
-        image_sizes=image_sizes,
+        read_image_sizes=lambda: image_sizes,
     )
