@@ -227,7 +227,9 @@ def _other_reading(evidence: DetectionEvidence, row: str) -> Values | None:
     def find() -> readings.BoxReading | None:
         return readings.find_reading(*evidence.objects(), evidence.box_format, evidence.read_image_sizes())
 
-    found = evidence.remember("reading", find)
+    # Sizes of images are not among what matches follow from.
+    sizes = 0 if evidence.notes is None else hash(frozenset(evidence.notes.image_sizes.items()))
+    found = evidence.remember(f"reading {sizes}", find)
     if found is None or found.row != row:
         return None
     return found._asdict()
@@ -252,7 +254,7 @@ def _reading_row(name: str, checks: str, reading: str) -> Advice[DetectionEviden
         checks=checks,
         fires=_FIRES_ON_READING.replace("{reading}", reading),
         message=_READING,
-        inputs=("iou_type", "box_format", "recall", "objects", "remember", "read_image_sizes"),
+        inputs=("iou_type", "box_format", "recall", "objects", "remember", "notes", "read_image_sizes"),
         find=lambda evidence: _other_reading(evidence, name),
         example=examples.READINGS[name],
         thresholds=_READING_THRESHOLDS,
