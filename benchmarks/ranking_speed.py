@@ -34,7 +34,7 @@ from reid_torchmetrics.functional.retrieval.ranking import nearest
 
 LIMITS = (
     (1, 512, "good", 1.25),
-    (1, 512, "useless", 1.5),
+    (1, 512, "useless", 1.25),
     (1, 2048, "good", 1.2),
     (2, 512, "good", 1.7),
     (2, 512, "useless", 1.7),

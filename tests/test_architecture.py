@@ -274,7 +274,6 @@ def test_no_file_is_longer_than_500_lines():
 
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
-    "command.configs": "files of options, examined before they are parsed",
     "command.detection_files": "which reader takes which files; the subcommand evaluates what it gives",
     "command.evaluate": "a subcommand, with the reading of both sides of a search",
     "command.matrices": "a matrix in the place of embeddings, with the checks of its shape",
@@ -304,6 +303,8 @@ ONE_IMPORTER = {
     "functional.retrieval.advice.positions": "a judgment of its own about units, with its constants",
     "functional.retrieval.advice.unknown_identities": "a judgment of its own about labels, with its constants",
     "functional.retrieval.evaluation.result_checks": "what must hold of a file; over 400 lines with the results",
+    "functional.retrieval.ranking.symmetric": "counting in blocks of its own; over 500 lines with the tiles",
+    "functional.retrieval.verification.symmetric_pairs": "a walk over blocks of its own, with its conditions",
     "functional.retrieval.ranking.sorted_rows": "ranks by sorting in the place of counting, for codes alone",
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
     "integrations.drawings": "knows no Lightning, which the callback does",

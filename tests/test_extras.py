@@ -69,14 +69,29 @@ def test_the_command_asks_before_it_reads_the_files(option, tmp_path, monkeypatc
     )
 
 
-def test_the_command_says_what_it_needs_itself(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "jsonargparse", None)
-    assert main(["evaluate", "query.npy"]) == 1
-    said = capsys.readouterr().err
-    assert said == "reid-torchmetrics: The command needs jsonargparse: pip install 'reid-torchmetrics[command]'.\n"
+def test_the_command_says_what_it_needs_itself(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    for words in (["--config", "options.yaml"], ["--camera-map", "{3: 2}"], ["--print-config"]):
+        (tmp_path / "options.yaml").write_text("k: 5", encoding="utf-8")
+        assert main(["evaluate", "query.npy", *words]) == 1
+        said = capsys.readouterr().err
+        assert re.match(
+            "reid-torchmetrics: A .* needs PyYAML: pip install 'reid-torchmetrics\\[command\\]'\\.\n$", said
+        )
+
+
+def test_the_command_needs_no_extra_for_words_alone(tmp_path, monkeypatch, capsys):
+    (tmp_path / "ranked.run").write_text("q Q0 a 1 0.5 x\n", encoding="utf-8")
+    (tmp_path / "truth.qrels").write_text("q 0 a 1\n", encoding="utf-8")
+    for package in ("yaml", "jsonargparse", "argcomplete", "matplotlib"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.chdir(tmp_path)
+    assert main(["lists", "ranked.run", "truth.qrels", "--k", "null", "--reports", "map", "--json", "-"]) == 0
+    assert '"value": 1.0' in capsys.readouterr().out
 
 
 def test_numbers_need_no_extra(monkeypatch):
-    for package in ("matplotlib", "PIL", "lightning", "jsonargparse"):
+    for package in ("matplotlib", "PIL", "lightning", "yaml"):
         monkeypatch.setitem(sys.modules, package, None)
     assert retrieval.evaluate_lists([[1]], [[1]])["map"] == 1.0

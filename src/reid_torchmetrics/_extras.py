@@ -10,7 +10,6 @@ _EXTRAS = {
     "matplotlib": ("Matplotlib", "plot"),
     "PIL": ("Pillow", "plot"),
     "lightning": ("Lightning", "lightning"),
-    "jsonargparse": ("jsonargparse", "command"),
     "yaml": ("PyYAML", "command"),
     "safetensors": ("safetensors", "files"),
     "pyarrow": ("pyarrow", "files"),

@@ -358,7 +358,7 @@ MEASURE = """
 import sys
 from pathlib import Path
 from reid_torchmetrics.command import main
-import reid_torchmetrics.command.evaluate, jsonargparse, torch
+import reid_torchmetrics.command.evaluate, torch
 
 def anonymous():
     lines = Path("/proc/self/status").read_text().splitlines()

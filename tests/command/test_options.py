@@ -6,13 +6,14 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import product
 from types import NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
+import reid_torchmetrics
 from reid_torchmetrics import _names
 from reid_torchmetrics.command import COMMANDS, main, options
 from reid_torchmetrics.command.pairs import PairNumbers
@@ -39,7 +40,6 @@ FUNCTIONS = {
     "compare": [compare],
     "duplicates": [find_duplicates],
 }
-OWN = {"evaluator", "seed", "unknown_categories", "image_size"}
 TYPES = {int: "N", float: "X", str: "NAME"}
 LITERALS = {getattr(_names, name): name for name in vars(_names) if get_origin(getattr(_names, name)) is Literal}
 LABEL = {int, str}
@@ -84,8 +84,9 @@ def is_metric(each):
 
 
 def of_table(command):
-    groups = ("files", "labels", "output")
-    return {name: row for group, name, *row in options.rows(command) if group not in groups and name not in OWN}
+    groups = options.OWN_GROUPS
+    own = options.TABLE["commands"][command].get("command_options", {})
+    return {name: row for group, name, *row in options.rows(command) if group not in groups and name not in own}
 
 
 def in_words(value):
@@ -110,6 +111,23 @@ def test_options_are_those_of_the_function(command):
             assert default == in_words(given), name
 
 
+@pytest.mark.parametrize("name", options.TABLE["classes"])
+def test_fields_of_objects_are_those_of_the_class(name):
+    made = getattr(reid_torchmetrics, name)
+    hints = get_type_hints(made)
+    expected = {}
+    for field in fields(made):
+        kind = "BOOL" if hints[field.name] is bool else kind_of(hints[field.name])
+        expected[field.name] = (kind, in_words(field.default))
+    rows = options.TABLE["classes"][name]
+    assert {field: (kind, default) for field, (kind, _, default) in rows.items()} == expected
+
+
+def test_every_class_of_the_table_is_one_of_an_option():
+    named = {name for command in COMMANDS for option in options.rows(command) for name in option.classes}
+    assert named == options.TABLE["classes"].keys()
+
+
 @pytest.mark.parametrize("command", ["evaluate", "lists"])
 def test_defaults_of_rules_are_those_of_market1501(command):
     chosen = PROTOCOLS["market1501"]
@@ -126,7 +144,7 @@ def test_defaults_of_rules_are_those_of_market1501(command):
 def test_help_shows_every_option_and_imports_nothing_large(command):
     code = (
         f"import sys\nfrom reid_torchmetrics.command import main\nstatus = main(['{command}', '--help'])\n"
-        "sys.exit(status or bool({'torch', 'numpy', 'jsonargparse'} & sys.modules.keys()))"
+        "sys.exit(status or bool({'torch', 'numpy', 'yaml'} & sys.modules.keys()))"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600).stdout
     for group, name, kind, text, _ in options.rows(command):
@@ -142,12 +160,12 @@ def test_examples_of_help_are_parsed(command, capsys):
     main([command, "--help"])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(f"  reid-torchmetrics {command}")]
     for line in lines:
-        options.parsed(command, shlex.split(line)[2:])
+        options.parse(command, shlex.split(line)[2:])
 
 
 def test_both_spellings_of_a_flag_have_dashes():
     for word, value in (("--multi-query", True), ("--no-multi-query", False)):
-        assert options.parsed("evaluate", ["q.npz", word])[1] == {"multi_query": value}
+        assert options.parse("evaluate", ["q.npz", word])[1] == {"multi_query": value}
 
 
 @pytest.mark.parametrize(
@@ -157,6 +175,9 @@ def test_both_spellings_of_a_flag_have_dashes():
         ("reid-torchmetrics evaluate --multi", {"--multi-query "}),
         ("reid-torchmetrics evaluate q.npz --protocol market", {"market1501", "market1501_official"}),
         ("reid-torchmetrics lists a b --rule tr", {"trapezoid "}),
+        ("reid-torchmetrics evaluate --rerank Que", {"QueryExpansion "}),
+        ("reid-torchmetrics evaluate --labels labels_of", {"labels_of_queries.csv "}),
+        ("reid-torchmetrics evaluate q.npz --draw.per identity_", {"identity_and_camera "}),
     ],
 )
 def test_a_shell_completes_words(line, expected, tmp_path):
@@ -164,7 +185,8 @@ def test_a_shell_completes_words(line, expected, tmp_path):
     settings = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
     settings |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "words")}
     words = [sys.executable, "-m", "reid_torchmetrics"]
-    subprocess.run(words, env=os.environ | settings, check=True, timeout=600, capture_output=True)
+    (tmp_path / "labels_of_queries.csv").touch()
+    subprocess.run(words, env=os.environ | settings, cwd=tmp_path, check=True, timeout=600, capture_output=True)
     assert {*(tmp_path / "words").read_text(encoding="utf-8").split("\n")} == expected
 
 

@@ -110,7 +110,7 @@ OF_TORCHMETRICS = (
     *("sync_on_compute", "compute_with_cache"),
 )
 OF_COMMANDS = (
-    *("stream", "names", "labels", "file_names", "order", "captions", "config"),
+    *("stream", "names", "labels", "file_names", "order", "captions", "config", "print_config"),
     *("form", "truth_form", "from_one"),
     *("format", "decimals", "json", "save", "report", "pictures", "fail_under"),
 )

@@ -36,7 +36,7 @@ from reid_torchmetrics import (
     YoloMAP,
 )
 from reid_torchmetrics.command.evaluate import check_names, read_sides
-from reid_torchmetrics.command.options import parsed
+from reid_torchmetrics.command.options import parse
 from reid_torchmetrics.command.processes import Share
 from reid_torchmetrics.command.streams import streamed
 from reid_torchmetrics.functional.detection import evaluate_images
@@ -387,7 +387,7 @@ def stream(random: Random, size: int) -> Scenario:
         torch.save(arrays, Path(folder, f"gallery/{number}.pt" if number else "query.pt"))
 
     def read(**_: Any) -> tuple[Any, dict[str, Any]]:
-        arguments, options = parsed("evaluate", words)
+        arguments, options = parse("evaluate", words)
         protocol, others = take_protocol("market1501", options, lists=False)
         sides = read_sides(arguments)
         check_names(sides, protocol.relevance_options)

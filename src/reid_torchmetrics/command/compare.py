@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval import RetrievalResults, compare
 
-from .options import parsed
 from .outputs import Outputs
 
 
-def run(words: Sequence[str]) -> int:
-    """Compare what the words of the command line say; return the exit status."""
-    arguments, options = parsed("compare", words, seed=None)
-    files, outputs = arguments.files, Outputs(arguments, arguments.files)
+def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
+    """Compare results files; return the exit status."""
+    files = arguments.files
+    outputs = Outputs(arguments, files)
     if arguments.seed is not None:
         options["generator"] = torch.Generator().manual_seed(arguments.seed)
     if not len({*files}) == len(files) > 1:

@@ -1,4 +1,4 @@
-"""Files of options in YAML, `--config`: looked at before they are expanded, and refused in one line."""
+"""YAML, in files of options (`--config`) and in words: looked at before it is expanded, and refused in one line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from reid_torchmetrics import _hints
+from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import readable
 
 _MAX_BYTES = 2**18
@@ -39,19 +40,7 @@ def read_config(path: str, names: Collection[str]) -> dict[str, ConfigValue]:
         ValueError: The file is no mapping of such options to plain values, or its aliases expand to too many values;
             the message is one line that names the file.
     """
-    yaml: Any = import_module("yaml")
-    text = _text_of(path)
-    try:
-        _check_events(yaml, path, text)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(_described(path, error)) from error
-    try:
-        values = yaml.load(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(_described(path, error)) from error
-    except Exception as error:  # such as a date that does not exist
-        raise ValueError(f"{path}: values must be plain; got {str(error)[:80]}.") from error
+    values, root = _parse(path, _text_of(path))
     if not isinstance(values, dict):
         came = "nothing" if values is None else repr(values)[:40]
         raise ValueError(f"{path}: the file must map options to values, such as `protocol: msmt17`; got {came}.")  # noqa: TRY004
@@ -63,6 +52,34 @@ def read_config(path: str, names: Collection[str]) -> dict[str, ConfigValue]:
             raise ValueError(f"{where}: each option must be given once; got `{key.value}` twice.")
         options[key.value] = ConfigValue(values.get(key.value), where)
     return options
+
+
+def parse_yaml(place: str, text: str) -> Any:
+    """Return the plain value that a text in YAML stands for; `place` begins messages.
+
+    Raises:
+        ModuleNotFoundError: PyYAML is not installed.
+        ValueError: The text is no YAML, or no plain value, or its aliases expand to too many values.
+    """
+    values, _ = _parse(place, text)
+    return values
+
+
+def _parse(place: str, text: str) -> tuple[Any, Any]:
+    """Return the value of a text, and its tree with the lines of all values."""
+    require("A file of options or a mapping", "yaml")
+    yaml: Any = import_module("yaml")
+    try:
+        _check_events(yaml, place, text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(_described(place, error)) from error
+    try:
+        return yaml.load(text, Loader=yaml.SafeLoader), root
+    except yaml.YAMLError as error:
+        raise ValueError(_described(place, error)) from error
+    except Exception as error:  # such as a date that does not exist
+        raise ValueError(f"{place}: values must be plain; got {str(error)[:80]}.") from error
 
 
 def _text_of(path: str) -> str:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from inspect import signature
+from types import SimpleNamespace
 from typing import Any
 
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 
-from . import say
 from .detection_files import read_detection_files
-from .options import parsed
 from .outputs import Outputs
 from .processes import joined, telling_errors
+from .terminal import say
 
 _METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP, "voc": VocMAP, "yolo": YoloMAP, "dota": VocMAP}
 _DEFAULTS: dict[str, Any] = {"dota": {"iou_type": ("rotated",), "rule": "voc07"}}
 
 
-def run(words: Sequence[str]) -> int:
-    """Evaluate what the words of the command line say; return the exit status."""
-    arguments, options = parsed("detect", words, evaluator="coco", unknown_categories="raise", image_size=None)
+def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
+    """Evaluate detections; return the exit status."""
     metric_class = _METRICS[arguments.evaluator]
     parameters = signature(metric_class).parameters
     unknown = options.keys() - parameters

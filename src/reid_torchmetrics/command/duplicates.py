@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from reid_torchmetrics.metrics.reid import ReIDMeanAP
 
-from . import say
 from .evaluate import naming_bad_rows, read_sides
-from .options import parsed
 from .processes import joined, telling_errors
 from .sides import batches
+from .terminal import say
 
 
-def run(words: Sequence[str]) -> int:
-    """Print the pairs that the words of the command line ask for; return the exit status."""
-    arguments, options = parsed("duplicates", words, labels=(), file_names=None, captions=None, stream=False)
-    sides, threshold = read_sides(arguments), options.pop("threshold", 0.95)
+def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
+    """Print pairs of near duplicates; return the exit status."""
+    # Without labels, all that counts is which embeddings there are.
+    without_labels: dict[str, Any] = {"labels": [], "file_names": None, "captions": None, "stream": False}
+    sides = read_sides(SimpleNamespace(**vars(arguments), **without_labels))
+    threshold = options.pop("threshold", 0.95)
     files = [file for side in sides.values() for file in side.files]
     if files[0].kind != "embeddings":
         raise ValueError(f"{files[0].path}: `query` must be embeddings; got {files[0].kind}.")

@@ -19,24 +19,16 @@ from reid_torchmetrics.functional.retrieval.scores import Rows
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.reid import ReIDMetrics
 
-from . import UsageError, matrices, roles, say
-from .label_tables import (
-    FILE_NAMES,
-    TABLE_FILES,
-    check_shards,
-    files_of,
-    label_files,
-    read_field,
-    read_table,
-    rows_by_name,
-    split_array,
-)
+from . import matrices, roles
+from .inputs import files_of, find_source, split_array
+from .kinds import named_values
+from .label_tables import FILE_NAMES, TABLE_FILES, check_shards, label_files, read_field, read_table, rows_by_name
 from .label_tables import joined as joined_tables
-from .options import named_values, parsed
 from .outputs import Outputs
 from .processes import Share, joined, telling_errors
 from .sides import Columns, Side, batches
-from .streams import check_streamed, streamed
+from .streams import streamed
+from .terminal import say
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
@@ -47,19 +39,11 @@ _RULES_ABOUT_CAMERAS = ("same_camera", "cmc_same_camera", "camera_map")
 _Sides: TypeAlias = dict[str, Side]
 
 
-def run(words: Sequence[str]) -> int:
-    """Evaluate what the words of the command line say; return the exit status."""
-    arguments, options = parsed("evaluate", words)
+def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
+    """Evaluate embeddings, or a matrix; return the exit status."""
     # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
     named: Any = options.get("protocol") or "market1501"
     protocol, beside = take_protocol(named, options, lists=arguments.ground_truth is not None)
-    source = matrices.find_source(arguments)
-    if source.kind is not None:
-        matrices.check_options(f"`--{source.kind}`", vars(arguments) | options)
-    if arguments.stream:
-        check_streamed(vars(arguments) | options)
-    if arguments.ground_truth is None and (arguments.truth_form or arguments.from_one):
-        raise UsageError("`--truth-form` and `--from-one` must come with `--ground-truth`; got none")
     extra = names_in_rules(protocol.relevance_options)
     sides = read_sides(arguments, protocol.missing, extra)
     if arguments.ground_truth is None:
@@ -83,7 +67,7 @@ def read_sides(
     """The files of each side, with their labels.
 
     Args:
-        arguments: the words of the command line.
+        arguments: the options of the command itself.
         missing: as in `read_labels`.
         extra: the labels that users name in rules.
     """
@@ -131,7 +115,7 @@ def read_sides(
 
 def _open_sides(arguments: SimpleNamespace, used: Sequence[set[str] | None], asked: Mapping[str, Any]) -> _Sides:
     """Open the files of both sides; `used` gets the names that each side has, and `asked` are options of the reader."""
-    source = matrices.find_source(arguments)
+    source = find_source(arguments)
     sides: _Sides = {}
     for role, paths, names_of_side in zip(SIDES, (source.query, source.gallery), used, strict=True):
         files = data.read_samples(
@@ -165,18 +149,17 @@ def _check_kinds(sides: _Sides) -> None:
         raise ValueError(f"{last.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
 
 
-def _add_captions(sides: _Sides, captions_of: str | int) -> None:
+def _add_captions(sides: _Sides, captions_of: str) -> None:
     """Number the images of both sides, the captions by a file or by how many of them in a row are of an image."""
-    given = str(captions_of)  # a file of options has a number as it is
     images, captions = sorted([*sides.values(), *sides.values()][:2], key=len)
-    if given.isdecimal():
-        index = np.repeat(np.arange(len(images)), int(given))
+    if captions_of.isdecimal():
+        index = np.repeat(np.arange(len(images)), int(captions_of))
     else:
-        index = data.read_labels(given, field="identities")["identities"]
+        index = data.read_labels(captions_of, field="identities")["identities"]
         images, captions = (captions, images) if len(index) == len(images) else (images, captions)
-    is_told = len(sides) > 1 and (given.isdecimal() or len(images) != len(captions))
+    is_told = len(sides) > 1 and (captions_of.isdecimal() or len(images) != len(captions))
     if not is_told or len(index) != len(captions) or index.ndim > 1 or not np.isin(index, np.arange(len(images))).all():
-        came = f"{given} for {len(captions)} captions of {len(images)} images"
+        came = f"{captions_of} for {len(captions)} captions of {len(images)} images"
         raise ValueError(f"`--captions` must be how many each image has, or a file of each one's image; got {came}.")
     tables = [{"identities": index if side is captions else np.arange(len(side))} for side in sides.values()]
     _add_labels(sides, [[table] for table in tables], [_CAPTIONS] * len(tables), [], "given")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, cast
@@ -13,8 +12,9 @@ from reid_torchmetrics import _arrays, _names, data
 from reid_torchmetrics._files import natural_order
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
-from . import say
+from .inputs import split_array
 from .sides import Columns, Side
+from .terminal import say
 
 FILE_NAMES = "--file-names"
 TABLE_FILES = ""
@@ -73,13 +73,6 @@ def read_table(
     return table
 
 
-def split_array(word: str) -> tuple[str, str | None]:
-    """A file and the name of one array in it, behind a colon as in `places.npz:utmQ`; None without a name."""
-    file, colon, name = word.rpartition(":")
-    is_named = colon and Path(file).suffix and not Path(word).exists()
-    return (file, name) if is_named else (word, None)
-
-
 def read_field(word: str, field: str, missing: _names.MissingLabels, extra: Sequence[str] = ()) -> Columns:
     """The array of one label: alone in a file, or by its name behind the file's.
 
@@ -93,20 +86,6 @@ def read_field(word: str, field: str, missing: _names.MissingLabels, extra: Sequ
     if field not in labels:
         raise ValueError(f"{path}: the file must have an array or a column `{field}`; got {', '.join(labels)}.")
     return {field: labels[field]}
-
-
-def files_of(word: str) -> list[str]:
-    """The files that a word names, in natural order: a file, a folder of arrays by name, or a pattern.
-
-    Raises:
-        FileNotFoundError: a pattern without a match.
-    """
-    if Path(word).exists() or not glob.has_magic(word):
-        return [word]
-    found = sorted(glob.glob(word, recursive=True), key=natural_order)  # noqa: PTH207 - of any folder
-    if not found:
-        raise FileNotFoundError(f"There is no file {word!r}.")
-    return found
 
 
 def joined(tables: Sequence[Columns], paths: Sequence[str]) -> Columns:

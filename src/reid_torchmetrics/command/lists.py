@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
@@ -12,24 +13,18 @@ from reid_torchmetrics.functional.retrieval import evaluate_lists
 from reid_torchmetrics.functional.retrieval.evaluation import take_protocol
 from reid_torchmetrics.functional.retrieval.relevance import EXTRA, LABELS, SIDES, names_in_rules
 
-from . import UsageError, say
+from .kinds import named_values
 from .label_tables import FILE_NAMES, TABLE_FILES, label_files, read_field, read_table
-from .options import named_values, parsed
 from .outputs import Outputs
 from .sides import Columns
+from .terminal import say
 
 
-def run(words: Sequence[str]) -> int:
-    """Evaluate what the words of the command line say; return the exit status."""
-    arguments, options = parsed("lists", words)
+def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
+    """Evaluate ranked lists; return the exit status."""
     protocol, _ = take_protocol(options.get("protocol") or "trec", options, lists=bool(arguments.positives))
     extra = names_in_rules(protocol.relevance_options)
     files = label_files(arguments.labels, extra)
-    if bool(files) == bool(arguments.positives):
-        came = "both" if files else "neither"
-        raise UsageError(f"the right items must come as a file, or by `--labels` of queries and gallery; got {came}")
-    if files and arguments.truth_form:
-        raise UsageError("`--truth-form` must come with a file of the right items; got `--labels`")
     names = named_values("--names", arguments.names)
     if not files:
         _check_used(names, arguments.file_names, used=set())

@@ -9,63 +9,15 @@ one file for a square matrix               rows          the same items, each se
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from reid_torchmetrics import _arrays, _names, data
+from reid_torchmetrics import _arrays, data
 from reid_torchmetrics.functional.retrieval import Protocol
 
-from . import UsageError
+from .inputs import NEED_EMBEDDINGS, check_matrix_options
 from .sides import Columns, Side
-
-_NEED_EMBEDDINGS = ("similarity", "packed", "rerank", "multi_query", "stream", "order")
-"""options that say how embeddings are read or compared"""
-
-
-class Source(NamedTuple):
-    """The words of a command line that name embeddings, or a matrix."""
-
-    query: str
-    gallery: Sequence[str] | str
-    kind: _names.MatrixKind | None
-    """None: what the names of arrays say"""
-
-
-def find_source(arguments: SimpleNamespace) -> Source:
-    """Return the files of embeddings, or the file of a matrix.
-
-    Raises:
-        UsageError: Neither is given, or several are.
-    """
-    given = {"distances": getattr(arguments, "distances", None), "scores": getattr(arguments, "scores", None)}
-    matrices = {name: path for name, path in given.items() if path is not None}
-    if arguments.query is None and len(matrices) != 1:
-        came = "both `--distances` and `--scores`" if matrices else "none"
-        raise UsageError(
-            f"`query` must be a file of embeddings, or `--distances` or `--scores` a file of a matrix; got {came}"
-        )
-    if arguments.query is None:
-        if "distances" in matrices:
-            return Source(matrices["distances"], matrices["distances"], "distances")
-        return Source(matrices["scores"], matrices["scores"], "scores")
-    if matrices:
-        options = " and ".join(f"`--{name}`" for name in matrices)
-        rule = f"{options} must come without files of embeddings, and labels by `--labels`"
-        raise UsageError(f"{rule}; got {arguments.query!r}, too")
-    return Source(arguments.query, arguments.gallery or arguments.query, None)
-
-
-def check_options(kind: str, given: Mapping[str, Any]) -> None:
-    """Raise if an option that needs embeddings is given beside a matrix.
-
-    Raises:
-        ValueError: One is given.
-    """
-    for name in _NEED_EMBEDDINGS:
-        if given.get(name) not in (None, False):
-            raise ValueError(f"`--{name.replace('_', '-')}` must come with embeddings; got {kind}.")
 
 
 def is_one_set(sides: Mapping[str, Side], labels: Iterable[Sequence[Sequence[Columns]]]) -> bool:
@@ -124,8 +76,8 @@ def without_embeddings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: One is not.
     """
-    check_options(kind, options)
-    return {name: value for name, value in options.items() if name not in _NEED_EMBEDDINGS}
+    check_matrix_options(kind, options)
+    return {name: value for name, value in options.items() if name not in NEED_EMBEDDINGS}
 
 
 def own_places(file: data.SampleFile, shape: tuple[int, int], protocol: Protocol) -> _arrays.Array | None:

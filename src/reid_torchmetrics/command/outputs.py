@@ -16,14 +16,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._extras import require
 from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.model_tables import ModelTable
 from reid_torchmetrics.plot import FIGURES, one_warning_of_glyphs, plot_comparison
 from reid_torchmetrics.report import write_report
 
-from . import PROGRAM, say
-from .options import named_values
+from .kinds import named_values
+from .terminal import PROGRAM, say
 
 _STANDARD = "-"
 _TABLES = {"markdown": ModelTable.markdown, "latex": ModelTable.latex, "csv": ModelTable.csv}
@@ -36,7 +35,6 @@ class Outputs:
         """Read the options, and check the paths; results of several `kinds` are files of their own.
 
         Raises:
-            ModuleNotFoundError: Matplotlib is not installed, for a report or pictures.
             OSError: a path that cannot be written to.
             ValueError: `--fail-under` of another form, a form of text that is not printed, or a path that is one of the
                 `inputs` or another output.
@@ -59,8 +57,6 @@ class Outputs:
         for other, path in (*product(read, written), *combinations(written, 2)):
             if path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other)):
                 raise ValueError(f"{path}: must be another file than {other} to write to; got the same.")
-        if {arguments.report, arguments.pictures} != {None}:
-            require("A report or a picture", "matplotlib")
 
     @one_warning_of_glyphs()
     def write(self, results: Mapping[str, Any], *, shown: Any = None, **of_report: Any) -> int:

@@ -14,7 +14,6 @@ from reid_torchmetrics.functional.model_tables import Heading, ModelTable
 from reid_torchmetrics.functional.retrieval import verify_pairs
 from reid_torchmetrics.metrics.reid import PAIR_METRICS
 
-from .options import parsed
 from .outputs import Outputs
 
 _MEASURES = {
@@ -29,9 +28,8 @@ _MEASURES = {
 _LARGEST = 1 + 1e-5  # cosine, with the rounding of float32
 
 
-def run(words: Sequence[str]) -> int:
-    """Evaluate what the words of the command line say; return the exit status."""
-    arguments, options = parsed("pairs", words)
+def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
+    """Evaluate scores of pairs; return the exit status."""
     outputs = Outputs(arguments, (arguments.pairs, arguments.scores))
     return outputs.write(
         {"": PairNumbers(*read_pairs(arguments.pairs, arguments.scores, form=arguments.form), **options)}

@@ -1,28 +1,33 @@
-"""`protocols`: what the name of a protocol means, in words."""
+"""`protocols`: what the name of a protocol means, in words; they are in a file, so that no torch is needed.
+
+`python -m tests.command.protocol_words` writes the file, and a test compares it with the protocols.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from importlib.resources import files
+from types import SimpleNamespace
+from typing import Any
 
-from reid_torchmetrics.functional.model_tables import aligned, split_conventions
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation import Setup, describe
+from reid_torchmetrics import _hints
 
-from .options import parsed
+_FILE = "protocols.json"
 
 
-def run(words: Sequence[str]) -> int:
-    """Print all names with their sources, or the conventions of some; return the exit status."""
-    names = parsed("protocols", words)[0].names
-    texts = [in_words(find_protocol(name)) for name in names]
-    short = aligned([(name, each.source) for name, each in PROTOCOLS.items()], num_left=2)
-    print("\n\n".join(texts) if names else "\n".join(short))  # noqa: T201
+def run(arguments: SimpleNamespace, _options: dict[str, Any]) -> int:
+    """Print all names with their sources, or the conventions of some; return the exit status.
+
+    Raises:
+        ValueError: There is no protocol of a name.
+    """
+    table = json.loads(files(__package__).joinpath(_FILE).read_text(encoding="utf-8"))
+    words: dict[str, str] = table["protocols"]
+    for name in arguments.names:
+        if name not in words:
+            names = ", ".join(map(repr, words))
+            likely = _hints.value_meant(name, words)
+            raise ValueError(f"`protocol` must be one of {names}; got {name!r}{likely}.")
+    texts = [words[name] for name in arguments.names] if arguments.names else [table["list"]]
+    print("\n\n".join(texts))  # noqa: T201
     return 0
-
-
-def in_words(protocol: Protocol) -> str:
-    """The source of a protocol, and the convention of each number that it reports."""
-    setup = Setup("pessimistic", "cosine", cameras=True, lists=protocol.needs_lists, groups=protocol.needs_groups)
-    alone, shared = split_conventions({name: describe(name, protocol, setup) for name in protocol.reports})
-    rows = [f"  {name:<12} {words}" for name, words in alone.items()]
-    return "\n".join([protocol.name, f"  {protocol.source}", *rows, *([f"  {shared}"] if shared else [])])

@@ -17,8 +17,8 @@ import numpy as np
 
 from reid_torchmetrics import _arrays, data
 
-from . import say
 from .sides import Columns, Side
+from .terminal import say
 
 _ROW = "row"
 """the column of the numbers of rows, while one table becomes one of each side"""

@@ -23,18 +23,9 @@ from reid_torchmetrics.functional.retrieval.scores import read_embeddings
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, concluding, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
 
+from .inputs import check_streamed
 from .processes import Share
 from .sides import Side
-
-_NEED_ITEMS = ("ground_truth", "rerank", "multi_query", "draw", "report", "index", "groups", "distances", "scores")
-
-
-def check_streamed(given: Mapping[str, Any]) -> None:
-    """Raise if an option, a label or a kind of file that is given needs the items of the gallery, or none is there."""
-    if needs := [name for name in _NEED_ITEMS if given.get(name)] + ["ties stable"] * (given.get("ties") == "stable"):
-        raise ValueError(f"`--stream` must come without `{needs[0]}`, as it drops the items of the gallery; got both.")
-    if not given["gallery"]:
-        raise ValueError("`--stream` must come with the files of a gallery; got none.")
 
 
 def streamed(sides: Mapping[str, Side], options: Mapping[str, Any], share: Share) -> RetrievalResults:

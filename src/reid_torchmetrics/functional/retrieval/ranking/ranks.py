@@ -49,6 +49,7 @@ from reid_torchmetrics.functional.world import World, all_gather_values
 from .counting import Positives
 from .positive_ranks import Judgments, PositiveRanks, TiedGroups, unchecked_ranks
 from .sorted_rows import SortedPositives, are_of_codes, sort_rows_of_codes
+from .symmetric import count_symmetric
 from .tie_policies import TIE_POLICIES, TiePolicy, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, size_of_tiles
 
@@ -163,12 +164,12 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     relevance = part.relevance
-    tiles = Tiles(part)
+    tiles = count_symmetric(part) or Tiles(part)
     table = RankTable(
         part.ties, relevance.run_length, graded=relevance.shared is not None, num_positives=relevance.num_listed
     )
     for rows in _progress.steps(tiles.rows, "Ranking"):
-        if relevance.shared is not None and _rank_by_sorting(part, tiles, rows, table):
+        if isinstance(tiles, Tiles) and relevance.shared is not None and _rank_by_sorting(part, tiles, rows, table):
             continue
         tile = part.relevance.tile(rows)
         table.num_positives[rows], table.num_candidates[rows] = tile.num_positives, tile.num_candidates

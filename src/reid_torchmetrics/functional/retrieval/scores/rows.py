@@ -79,6 +79,21 @@ class Rows:
         rows._summaries_of_more = self._summaries_of_more | self._summaries
         return rows
 
+    def are_rows_of(self, rows: Rows, places: Int[Tensor, " rows"]) -> bool:
+        """Return whether each row is the row at its place among others, in the same memory; a place may be -1 for none.
+
+        Looks at positions alone, not at embeddings.
+        """
+        if len(self._blocks) != len(rows._blocks):
+            return False
+        if not all(map(_share_memory, self._blocks, rows._blocks)):
+            return False
+        here = (places >= 0).nonzero()[:, 0]
+        there = places[here]
+        positions_here = here if self._kept is None else self._kept[here]
+        positions_there = there if rows._kept is None else rows._kept[there]
+        return torch.equal(positions_here, positions_there)
+
     def beside(self, others: Float[Tensor, "others dim"]) -> Rows:
         """The rows, and others behind them; nothing is copied."""
         total, kept = self._starts[-1], self._kept
@@ -308,6 +323,12 @@ class Spares(Generic[Thing]):
             yield thing
         finally:
             self._free.append(thing)
+
+
+def _share_memory(block: Tensor, other: Tensor) -> bool:
+    """Return whether two blocks are one and the same part of the memory."""
+    is_same_place = block.data_ptr() == other.data_ptr() and block.device == other.device
+    return is_same_place and (block.dtype, block.shape, block.stride()) == (other.dtype, other.shape, other.stride())
 
 
 def _end_to_end(parts: Sequence[Tensor], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -23,6 +23,7 @@ from .codes import read_embeddings
 from .products import BlockShape, full_precision, shape_on
 from .rows import WALK_BYTES, Rows, RowsInBlocks, Spares, checked_rows, promoted
 from .similarity import SIMILARITIES, Custom, CustomSimilarity, Similarity, gallery_statistics, score_dtype
+from .symmetric import SymmetricScores
 
 DEFAULT_MAX_BYTES = 256 << 20
 _SHARE_OF_FREE = 8
@@ -68,6 +69,13 @@ class Scores(ABC):
     @property
     def at(self) -> ScoresAt | None:
         """Scores of the queries `rows` at a few columns of each, with the bits of `fill`; None if only it has them."""
+        return None
+
+    def symmetric(self, own_column: Int[Tensor, " queries"]) -> SymmetricScores | None:
+        """Scores among the items of one set, where each query is the gallery item at its own column, or has -1.
+
+        None where a product of two items cannot serve both directions.
+        """
         return None
 
     def all(self) -> Float[Tensor, "queries gallery"]:
@@ -117,6 +125,7 @@ class EmbeddingScores(Scores):
         self.sent = query if isinstance(query, RowsInBlocks) else None
         workers.run(lambda: self._prepare(similarity, dtype, sums), self.device)
         self.keeps_thread = callable(similarity)
+        self._bound = max_bytes
         row_bytes = gallery.dimension * self.dtype.itemsize
         # Gallery rows prepared at a time: whole blocks of a product, if a few fit.
         block = self.product_shape.columns
@@ -180,6 +189,13 @@ class EmbeddingScores(Scores):
             gallery = self._gallery.select(items[part]).read(slice(0, len(items[part])), self.dtype)
             self._similarity.score(query, self._similarity.gallery(gallery), items[part], scores[:, part])
         return scores
+
+    def symmetric(self, own_column: Int[Tensor, " queries"]) -> SymmetricScores | None:
+        """Scores among the items of one set, on the CPU; None by a function, or where the queries lie elsewhere."""
+        is_named = isinstance(self._query, Rows) and not self.keeps_thread
+        if not is_named or self.device.type != "cpu" or not self._query.local.are_rows_of(self._gallery, own_column):
+            return None
+        return SymmetricScores(self._gallery, self._similarity, self.dtype, max_bytes=self._bound)
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """As the similarity does."""

@@ -57,6 +57,9 @@ class Similarity(ABC):
     def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
 
+    def finish(self, products: Tensor, columns: slice | Tensor) -> None:  # noqa: B027
+        """Turn products of prepared queries with the gallery items `columns`, in place, into what `score` writes."""
+
     def to_comparable(self, query: Tensor, out: Tensor) -> None:  # noqa: B027
         """Turn scores, in place, into similarities that can be compared between queries; `query` is not prepared."""
 
@@ -126,6 +129,10 @@ class Cosine(Similarity):
         inverse_norm = self._inverse_norm[columns]
         product(query, gallery, out, lambda products, items, out: torch.mul(products, inverse_norm[items], out=out))
 
+    def finish(self, products: Tensor, columns: slice | Tensor) -> None:
+        """Divide by |g|."""
+        products.mul_(self._inverse_norm[columns])
+
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Divide by |q|."""
         norm = torch.linalg.vector_norm(self.query(query), dim=1, keepdim=True)
@@ -188,6 +195,10 @@ class Euclidean(Similarity):
         product(
             query, gallery, out, lambda products, items, out: torch.sub(products, half_squared_norm[items], out=out)
         )
+
+    def finish(self, products: Tensor, columns: slice | Tensor) -> None:
+        """Subtract |g|^2 / 2."""
+        products.sub_(self._half_squared_norm[columns])
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Turn scores into minus the distance; rounding makes no squared distance negative."""
@@ -285,7 +296,17 @@ def _over_magnitude(block: Float[Tensor, "rows dim"]) -> Float[Tensor, "rows dim
 
 def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
     """Per coordinate, and of all squares, in float64."""
-    return block.sum(0, dtype=torch.float64), _squared_norm(block).sum()
+    return _sum_of_rows(block), _squared_norm(block).sum()
+
+
+def _sum_of_rows(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " dim"]:
+    """Sum per coordinate in float64; on the CPU a few rows at a time, as their copies in float64 stay in the cache."""
+    if block.device.type != "cpu":
+        return block.sum(0, dtype=torch.float64)
+    total = torch.zeros(block.shape[1], dtype=torch.float64, device=block.device)
+    for rows in block.split(max(1, _SQUARED_AT_A_TIME // block.shape[1])):
+        total += rows.to(torch.float64).sum(0)
+    return total
 
 
 def _squared_norm(block: Tensor, prepare: Callable[[Tensor], Tensor] = torch.positive) -> Float[Tensor, " rows"]:

@@ -22,10 +22,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, bytes_of_sort, cut_in_panels, share_tiles
+
+from .symmetric_pairs import find_symmetric_pairs
 
 Result = TypeVar("Result")
 _BYTES_PER_MASK = 4  # two masks of a tile, and two more while they are made
@@ -33,6 +35,7 @@ _BYTES_PER_POSITIVE = 64  # columns and masks of one listed item while its tile 
 _MOST_PAIRS = 1 << 22  # with more pairs a tile, sorting leaves the cache; with fewer, looking up thresholds costs more
 _GAPS = 1 << 16  # per rank and pass: two passes find a float32, four a float64
 _MOST_GAPS = 1 << 20  # of all ranks: with more ranks there are fewer for each, and more passes
+_FEW_LISTED = 0.05  # of the gallery, by the query with the most
 _INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
@@ -62,10 +65,35 @@ class ScoredPairs:
             ValueError: one is NaN.
         """
         none = torch.empty(0, dtype=self.dtype, device=self.device)
-        parts = self._reduce(lambda scores, genuine, _: [scores[genuine]], operator.add, [none])
+        if self._may_look_up():
+            parts = [none, *self._look_up_genuine()]
+        else:
+            parts = self._reduce(lambda scores, genuine, _: [scores[genuine]], operator.add, [none])
         scores = torch.cat(parts).sort().values
         _checks.no_nan(self._scores.argument, scores[-1:])  # NaN sorts to the end
         return scores
+
+    def _may_look_up(self) -> bool:
+        """Return whether genuine pairs are so few that their scores alone take less time than all scores."""
+        scores, relevance = self._scores, self._relevance
+        if scores.at is None or self.device.type != "cpu" or relevance.shared is not None:
+            return False
+        num_listed = scores.num_queries * relevance.longest_run
+        return num_listed <= _FEW_LISTED * scores.num_queries * scores.num_gallery
+
+    def _look_up_genuine(self) -> list[Float[Tensor, " genuine"]]:
+        """Scores of the genuine pairs alone, in parts by their queries."""
+        at = self._scores.at
+        assert at is not None  # noqa: S101 - for the type checker
+
+        def read(rows: slice) -> Float[Tensor, " genuine"]:
+            tile = self._relevance.tile(rows)
+            scores = at(rows, tile.columns.where(tile.listed, tile.columns[:, :1]))
+            self._scores.to_comparable(scores, rows)
+            return scores[tile.positive]
+
+        most = 1 if self._relevance.junk_pairs is not None else self._scores.num_tiles
+        return workers.share(read, segments.ranges(self._scores.num_queries, self._size[0]), most=most)
 
     def score_range(self, genuine: Float[Tensor, " genuine"]) -> tuple[float, float]:
         """The lowest and the highest score, given the `genuine_scores`; infinity and minus infinity without pairs.
@@ -93,15 +121,20 @@ class ScoredPairs:
             ValueError: the score of an impostor is NaN.
         """
 
-        def count(scores: Tensor, _: Tensor, impostor: Tensor) -> Int[Tensor, "2 thresholds"]:
+        def count_of(scores: Tensor, impostor: Tensor) -> Int[Tensor, "2 thresholds"]:
             num_removed = (~impostor).sum()[None]
             values = scores.masked_fill_(~impostor, -torch.inf).view(1, -1)
             ordered = sort_rows(values, argument=self._scores.argument)
             counts = [negatives_above(ordered, num_removed, thresholds[None], or_tied=tied) for tied in (True, False)]
             return torch.cat(counts)
 
+        def count(scores: Tensor, _: Tensor, impostor: Tensor) -> Int[Tensor, "2 thresholds"]:
+            return count_of(scores, impostor)
+
         nothing = torch.zeros((2, *thresholds.shape), dtype=torch.int64, device=self.device)
-        return self._reduce(count, torch.add, nothing)
+        symmetric = find_symmetric_pairs(self._scores, self._relevance)
+        counts = None if symmetric is None else symmetric.reduce(count_of, torch.add, nothing)
+        return self._reduce(count, torch.add, nothing) if counts is None else counts
 
     def _reduce(
         self, look: Callable[[Tensor, Tensor, Tensor], Result], add: Callable[[Result, Result], Result], nothing: Result
@@ -192,8 +225,9 @@ def score_histogram(
 ) -> ScoreHistogram:
     """Count genuine and impostor pairs in equally wide bins of their score, tile by tile; junk is neither.
 
-    The counts are exact. Every score is computed three times, twice with `limits`. The scores of the genuine pairs are
-    held at once, of the others at most `scores.max_bytes`.
+    The counts are exact. Every score is computed twice, once with `limits`, and once more where genuine pairs are many,
+    or by one's own similarity. The scores of the genuine pairs are held at once, of the others at most
+    `scores.max_bytes`.
 
     The bins go from the lowest score to the highest; where all are equal to s, from s - max(1, |s|) / 2 to
     s + max(1, |s|) / 2; without pairs from 0 to 1. With `limits` the bins of several evaluations are the same. Scores

@@ -259,8 +259,10 @@ def verify(scores: Scores, relevance: Relevance) -> Verification:
     """Count genuine and impostor pairs over all queries, tile by tile; junk is neither.
 
     Scores must be comparable between queries. Scores of embeddings are, "euclidean" being minus the distance; given
-    scores and scores of one's own similarity are taken to be. Every score is computed twice. The scores of
-    the genuine pairs are held at once, of the others at most `scores.max_bytes`.
+    scores and scores of one's own similarity are taken to be. Every score is computed once, after those of the genuine
+    pairs, which are few; twice where they are many, and by one's own similarity. Where each item is a query and a
+    gallery item for all others, both directions of a pair share one product. The scores of the genuine pairs are held
+    at once, of the others at most `scores.max_bytes`.
 
     Raises:
         ValueError: a score of a pair that is not junk is NaN.
@@ -286,8 +288,8 @@ def fnmr_at_fmr(scores: Scores, relevance: Relevance, fmr: Sequence[float]) -> N
 
     T is interpolated linearly between the scores of two impostors, as `impostor_quantiles` does. This is
     open-metric-learning's definition; `Verification.tar_at_far` interpolates nothing and accepts a pair at its
-    threshold. Every score is computed three times in float32, five times in float64. NaN without genuine or without
-    impostor pairs.
+    threshold. Every score is computed twice in float32, four times in float64, and once more where genuine pairs are
+    many. NaN without genuine or without impostor pairs.
 
     Args:
         scores: as for `verify`.

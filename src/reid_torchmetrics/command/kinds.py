@@ -1,0 +1,249 @@
+"""Kinds of values: how a word of a command line, or a value in a file of options, becomes the value of an option.
+
+    kind               command line                file of options               value
+    "N"                --max-rank 7                max_rank: 7                   7
+    "N?"               --k null                    k: null                       None
+    "LABEL+"           --search-cameras 1 cam2     search_cameras: [1, cam2]     [1, "cam2"]
+    "ApRule"           --rule trapezoid            rule: trapezoid               "trapezoid", of the names in `_names`
+    "NAME TieName"     --ties stable               ties: stable                  "stable"; the function knows the names
+    "MAP"              --camera-map '{3: 2}'       camera_map: {3: 2}            {3: 2}
+    "RANGES"           --area-ranges.all [0,9]     area_ranges: {all: [0, 9]}    {"all": (0.0, 9.0)}
+
+"+" stands for several values, "?" for a value that may be null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, get_args
+
+from reid_torchmetrics import _hints, _names
+
+from .configs import parse_yaml
+
+NULLS = ("null", "Null", "NULL", "~")
+"""null, as YAML spells it"""
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_INFINITE = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
+"""floats as YAML spells them, by Python's spelling"""
+_PREFIXED = re.compile(r"\s*[+-]?0[xXbB]")
+"""a whole number as hexadecimal or binary digits"""
+_RULES = {
+    "N": "a whole number",
+    "X": "a number",
+    "LABEL": "a whole number or a name",
+    "BOOL": "true or false",
+    "flag": "true or false",
+    "NUMBER": "a whole number or a file",
+    "MAP": "cameras by cameras, such as {3: 2}",
+    "RANGES": "two numbers for each name, such as {small: [0, 1024]}",
+}
+"""kinds in words; all others are strings"""
+_VALUE_WIDTH = 80
+
+
+class WrongValueError(ValueError):
+    """A value that is not of the kind of its option."""
+
+    def __init__(self, rule: str, value: object, *, hint: str = "", field: str = "") -> None:
+        """Take the rule, the value that breaks it, and the field of an option that has several."""
+        super().__init__(rule)
+        self.rule = rule
+        self.value = value
+        self.hint = hint
+        self.field = field
+
+    def message(self, name: str) -> str:
+        """Return the message about the option of a name."""
+        option = f"{name}.{self.field}" if self.field else name
+        return f"`{option}` must be {self.rule}; got {self.value!r:.{_VALUE_WIDTH}}{self.hint}."
+
+
+class Kind(NamedTuple):
+    """A kind of values."""
+
+    base: str
+    more: tuple[str, ...]
+    """names behind the base: of a type in `_names`, or of classes"""
+    is_list: bool
+    is_nullable: bool
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether a value is a mapping with any keys."""
+        return self.base in ("MAP", "RANGES")
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The names that a value may be; without names everything is allowed."""
+        if "|" in self.base:
+            return tuple(self.base.split("|"))
+        type_name = self.more[0] if self.base in ("TYPE", "REPORT") else self.base
+        return get_args(getattr(_names, type_name, None))
+
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        """The names that a shell suggests; the function says what is wrong with another."""
+        if self.base == "NAME" and self.more:
+            return get_args(getattr(_names, self.more[0]))
+        return self.choices
+
+    @property
+    def rule(self) -> str:
+        """What a single value must be, in words."""
+        rule = _RULES.get(self.base, "a string")
+        if self.choices:
+            rule = f"one of {', '.join(map(repr, self.choices))}"
+        return f"{rule} or null" if self.is_nullable else rule
+
+    def convert(self, value: Any, *, is_null_allowed: bool = False) -> Any:
+        """Return the value of a word, of several words, or of what a file of options has.
+
+        Raises:
+            WrongValueError: It is not of this kind.
+        """
+        if (value is None and is_null_allowed) or (self.is_nullable and value in (None, *NULLS)):
+            return None
+        if not self.is_list:
+            return self._single(value)
+        if not isinstance(value, list):
+            raise WrongValueError("a list", value)
+        try:
+            return [self._single(element) for element in value]
+        except WrongValueError as error:
+            if self.choices:
+                raise
+            rule = "a list of strings" if error.rule == "a string" else f"a list, each {error.rule}"
+            raise WrongValueError(rule, value) from error
+
+    def _single(self, value: Any) -> Any:
+        if self.is_mapping and isinstance(value, str):
+            value = value_in_yaml(value, self.rule)
+        converter: Callable[[Any], Any] = _CONVERTERS.get(self.base, _text)
+        try:
+            converted = converter(value)
+        except (ValueError, TypeError) as error:
+            raise WrongValueError(self.rule, value) from error
+        if self.choices and converted not in self.choices:
+            raise WrongValueError(self.rule, value, hint=_hints.value_meant(value, self.choices))
+        return converted
+
+
+def read_kind(text: str) -> Kind:
+    """Return the kind that a row of the table names."""
+    base, *more = text.rstrip("+*?").split()
+    is_option = base != "@"  # "@?" is a file that may be left out
+    return Kind(base, tuple(more), is_list=text[-1] in "+*", is_nullable=is_option and text[-1] == "?")
+
+
+def value_in_yaml(word: str, rule: str) -> Any:
+    """Return the value that a word of a command line stands for in YAML.
+
+    Raises:
+        WrongValueError: The word is no YAML, or not plain; `rule` says what is expected.
+    """
+    try:
+        return parse_yaml("", word)
+    except ValueError as error:
+        raise WrongValueError(rule, word) from error
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _whole_number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise TypeError
+    if isinstance(value, str) and _PREFIXED.match(value):
+        return int(value, base=0)
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise TypeError
+    if isinstance(value, str) and _PREFIXED.match(value):
+        return float(int(value, base=0))
+    if isinstance(value, str):
+        return float(_INFINITE.get(value.lower(), value))
+    return float(value)
+
+
+def _label(value: Any) -> int | str:
+    if not isinstance(value, str):
+        return _whole_number(value)
+    try:
+        return _whole_number(value)
+    except ValueError:
+        return value
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = _text(value).lower()
+    if word not in _BOOLEANS:
+        raise ValueError
+    return _BOOLEANS[word]
+
+
+def _number_or_file(value: Any) -> str:
+    """Return the text of a whole number, or of the path of a file."""
+    return value if isinstance(value, str) else str(_whole_number(value))
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _camera_map(value: Any) -> dict[int | str, int | str]:
+    if not isinstance(value, dict):
+        raise TypeError
+    return {_label(camera): _label(counted_as) for camera, counted_as in value.items()}
+
+
+def _ranges(value: Any) -> dict[int | str, tuple[float, float]]:
+    if not isinstance(value, dict):
+        raise TypeError
+    ranges: dict[int | str, tuple[float, float]] = {}
+    for name, bounds in value.items():
+        low, high = parse_yaml("", bounds) if isinstance(bounds, str) else bounds
+        ranges[_label(name)] = (_number(low), _number(high))
+    return ranges
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "N": _whole_number,
+    "X": _number,
+    "LABEL": _label,
+    "BOOL": _boolean,
+    "flag": _flag,
+    "NUMBER": _number_or_file,
+    "MAP": _camera_map,
+    "RANGES": _ranges,
+}
+
+
+def named_values(option: str, words: Sequence[str], kind: Callable[[str], Any] = str) -> dict[str, Any]:
+    """Values by name, of words such as "map=0.85".
+
+    Raises:
+        ValueError: a word of another form, or a name twice.
+    """
+    values: dict[str, Any] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if name in values:
+            raise ValueError(f"`{option}` must give each name once; got {name!r} twice.")
+        with suppress(ValueError):  # of a value of another kind
+            values[name] = kind(value)
+        if not (name and sign and name in values):
+            raise ValueError(f"`{option}` must be words such as NAME=VALUE; got {word!r}.")
+    return values

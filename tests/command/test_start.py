@@ -1,0 +1,124 @@
+"""What needs no number is there at once: errors in words and files, and the words of protocols, without torch."""
+
+import subprocess
+import sys
+
+import pytest
+
+from reid_torchmetrics.command import main
+from reid_torchmetrics.functional.retrieval import PROTOCOLS
+from tests.command import protocol_words
+
+WITHOUT_TORCH = """
+import sys
+from reid_torchmetrics.command import main
+status = main(sys.argv[1:])
+loaded = {"torch", "numpy", "torchmetrics", "matplotlib"} & sys.modules.keys()
+sys.exit(f"loaded {loaded}" if loaded else status)
+"""
+WITH_FILES = {
+    # words, and what the line about them says; there are query.npz and the folder labels
+    "evaluate nope.npz": "There is no file 'nope.npz'.",
+    "evaluate query.npz nope.npz": "There is no file 'nope.npz'.",
+    "evaluate query.npz gallery-*.npy": "There is no file 'gallery-*.npy'.",
+    "evaluate query.npz --labels query.npz nope.csv": "There is no file 'nope.csv'.",
+    "evaluate query.npz --labels cameras=nope.npy": "There is no file 'nope.npy'.",
+    "evaluate query.npz --labels cameras=nope-*.npy": "There is no file 'nope-*.npy'.",
+    "evaluate query.npz --labels positions=nope.npz:utmQ": "There is no file 'nope.npz'.",
+    "evaluate query.npz --labels side=nope.npy --must-agree side": "There is no file 'nope.npy'.",
+    "evaluate query.npz --captions nope.npy": "There is no file 'nope.npy'.",
+    "evaluate query.npz --ground-truth nope.json": "There is no file 'nope.json'.",
+    "evaluate --distances nope.npy --labels query.npz": "There is no file 'nope.npy'.",
+    "evaluate --scores nope.npy --labels query.npz": "There is no file 'nope.npy'.",
+    "lists nope.run query.npz": "There is no file 'nope.run'.",
+    "lists query.npz nope.qrels": "There is no file 'nope.qrels'.",
+    "lists query.npz --labels query.npz nope.csv": "There is no file 'nope.csv'.",
+    "detect nope.json query.npz": "There is no file 'nope.json'.",
+    "detect labels nope --evaluator yolo": "There is no file 'nope'.",
+    "detect labels nope --evaluator dota": "There is no file 'nope'.",
+    "pairs nope.npz": "There is no file 'nope.npz'.",
+    "pairs query.npz nope.txt": "There is no file 'nope.txt'.",
+    "compare query.npz nope.npz": "There is no file 'nope.npz'.",
+    "duplicates query.npz nope.npz": "There is no file 'nope.npz'.",
+    "evaluate --config options.yaml": "There is no file 'from_a_file.npz'.",
+    "protocols market": "`protocol` must be one of 'market1501', ",
+}
+USAGE = {
+    # Options are looked at before files, so that a line about words comes first.
+    "evaluate nope.npz --k abc": "`k` must be a whole number or null; got 'abc'.",
+    "evaluate nope.npz --rerank.k1 abc": "`rerank.k1` must be a whole number; got 'abc'.",
+    "evaluate nope.npz --rule rect": "`rule` must be one of ",
+    "evaluate nope.npz --scores nope.npy": "`--scores` must come without files of embeddings",
+    "evaluate nope.npz --truth-form pairs": "`--truth-form` and `--from-one` must come with `--ground-truth`",
+    "evaluate": "`query` must be a file of embeddings, or `--distances` or `--scores`",
+    "lists nope.run": "the right items must come as a file, or by `--labels`",
+    "lists nope.run nope.qrels --labels nope.csv nope.csv": "the right items must come as a file, or by `--labels`",
+    "lists nope.run --labels a b --truth-form pairs": "`--truth-form` must come with a file of the right items",
+}
+EXCLUDED = {
+    "evaluate nope.npz nope.npz --stream --ties stable": "`--stream` must come without `ties stable`",
+    "evaluate nope.npz nope.npz --stream --rerank.k1 5": "`--stream` must come without `rerank`",
+    "evaluate nope.npz --stream": "`--stream` must come with the files of a gallery; got none.",
+    "evaluate --distances nope.npy --similarity dot": "`--similarity` must come with embeddings; got `--distances`.",
+}
+
+
+@pytest.fixture
+def in_folder(tmp_path, monkeypatch):
+    """A folder with some files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "query.npz").write_bytes(b"")
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "options.yaml").write_text("query: from_a_file.npz\n", encoding="utf-8")
+
+
+@pytest.mark.usefixtures("in_folder")
+@pytest.mark.parametrize(
+    ("line", "message", "status"),
+    [
+        *((line, message, 1) for line, message in (WITH_FILES | EXCLUDED).items()),
+        *((line, message, 2) for line, message in USAGE.items()),
+    ],
+)
+def test_a_wrong_line_is_told_before_a_subcommand_is_imported(line, message, status, capsys, monkeypatch):
+    name = line.split()[0]
+    if name != "protocols":  # it is small
+        monkeypatch.setitem(sys.modules, f"reid_torchmetrics.command.{name}", None)
+    assert main(line.split()) == status
+    assert capsys.readouterr().err.startswith(f"reid-torchmetrics: {message}")
+
+
+@pytest.mark.usefixtures("in_folder")
+@pytest.mark.parametrize(
+    "line", ["evaluate nope.npz", "evaluate nope.npz --rerank.k1 abc", "lists query.npz --labels query.npz nope.csv"]
+)
+def test_an_error_needs_no_torch(line):
+    words = [sys.executable, "-c", WITHOUT_TORCH, *line.split()]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode in (1, 2)
+    (message,) = done.stderr.splitlines()
+    assert message.startswith("reid-torchmetrics: ")
+
+
+@pytest.mark.parametrize("names", [[], ["market1501", "roxford5k_hard"]])
+def test_protocols_need_no_torch(names):
+    words = [sys.executable, "-c", WITHOUT_TORCH, "protocols", *names]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_words_of_protocols_are_those_of_the_protocols():
+    assert protocol_words.FILE.read_text(encoding="utf-8") == protocol_words.contents()
+
+
+def test_all_protocols_are_printed_with_their_sources(capsys):
+    assert main(["protocols"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for line, (name, protocol) in zip(lines, PROTOCOLS.items(), strict=True):
+        assert line.split()[0] == name
+        assert line.endswith(protocol.source)
+
+
+def test_a_protocol_that_was_meant_is_named(capsys):
+    assert main(["protocols", "market_1501"]) == 1
+    assert "'happywhale'; got 'market_1501', which may be 'market1501'." in capsys.readouterr().err
