@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, are_shares, are_within
+from reid_torchmetrics.functional.detection.batches import sides_of
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -19,6 +21,10 @@ from .repetitions import NO_REPETITIONS, Repetitions
 
 Result = TypeVar("Result")
 
+PIXELS = 2
+"""sides of boxes in pixels are longer, in most boxes"""
+LEAST_SHARE = 1e-9
+"""an area that is less stands for 0"""
 _MOST_BATCHES, _MOST_ROWS = 32, 1 << 12  # that are looked at, and of each
 
 
@@ -82,6 +88,28 @@ class DetectionEvidence:
         return self.read_sample()
 
     @cached_property
+    def many_boxes(self) -> BoxSample | None:
+        """The sample, if it has enough boxes to tell their units."""
+        sample = self.sample
+        if sample is None or min(len(sample.detections), len(sample.ground_truths)) < LEAST_BOXES:
+            return None
+        return sample
+
+    @cached_property
+    def units(self) -> tuple[str | None, str | None]:
+        """The units of detections and of ground truths, "shares" or "pixels", where they are sure."""
+        sample = self.many_boxes
+        if sample is None:
+            return None, None
+        sides = sample.detections, sample.ground_truths
+        # As a rule boxes go beyond 1, and this is all that is looked at.
+        is_within = [are_within(boxes) for boxes in sides]
+        if not any(is_within) and not LEAST_SHARE < sample.largest_area < 1:
+            return None, None
+        units = [_unit_of(boxes, within, self.box_format) for boxes, within in zip(sides, is_within, strict=True)]
+        return units[0], units[1]
+
+    @cached_property
     def recall(self) -> Recall:
         """How many ground truths are found."""
         return self.remember("recall", self._compute_recall)
@@ -103,3 +131,11 @@ def sample_boxes(blocks: Sequence[Tensor]) -> Tensor:
         return at_work(chosen[0])
     device = chosen[0].device
     return at_work(torch.cat([block.to(device) for block in chosen]))
+
+
+def _unit_of(boxes: Tensor, is_within: bool, box_format: str) -> str | None:
+    """The unit of boxes if it is sure: boxes of one size or of whole numbers are not taken for shares."""
+    sides = sides_of(boxes, box_format)
+    if is_within:
+        return "shares" if are_shares(boxes, sides) else None
+    return "pixels" if float((sides > PIXELS).all(1).double().mean()) >= MOST else None

@@ -13,21 +13,18 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.advice import Advice, Values, advise
-from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, are_shares, are_within
-from reid_torchmetrics.functional.detection.batches import sides_of
+from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST
 from reid_torchmetrics.functional.world import Said
 
 from . import examples, objects, readings, repetitions
-from .evidence import BoxSample, DetectionEvidence
+from .evidence import LEAST_SHARE, PIXELS, DetectionEvidence
 from .notes import WHOLE_PIXELS, is_rounded
 
 _LEAST_IMAGES = 10  # without lists of classes: those of a few images may be empty
-_PIXELS = 2  # sides of boxes in pixels are longer, in most boxes
 _FEW_SMALL = 0.01  # boxes with a size below the position, where sizes are corners: boxes of negative size
 _LEAST_CORNERS, _CLOSE = 20, 0.8  # different boxes, and ratios of two corners that are close to each other
 _FEW, _FEW_OF_CLASSES = 0.3, 0.1  # ground truths that are found, of all and in the mean of classes
 _MOST_SHOWN = 3  # labels in a text
-_LEAST_SHARE = 1e-9  # an area that is less stands for 0
 _LEAST_ROUNDED = 0.1  # of the coordinates that are larger than a dtype holds to a pixel
 
 
@@ -78,16 +75,8 @@ def _shifted_labels(evidence: DetectionEvidence) -> Values | None:
     return {"num_right": found.num_right, "num": found.num_found, "pairs": pairs}
 
 
-def _enough_boxes(evidence: DetectionEvidence) -> BoxSample | None:
-    """The sample, if it has enough boxes to tell their units."""
-    sample = evidence.sample
-    if sample is None or min(len(sample.detections), len(sample.ground_truths)) < LEAST_BOXES:
-        return None
-    return sample
-
-
 def _odd_shapes(evidence: DetectionEvidence, name: str) -> Values | None:
-    if evidence.notes is None or _enough_boxes(evidence) is None:
+    if evidence.notes is None or evidence.many_boxes is None:
         return None
     for num_odd, num in evidence.notes.num_odd_shapes(name):
         if num >= LEAST_BOXES and 2 * num_odd > num:
@@ -95,30 +84,8 @@ def _odd_shapes(evidence: DetectionEvidence, name: str) -> Values | None:
     return None
 
 
-def _units(evidence: DetectionEvidence) -> tuple[str | None, str | None]:
-    """The units of detections and of ground truths, "shares" or "pixels", where they are sure."""
-    sample = _enough_boxes(evidence)
-    if sample is None:
-        return None, None
-    sides = sample.detections, sample.ground_truths
-    # As a rule boxes go beyond 1, and this is all that is looked at.
-    is_within = [are_within(boxes) for boxes in sides]
-    if not any(is_within) and not _LEAST_SHARE < sample.largest_area < 1:
-        return None, None
-    units = [_unit_of(boxes, within, evidence.box_format) for boxes, within in zip(sides, is_within, strict=True)]
-    return units[0], units[1]
-
-
-def _unit_of(boxes: Tensor, is_within: bool, box_format: str) -> str | None:
-    """The unit of boxes if it is sure: boxes of one size or of whole numbers are not taken for shares."""
-    sides = sides_of(boxes, box_format)
-    if is_within:
-        return "shares" if are_shares(boxes, sides) else None
-    return "pixels" if float((sides > _PIXELS).all(1).double().mean()) >= MOST else None
-
-
 def _mixed_units(evidence: DetectionEvidence) -> Values | None:
-    units = _units(evidence)
+    units = evidence.units
     if set(units) != {"shares", "pixels"} or evidence.sample is None:
         return None
     if units[0] == "shares":
@@ -127,23 +94,23 @@ def _mixed_units(evidence: DetectionEvidence) -> Values | None:
 
 
 def _sizes_of_shares(evidence: DetectionEvidence) -> Values | None:
-    sample = _enough_boxes(evidence)
+    sample = evidence.many_boxes
     if sample is None or not evidence.has_sizes or sample.largest_area > 1:
         return None
-    if _units(evidence) != ("shares", "shares"):
+    if evidence.units != ("shares", "shares"):
         return None
     return {"num": len(sample.detections) + len(sample.ground_truths)}
 
 
 def _areas_in_shares(evidence: DetectionEvidence) -> Values | None:
-    sample = _enough_boxes(evidence)
-    if sample is None or not _LEAST_SHARE < sample.largest_area < 1 or _units(evidence)[1] != "pixels":
+    sample = evidence.many_boxes
+    if sample is None or not LEAST_SHARE < sample.largest_area < 1 or evidence.units[1] != "pixels":
         return None
     return {"num": len(sample.ground_truths)}
 
 
 def _corners_as_sizes(evidence: DetectionEvidence) -> Values | None:
-    sample = _enough_boxes(evidence)
+    sample = evidence.many_boxes
     if sample is None or evidence.iou_type != "bbox" or evidence.box_format == "xyxy":
         return None
     names = []
@@ -307,7 +274,7 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         " outside of their box.",
         message="Most labeled keypoints of ground truths, {num_odd} of {num}, lie within [0, 1] and outside of the box"
         " of the object: they seem to be shares of the image. Multiply them by its width and height.",
-        inputs=("sample", "notes"),
+        inputs=("many_boxes", "notes"),
         find=lambda evidence: _odd_shapes(evidence, "keypoints"),
         example=examples.keypoints_in_shares,
         thresholds={"least": LEAST_BOXES},
@@ -318,7 +285,7 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         fires="At least {least} angles other than 0 were given on a side, and most of them are beyond 2 pi.",
         message="Most angles of `rotated_boxes`, {num_odd} of {num}, are beyond 2 pi: they seem to be degrees. Give"
         " radians, for instance by `torch.deg2rad`.",
-        inputs=("sample", "notes"),
+        inputs=("many_boxes", "notes"),
         find=lambda evidence: _odd_shapes(evidence, "rotated"),
         example=examples.angles_in_degrees,
         thresholds={"least": LEAST_BOXES},
@@ -329,7 +296,7 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         fires="At least {least} images have masks of numbers, and most of them have several values and no 0.",
         message="The masks of {num_odd} of {num} images have several values and no 0, but all that is not 0 belongs to"
         " a mask. Give bool masks, such as `masks > 0.5` of soft ones.",
-        inputs=("sample", "notes"),
+        inputs=("many_boxes", "notes"),
         find=lambda evidence: _odd_shapes(evidence, "segm"),
         example=examples.soft_masks,
         thresholds={"least": LEAST_BOXES},
@@ -341,10 +308,10 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         " longer than {pixels} on the other.",
         message="Most of {num} checked boxes of `{shares}` lie within [0, 1], boxes of `{pixels}` do not: the first"
         " seem to be shares of the image, the others pixels. Multiply the shares by the image's width and height.",
-        inputs=("sample", "box_format"),
+        inputs=("sample", "units"),
         find=_mixed_units,
         example=examples.mixed_units,
-        thresholds={"least": LEAST_BOXES, "most": MOST, "pixels": _PIXELS},
+        thresholds={"least": LEAST_BOXES, "most": MOST, "pixels": PIXELS},
     ),
     Advice(
         name="sizes_of_shares",
@@ -353,7 +320,7 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         " them lie within [0, 1] on both sides.",
         message="Most of {num} checked boxes lie within [0, 1], but area ranges are in square pixels, so `map_small`"
         ' says nothing. Give boxes in pixels, or `area_ranges={{"all": (0, 1e10)}}` for the numbers without sizes.',
-        inputs=("sample", "box_format", "has_sizes"),
+        inputs=("many_boxes", "units", "has_sizes"),
         find=_sizes_of_shares,
         example=examples.sizes_of_shares,
         thresholds={"least": LEAST_BOXES, "most": MOST},
@@ -365,10 +332,10 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         " {pixels}, and every `area` is below 1.",
         message="Every `area` of {num} checked is below 1 though boxes are in pixels: it seems to be a share of the"
         " image. Give it in square pixels, or leave it out.",
-        inputs=("sample", "box_format"),
+        inputs=("many_boxes", "units"),
         find=_areas_in_shares,
         example=examples.areas_in_shares,
-        thresholds={"least": LEAST_BOXES, "most": MOST, "pixels": _PIXELS},
+        thresholds={"least": LEAST_BOXES, "most": MOST, "pixels": PIXELS},
         explained_by=("mixed_units",),
     ),
     Advice(
@@ -379,7 +346,7 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         message="Almost no width is below its x, and no height below its y, in {num} checked boxes of {names}: they"
         ' seem to be two corners that are read as sizes. Give `box_format="xyxy"`; files of COCO must hold x, y, width'
         " and height.",
-        inputs=("sample", "iou_type", "box_format"),
+        inputs=("many_boxes", "iou_type", "box_format"),
         find=_corners_as_sizes,
         example=examples.corners_as_sizes,
         thresholds={"least": _LEAST_CORNERS, "few": _FEW_SMALL, "close": _CLOSE},
