@@ -134,7 +134,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
                 its data set, of one kind for all images, or for none. Whole floats count as ints, paths as their
                 `str`, None as none. Of images with the same `image_id` the first
                 counts; `compute` raises a ValueError if their ground truths differ, because then they are not
-                repetitions, and warns once if a process was given them again with other detections.
+                repetitions, and warns once if a process was given them again with other detections. `orig_size`,
+                height and width of the image, decides no number: with it advice knows boxes of resized images.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
