@@ -17,24 +17,36 @@ PACKAGE = ROOT.name
 FUNCTIONAL = f"{PACKAGE}.functional"
 
 ROOMS = {
-    "relevance": ("scores", "ranking", "sharding", "measures", "draws", "reranking", "verification", "evaluation"),
-    "scores": ("ranking", "sharding", "measures", "draws", "reranking", "verification", "evaluation"),
-    "ranking": ("sharding", "measures", "draws", "reranking", "verification", "evaluation"),
-    "sharding": ("measures", "draws", "reranking", "verification", "evaluation"),
-    "measures": ("scores", "sharding", "draws", "reranking", "verification", "evaluation"),
-    "draws": ("sharding", "reranking", "verification", "evaluation"),
-    "reranking": ("sharding", "measures", "draws", "verification", "evaluation"),
-    "verification": ("sharding", "measures", "draws", "reranking", "evaluation"),
+    "relevance": (
+        "scores",
+        "ranking",
+        "sharding",
+        "measures",
+        "draws",
+        "reranking",
+        "verification",
+        "advice",
+        "evaluation",
+    ),
+    "scores": ("ranking", "sharding", "measures", "draws", "reranking", "verification", "advice", "evaluation"),
+    "ranking": ("sharding", "measures", "draws", "reranking", "verification", "advice", "evaluation"),
+    "sharding": ("measures", "draws", "reranking", "verification", "advice", "evaluation"),
+    "measures": ("scores", "sharding", "draws", "reranking", "verification", "advice", "evaluation"),
+    "draws": ("sharding", "reranking", "verification", "advice", "evaluation"),
+    "reranking": ("sharding", "measures", "draws", "verification", "advice", "evaluation"),
+    "verification": ("sharding", "measures", "draws", "reranking", "advice", "evaluation"),
+    "advice": ("sharding", "draws", "reranking", "verification", "evaluation"),
 }
 """rooms of retrieval, and those that they must not know"""
 
 DETECTION_ROOMS = {
-    "inputs": ("batches", "matching", "curves", "errors", "evaluators", "evaluation"),
-    "batches": ("matching", "curves", "errors", "evaluators", "evaluation"),
-    "matching": ("batches", "curves", "errors", "evaluators", "evaluation"),
-    "curves": ("batches", "errors", "evaluators", "evaluation"),
-    "errors": ("batches", "evaluators", "evaluation"),
-    "evaluators": ("batches", "errors", "evaluation"),
+    "inputs": ("batches", "matching", "curves", "errors", "evaluators", "advice", "evaluation"),
+    "batches": ("matching", "curves", "errors", "evaluators", "advice", "evaluation"),
+    "matching": ("batches", "curves", "errors", "evaluators", "advice", "evaluation"),
+    "curves": ("batches", "errors", "evaluators", "advice", "evaluation"),
+    "errors": ("batches", "evaluators", "advice", "evaluation"),
+    "evaluators": ("batches", "errors", "advice", "evaluation"),
+    "advice": ("curves", "errors", "evaluators", "evaluation"),
 }
 """rooms of detection, and those that they must not know"""
 
@@ -50,6 +62,7 @@ METRICS_WITHOUT = (("base", "retrieval"), ("base", "detection"), ("reid", "detec
 """rooms of metrics, and the half of `functional` that each must not know"""
 
 GROUND = (
+    "advice",
     "segments",
     "workers",
     "world",
@@ -272,6 +285,8 @@ ONE_IMPORTER = {
     "data.text_tables": "tables in text, with and without a header; over 500 lines with the samples",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
     "data.yolo_tables": "arrays of all files, beside the reader of lines that knows every shape and words the errors",
+    "functional.detection.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",
+    "functional.detection.advice.readings": "a search of its own, with its constants",
     "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.result_checks": "what must hold of a file; over 400 lines with the results",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",
@@ -281,12 +296,12 @@ ONE_IMPORTER = {
     "functional.detection.matching.deferred_acceptance": "the hard case of an assignment, with its worked example",
     "functional.retrieval.draws.hypergeometric": "distributions; over 400 lines with galleries",
     "functional.retrieval.draws.strata_ahead": "counting; over 400 lines with galleries",
-    "functional.retrieval.evaluation.backwards": "a judgment of its own about ranks, with its constants",
     "functional.retrieval.ranking.whole_scores": "a way of counting of its own, with its worked example",
     "functional.retrieval.evaluation.opened_files": "files in the place of tensors, which no other function takes",
     "functional.retrieval.evaluation.paired_queries": "one order of the queries; over 400 lines with the comparison",
-    "functional.retrieval.evaluation.tied_pairs": "a judgment of its own about scores, with its constants",
-    "functional.retrieval.evaluation.unknown_identities": "a judgment of its own about labels, with its constants",
+    "functional.retrieval.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",
+    "functional.retrieval.advice.positions": "a judgment of its own about units, with its constants",
+    "functional.retrieval.advice.unknown_identities": "a judgment of its own about labels, with its constants",
     "functional.retrieval.evaluation.result_checks": "what must hold of a file; over 400 lines with the results",
     "functional.retrieval.ranking.symmetric": "counting in blocks of its own; over 500 lines with the tiles",
     "functional.retrieval.verification.symmetric_pairs": "a walk over blocks of its own, with its conditions",

@@ -13,6 +13,7 @@ from ._version import __version__ as __version__
 
 if TYPE_CHECKING:  # an alias tells type checkers that a name is public
     from ._progress import progress as progress
+    from ._warnings import AdviceWarning as AdviceWarning
     from .data import UnpaddedDistributedSampler as UnpaddedDistributedSampler
     from .functional.retrieval import GalleryDraw as GalleryDraw
     from .functional.retrieval import KReciprocal as KReciprocal
@@ -53,6 +54,7 @@ _SHORT = {"CMC": "ReIDCMC", "MINP": "ReIDMINP", "MeanAP": "ReIDMeanAP"}
 # Torch is imported with the first name that is asked for, so that the command says what it can do without.
 _NAMES = {
     "_progress": "progress",
+    "_warnings": "AdviceWarning",
     "data": "UnpaddedDistributedSampler",
     "functional.retrieval": "GalleryDraw KReciprocal Protocol QueryExpansion compare evaluate evaluate_lists"
     " evaluate_scores find_duplicates verify_pairs",

@@ -11,6 +11,13 @@ _OWN = {"reid_torchmetrics", "torchmetrics", "torch", "jaxtyping", "contextlib",
 """packages that no user wrote"""
 
 
+class AdviceWarning(UserWarning):
+    """Input is probably not what the user meant; the numbers are computed as it was given.
+
+    `warnings.simplefilter("ignore", AdviceWarning)` silences all advice.
+    """
+
+
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn of the innermost line outside of this package and of what calls it."""
     # `warnings.warn` shows a text once for each line under Python's default filter: a loop would hear it once.

@@ -32,6 +32,11 @@ def corners(row):
     return [x, y, x + width, y + height]
 
 
+def centered(row):
+    x, y, width, height = row["bbox"]
+    return [x + width / 2, y + height / 2, width, height]
+
+
 WARNING = "reid-torchmetrics: warning: "
 CHANGES = {
     "nothing": (lambda row: {}, None),
@@ -50,6 +55,10 @@ CHANGES = {
     "corners": (
         lambda row: {"bbox": corners(row)},
         f"{WARNING}Almost no width is below its x, and no height below its y, in {NUM} checked boxes of `preds`: they",
+    ),
+    "centers": (
+        lambda row: {"bbox": centered(row)},
+        f"{WARNING}Only 0 of {NUM} checked ground truths are found at an overlap of 0.5, ",
     ),
 }
 

@@ -230,12 +230,13 @@ class COCOeval:
                 problem = CocoProblem.read(self.cocoGt, self.cocoDt, params)
             problem = replace(problem, grid=grid_of(params))
             matches = problem.matches()
-            self._once("told", lambda _: problem.look(matches))
             grids = [evaluate_matches(matches, problem.grid)]
         names = ("precision", "recall", "scores")
         arrays = {name: torch.cat([getattr(grid, name) for grid in grids], -2).contiguous().numpy() for name in names}
         date = time.strftime("%Y-%m-%d %H:%M:%S")
         self.eval = {"params": params, "counts": [*arrays["precision"].shape], "date": date, **arrays}
+        if self._assigned is None:
+            self._once("advice", lambda _: problem.advise(matches))
 
     def summarize(self) -> None:
         """Print the numbers of COCO, and store them in `stats`, float64.

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.detection.advice import advise_on_detections
 from reid_torchmetrics.functional.detection.batches import num_without_mask, similar_key
-from reid_torchmetrics.functional.detection.evaluation import look_at_objects
+from reid_torchmetrics.functional.detection.evaluation import evidence_of_objects
 from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
     CocoGrid,
@@ -28,6 +29,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
+from reid_torchmetrics.functional.world import Said
 
 from .data_set import COCO, Row, mask_of
 
@@ -171,9 +173,27 @@ class CocoProblem:
         is_none = matches.true_positive & (matches.ground_truths == zero)
         return replace(matches, matched=matches.matched & ~is_none, true_positive=matches.true_positive & ~is_none)
 
-    def look(self, matches: Matches) -> None:
-        """Warn of units and categories that can hardly be meant."""
-        look_at_objects(self.detections, self.ground_truths, matches, self.grid, self.categories)
+    def advise(self, matches: Matches) -> None:
+        """Warn of what is probably not meant, such as units and categories."""
+        evidence = evidence_of_objects(
+            self.detections,
+            self.ground_truths,
+            matches,
+            self.grid,
+            label_names=self.categories,
+            image_sizes=self._image_sizes(),
+        )
+        advise_on_detections(evidence, Said())
+
+    def _image_sizes(self) -> Tensor:
+        """Width and height of each image, NaN where the data set does not have them."""
+        sizes = []
+        for image in self.images:
+            row = self.truth.coco.imgs.get(image, {})
+            sides = [row.get("width"), row.get("height")]
+            is_known = all(isinstance(side, (int, float)) and side > 0 for side in sides)
+            sizes.append(sides if is_known else [math.nan, math.nan])
+        return torch.tensor(sizes, dtype=torch.float64, device=_CPU).view(-1, 2)
 
 
 def _warn_of_boxes_as_masks(truth: CocoSide, results: CocoSide) -> None:

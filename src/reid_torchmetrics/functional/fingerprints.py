@@ -1,19 +1,18 @@
-"""Tell samples and images apart by hashes of 64 bits, and warn if several processes hold the same ones.
+"""Tell samples and images apart by hashes of 64 bits, also on several processes.
 
 Equal values have equal hashes, other values nearly never.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from .world import Said, World, warn_once
+from .world import World
 
 _SHIFTS = (30, 27, 31)
 _FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
@@ -36,52 +35,14 @@ def owners(world: World, numbers: Int[Tensor, " numbers"]) -> Int[Tensor, " numb
     return mixed(torch.zeros_like(numbers), numbers) % world.size
 
 
-@dataclass(frozen=True)
-class SameItems:
-    """The warnings that several processes hold the same samples or images, each given once."""
+def count_forgotten(own: Sequence[Tensor], *others: Sequence[Tensor]) -> int:
+    """Return the number of items since the last evaluation if they have all the labels of the batches before, or 0.
 
-    items: str
-    """"samples" or "images" """
-    same: str
-    """what several processes hold"""
-    are: str
-    """what the last items of a process are to the first of another"""
-    advice: str
-    """how to tell the items apart"""
-
-    def warn_of_gathered(self, world: World, totals: Sequence[int]) -> None:
-        """Warn if two processes have the same sum of hashes; 0 stands for none."""
-        totals = [total for total in totals if total]
-        if len({*totals}) < len(totals):
-            warn_once(
-                world,
-                f"same {self.items}",
-                f"Several processes hold {self.same}, and each counts them: they seem to have been gathered by hand, or"
-                f" not to be sharded at all. {self.advice}, or give each process its own {self.items} only:"
-                " `compute` combines them.",
-            )
-
-    def warn_of_repeated(self, world: World, is_so: Callable[[], bool]) -> None:
-        """Warn that the last items of a process are the first of another."""
-        warn_once(
-            world,
-            f"same {self.items}",
-            f"A distributed sampler seems to have repeated {self.items} to make the numbers even, and they count twice:"
-            f" all processes hold equally many, and the last of one {self.are} the first of another. {self.advice}, or"
-            " use `UnpaddedDistributedSampler`.",
-            is_so,
-        )
-
-
-def warn_of_forgotten_reset(said: Said, items: str, own: Sequence[Tensor], *others: Sequence[Tensor]) -> None:
-    """Warn if the batches since the last evaluation have all the labels of the batches before.
-
-    Labels that are the metric's `own` have a row for each item.
+    Labels that are the metric's `own` have a row for each item. Call it once for each evaluation.
     """
     new = next((place for place, batch in enumerate(reversed(own)) if batch in _evaluated), 0)
     _evaluated.update((batch, True) for batch in own[-1:])
     number = sum(map(len, own[-new:]))
     pairs = (pair for each in (own, *others) for pair in zip(each[-2 * new : -new], each[-new:], strict=True))
-    if 0 < 2 * new <= len(own) and number >= LEAST_GATHERED and all(old.equal(late) for old, late in pairs):
-        text = f"The last {number} {items} have the labels of the {number} before; all count. Was `reset` forgotten?"
-        said.tell("reset", text)
+    is_whole = 0 < 2 * new <= len(own) and number >= LEAST_GATHERED
+    return number if is_whole and all(old.equal(late) for old, late in pairs) else 0

@@ -19,7 +19,7 @@ from __future__ import annotations
 import random
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
@@ -38,8 +38,6 @@ class Kept(Generic[Result]):
 
     number: int
     result: Result
-    found: Mapping[str, str | None] = field(default_factory=dict)
-    """what was warned of when it was made"""
 
 
 class ResultCache(Generic[Result]):

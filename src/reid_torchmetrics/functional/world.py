@@ -45,15 +45,18 @@ class Said:
     def __init__(self, subjects: set[str] | None = None) -> None:
         """Take the subjects that a metric has heard of; None for a function."""
         self.subjects = subjects
-        self.found: dict[str, str | None] = {}
-        """the texts by subject, None where all is well: they are kept with a result that others share"""
 
-    def tell(self, about: str, text: str) -> None:
+    def knows(self, about: str) -> bool:
+        """Whether the metric has heard of the subject."""
+        return self.subjects is not None and about in self.subjects
+
+    def tell(self, about: str, text: str, category: type[Warning] = UserWarning) -> None:
         """Warn, unless the metric has heard of the subject."""
-        if self.subjects is None or about not in self.subjects:
-            if self.subjects is not None:
-                self.subjects.add(about)
-            warn(text)
+        if self.knows(about):
+            return
+        if self.subjects is not None:
+            self.subjects.add(about)
+        warn(text, category)
 
 
 class World(ABC):
@@ -238,19 +241,10 @@ def warn_once(world: World, about: str, text: str, is_so: Callable[[], bool] = l
     """Warn on process 0 where `is_so`, as often as `Said` says; all processes must call."""
 
     def say() -> None:
-        is_said = world.process == 0 and is_so()
-        if world.said.subjects is not None:
-            world.said.found[about] = text if is_said else None
-        if is_said:
+        if world.process == 0 and is_so():
             world.said.tell(about, text)
 
     world.guarded(say)  # a warning may be an error
-
-
-def warn_again(world: World, found: Mapping[str, str | None]) -> None:
-    """Warn a metric of what another found when it made the result that they share; all processes must call."""
-    for about, text in found.items():
-        warn_once(world, about, text or "", lambda: text is not None)  # noqa: B023 - called at once
 
 
 def differing(what: str, values: Sequence[object]) -> DistributedMetricError:

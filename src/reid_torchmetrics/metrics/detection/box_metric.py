@@ -18,13 +18,12 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection import batches, evaluation, evaluators, inputs
-from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
+from reid_torchmetrics.functional.detection import advice, batches, evaluation, evaluators, inputs
 from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
 
-_NOT_SCRIPTED = ("_computed", "_forward_cache", "_shape_types", "_units")
+_NOT_SCRIPTED = ("_computed", "_forward_cache", "_shape_types", "_notes")
 _NOT_DECISIVE = {"backend", "keep_shapes", "max_bytes"}  # arguments that do not change what `compute` gives
 
 Result = TypeVar("Result")
@@ -61,6 +60,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     _of_collection: ClassVar[tuple[tuple[str, str], ...]] = ()
     """options of the collection that it is in, as text: all processes must share them"""
 
+    _names_of_collection: ClassVar[tuple[str, ...] | None] = None
+    """names of the numbers of the collection that it is in"""
+
     def __init__(
         self,
         box_format: _names.BoxFormat,
@@ -88,7 +90,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self.metric: str | None = None
         self.confidence: float | None = None
         self._single: evaluation.SingleValue | None = None
-        self._units = evaluation.Units()
+        self._notes = advice.BatchNotes()
         shapes = inputs.shape_types(self.iou_type, sigmas)
         if shapes:  # without shapes a script of the metric has no attribute to know
             self._shape_types = shapes
@@ -131,7 +133,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
                 its data set, of one kind for all images, or for none. Whole floats count as ints, paths as their
                 `str`, None as none. Of images with the same `image_id` the first
                 counts; `compute` raises a ValueError if their ground truths differ, because then they are not
-                repetitions, and warns once if a process was given them again with other detections.
+                repetitions, and warns once if a process was given them again with other detections. `orig_size`,
+                height and width of the image, decides no number: with it advice knows boxes of resized images.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
@@ -139,9 +142,8 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """
         # An error on one process of several is raised by `compute` on all.
         with self._deferring_errors():
-            options: dict[str, Any] = {"invalid": self.invalid, "note": self._units.note, "keeps": self._keeps_shapes}
+            options: dict[str, Any] = {"invalid": self.invalid, "note": self._notes.note, "keeps": self._keeps_shapes}
             options |= {"extras": evaluators.EVALUATORS[self._row].extras, "has_boxes": "bbox" in self.iou_type}
-            options["said"] = self._said
             batch = batches.pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
             states = self._held()
             if batch.states and states["detection_counts"]:
@@ -176,7 +178,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """Forget all images, and how many boxes were dropped or invalid."""
         if self._states_before_forward is None:  # `forward` resets, too
             self.num_dropped = self.num_invalid = 0
-            self._units.reset()
+            self._notes.reset()
         super().reset()
 
     def _warn_of(self, batch: batches.Batch) -> None:
@@ -199,8 +201,11 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         def compute() -> dict[str, Any] | Tensor:
             matches = [self._match(request) for request in self._match_requests()]
             if self._single is None:
-                return self._values(matches)
-            return self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
+                value: dict[str, Any] | Tensor = self._values(matches)
+            else:
+                value = self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
+            self._advise(matches)
+            return value
 
         return self._by_workers(compute, is_copied=True)
 
@@ -212,15 +217,17 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         self, request: evaluation.MatchRequest, asked: Mapping[str, str] = MappingProxyType({})
     ) -> evaluation.ImageMatches:
         """The matches of the images of all processes; see `ShardedImages.match`."""
-        sharded = self._sharded()
-        matches = sharded.match(request, asked)
-        # Units are checked once, on one process, not for every batch of `forward`.
-        if sharded.world.process == 0 and self._states_before_forward is None:
-            self._units.look(matches, sharded, reported=self.metric)
-            if not sharded.states["image_ids"]:
-                columns = (sharded.states[f"ground_truth_{name}"] for name in ("counts", "labels", "areas", "boxes"))
-                warn_of_forgotten_reset(sharded.world.said, "images", *columns)
-        return matches
+        return self._sharded().match(request, asked)
+
+    def _advise(self, matches: Sequence[evaluation.ImageMatches]) -> None:
+        """Give advice on the images of all processes, though not on every batch of `forward`."""
+        if self._states_before_forward is not None:
+            return
+        names = self._names_of_collection
+        if names is None and self.metric is not None:
+            names = (self.metric,)
+        for each in matches:
+            evaluation.advise_on_images(each, self._sharded(), self._notes, names)
 
     def _sharded(self) -> evaluation.ShardedImages:
         states, name = self._copy_state_dict(), type(self).__name__
@@ -279,7 +286,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             matches = self._match(request, {"boxes": repr(boxes)})
             options = {"class_names": self.class_names}
             all_boxes = self._sharded().boxes_of()[0] if boxes else None
-            return evaluation.make_results(matches, self.rule, self.confidence, boxes=all_boxes, **options)
+            results = evaluation.make_results(matches, self.rule, self.confidence, boxes=all_boxes, **options)
+            self._advise([matches])
+            return results
 
         with self._synced():
             return self._by_workers(evaluate)

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.detection import evaluation
+from reid_torchmetrics.functional.detection import advice, evaluation
 from reid_torchmetrics.metrics import base
 
 from .detection_map import DetectionMAP, DetectionOptions
@@ -89,11 +89,12 @@ class DetectionMetrics(MetricCollection):
             name: DetectionMAP(metric=metric, confidence=confidence if metric in points else None, **options)
             for name, metric in metrics.items()
         }
-        # Members share the images, so units are checked once for all of them.
-        units = evaluation.Units([*metrics.values()])
+        # Members share the images, so there is advice once for all of them.
+        notes = advice.BatchNotes()
         collected = tuple((name, repr(value)) for name, value in chosen.items())
         for member in members.values():
-            member._units = units  # noqa: SLF001 - of the same room
+            member._notes = notes  # noqa: SLF001 - of the same room
+            member._names_of_collection = tuple(metrics.values())  # noqa: SLF001
             member._of_collection = collected  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name

@@ -158,7 +158,7 @@ class EmbeddingMetric(SampleStates):
         _checks.cutoff("max_bytes", self.max_bytes)
         check_rerank(self.rerank, self.similarity)
         self.protocol, self.ground_truth = protocol, evaluation.ListedTruth.of(lists, protocol)
-        self._words_without_cameras = "" if lists is not None else evaluation.words_without_cameras(named, protocol)
+        self._camera_rules = None if lists is not None else evaluation.camera_rules_of(named, protocol)
         self._change()
 
     def _change(self, **options: Any) -> None:
@@ -182,8 +182,6 @@ class EmbeddingMetric(SampleStates):
             is_of_queries = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
             reasons = {**self._needed_by_options, **self.protocol.needed_labels}
             check_needed(reasons, labels, sides=SIDES[:1] if is_of_queries else SIDES)
-            if self._words_without_cameras and labels["cameras"] is None:
-                self._warn("cameras", self._words_without_cameras)
             return
         if labels["index"] is None:
             raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")

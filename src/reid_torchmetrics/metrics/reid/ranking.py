@@ -25,13 +25,16 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
+from torchmetrics.utilities.prints import rank_zero_only
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _hints
 from reid_torchmetrics._arrays import place_of_work
 from reid_torchmetrics._signatures import takes
-from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
+from reid_torchmetrics.functional.advice import advise
+from reid_torchmetrics.functional.fingerprints import count_forgotten
 from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all, version_of
+from reid_torchmetrics.functional.retrieval import advice
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
 from reid_torchmetrics.functional.retrieval.relevance import (
     DECIDING,
@@ -57,7 +60,7 @@ from reid_torchmetrics.functional.retrieval.sharding import (
     names_as_tensor,
     names_from_tensor,
 )
-from reid_torchmetrics.functional.world import Settings, meet, warn_again, warn_once
+from reid_torchmetrics.functional.world import Settings, meet, warn_once
 from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
 
 _EMPTY = {
@@ -70,10 +73,6 @@ _UNNAMED = {Tensor, type(None)}  # types of labels without names
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
-_MIXED_ROLES = (
-    "Some batches were given with `is_query` and some without: the samples of the latter are queries and gallery items"
-    " at once (leave-one-out). Pass `is_query=False` with batches of the gallery."
-)
 _clock = map(int, itertools.count())  # `torch.compile` compiles anew for each number of a count alone
 _times: WeakIdKeyDictionary = WeakIdKeyDictionary()  # when a batch came, by its roles, which belong to it alone
 _versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # its embeddings then: how often written to, some rows
@@ -92,6 +91,8 @@ class SampleStates(GrowingStates):
     _owned = "roles"
     _label_rules: Mapping[str, Any] = MappingProxyType({})
     """the options that list labels, or say what becomes of missing ones"""
+    _camera_rules: tuple[str, str] | None = None
+    """name and rules of a benchmark with rules about cameras, if it was named"""
     _lists_names = False
     """whether some of them want names, or change labels that are missing"""
 
@@ -99,6 +100,7 @@ class SampleStates(GrowingStates):
         super().__init__(**kwargs)
         self._add_growing_states(_EMPTY)
         self._roles_given: set[str] = set()
+        self._num_forgotten = 0
 
     @takes(BatchLabels)
     @naming_arguments
@@ -168,7 +170,8 @@ class SampleStates(GrowingStates):
             if names is not None:
                 batch["label_names"] = names.to(embeddings.device)
             if note_roles(self._roles_given, is_query, grouped="groups" in given):
-                self._warn("mixed roles", _MIXED_ROLES)
+                mixed_roles = advice.RetrievalEvidence(has_mixed_roles=True)
+                rank_zero_only(advise)(advice.RETRIEVAL_ADVICE.values(), mixed_roles, self._said())
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         self._append(batch)
 
@@ -192,6 +195,7 @@ class SampleStates(GrowingStates):
         """Forget all samples."""
         if self._states_before_forward is None:  # `forward` resets, too
             self._roles_given = set()
+            self._num_forgotten = 0
         super().reset()
 
     def _read_embeddings(self, embeddings: object) -> Tensor:
@@ -209,7 +213,7 @@ class SampleStates(GrowingStates):
             # Some batches lack groups: their roles stand for these.
             batches, given = self.roles if self.groups else [], iter([batch for batch in self.groups if len(batch)])
             groups = [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
-            warn_of_forgotten_reset(self._said(), "samples", self.roles, groups, *labels)
+            self._num_forgotten = count_forgotten(self.roles, groups, *labels) or self._num_forgotten
         # Samples are ranked where they are, unless there is no float64.
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
@@ -245,16 +249,19 @@ class SampleStates(GrowingStates):
 
         (held, key, kept), table = meet(world, look, describe)
         # Samples may have changed on another process alone: a ranking is used again if all processes have it.
-        if kept is not None and number_of_all([offered for _, offered in table]) is not None:
-            warn_again(world, kept.found)
-        else:
+        if kept is None or number_of_all([offered for _, offered in table]) is None:
             ranking = rank_samples(held.samples, options, world, max_bytes=max_bytes)
-            kept = Kept(table[0][0], KeptRanking(ranking, held, options.similarity), world.said.found)
+            kept = Kept(table[0][0], KeptRanking(ranking, held, options.similarity))
             if held.states["embeddings"] or world.members:  # nothing but newer samples ends what has no embeddings
                 rankings.keep(held.states, key, kept)
         ranking = kept.result.ranking
         if self._states_before_forward is None and ranking.undefined:  # on all processes alike
             warn_once(world, "undefined", ranking.undefined)
+        is_without_cameras = "cameras" not in ranking.labels
+        missing_cameras = self._camera_rules if is_without_cameras else None
+        advice.advise_on_retrieval(
+            ranking.with_evidence(num_forgotten=self._num_forgotten, missing_cameras=missing_cameras), world
+        )
         return ranking
 
 

@@ -290,7 +290,7 @@ class ReIDMetrics(MetricCollection):
         lists, named = given.pop("ground_truth", None), given.pop("protocol")
         reasons = {} if lists is not None else evaluation.find_protocol(named).needed_by(given)
         protocol, given = evaluation.take_protocol(named, given, lists=lists is not None)
-        missing_cameras = "" if lists is not None else evaluation.words_without_cameras(named, protocol)
+        camera_rules = None if lists is not None else evaluation.camera_rules_of(named, protocol)
         reports = protocol.reports
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
@@ -311,7 +311,7 @@ class ReIDMetrics(MetricCollection):
             member._of_collection = (("directions", repr(self._directions)),)  # noqa: SLF001
             # Members are given the changed protocol, and not what the user named.
             member._needed_by_options = reasons  # noqa: SLF001
-            member._words_without_cameras = missing_cameras  # noqa: SLF001
+            member._camera_rules = camera_rules  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name: rank_10 before rank_5
             self._modules[name] = self._modules.pop(name)

@@ -117,5 +117,6 @@ def test_boxes_beside_masks_are_told():
     def evaluate(preds, target):
         metric = DetectionMAP(iou_type=("bbox", "segm"))
         metric.update([item | {"masks": masks} for item in preds], [item | {"masks": masks} for item in target])
+        metric.compute()
 
     assert len(texts(evaluate, far.bfloat16(), far)) == 1

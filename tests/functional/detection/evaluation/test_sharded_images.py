@@ -173,7 +173,8 @@ def said_of(target, order: list[list[int]]) -> list[str]:
     none = {"boxes": torch.empty(0, 4), "scores": torch.empty(0), "labels": torch.empty(0, dtype=torch.int64)}
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        together(dealt(([none] * len(target), target), order), lambda metric: metric._match(metric._request()))
+        metrics = dealt(([none] * len(target), target), order)
+        together(metrics, lambda metric: metric._advise([metric._match(metric._request())]))
     return [str(one.message) for one in told]
 
 

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.retrieval import RankCounter, evaluate, evaluate_scores, find_relevance
+from reid_torchmetrics.functional.retrieval import (
+    RankCounter,
+    evaluate,
+    evaluate_scores,
+    evaluate_stream,
+    find_protocol,
+    find_relevance,
+)
+from reid_torchmetrics.functional.retrieval.advice import RETRIEVAL_ADVICE, RetrievalEvidence
+from tests.advice_contract import given_on
 from tests.paths import path
 from tests.profiles import examples
 
@@ -148,7 +157,10 @@ def by_function(query, gallery, radius, embeddings):
 
 def by_counter(query, gallery, radius, embeddings):
     sides = {"query_positions": query, "positive_positions": gallery}
-    RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, radius=radius).ranks(0)
+    protocol = find_protocol("pitts30k").changed({"radius": radius})
+    rules = protocol.relevance_options
+    counter = RankCounter(embeddings[: len(query)], embeddings[len(query) :], **sides, **rules)
+    evaluate_stream(counter, 0, protocol=protocol)
 
 
 DOORS = [by_metric, by_function, by_counter]
@@ -224,8 +236,14 @@ def test_positions_that_are_what_they_should_be_are_not_doubted(query, gallery, 
     ],
 )
 def test_positions_are_doubted_beyond_a_hundredth_of_the_radius_and_as_degrees_of_a_region(places, radius, doubt):
-    found = find_relevance(query_positions=places[:1], gallery_positions=places[1:], radius=radius).doubt
-    assert (found is None) if doubt is None else (doubt in found)
+    values = torch.tensor(places, dtype=torch.float64)
+    texts = [str(warning.message) for warning in given_on(RETRIEVAL_ADVICE, evidence_of(values, radius))]
+    assert len(texts) == (doubt is not None)
+    assert all(doubt in text for text in texts)
+
+
+def evidence_of(values, radius):
+    return RetrievalEvidence(positions=(values[:1], values[1:], radius))
 
 
 @pytest.mark.parametrize("origin", [0.0, -0.0409621648959597, 500_000.25, 5e6])

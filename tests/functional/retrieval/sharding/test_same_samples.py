@@ -12,6 +12,7 @@ from torch.utils.data import DistributedSampler
 from reid_torchmetrics import ReIDMeanAP
 from reid_torchmetrics.functional import world
 from reid_torchmetrics.functional.retrieval import sharding
+from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from tests.distributed import threads
 from tests.profiles import of_each
 
@@ -61,7 +62,8 @@ def said(embeddings: Tensor, identities: Tensor, shards: Shards, is_query=None, 
             roles = is_query[own] if isinstance(is_query, Tensor) else is_query
             metric.update((embeddings[own] * rounding).to(embeddings.dtype), identities[own], is_query=roles)
         leave_one_out = metric._ranks_by(of_cmc=False).protocol.leave_one_out
-        sharding.examine_samples(of, metric._accepted_samples().samples, leave_one_out=leave_one_out)
+        shard = sharding.examine_samples(of, metric._accepted_samples().samples, leave_one_out=leave_one_out)
+        advise_on_retrieval(RetrievalEvidence(**shard.held_twice._asdict()), of)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,7 +1,6 @@
 """Batches of images: the input of users, checked, read and packed into the states of a metric."""
 # mypy: implicit-reexport
 
-from .batch_warnings import warn_of_rounded_coordinates
 from .coco_columns import (
     ANNOTATIONS,
     CATEGORIES,
@@ -20,7 +19,8 @@ from .coco_rows import CocoReading, image_dict, parsed, read_coco, read_frequenc
 from .coco_writing import write_coco
 from .file_names import ImagesByName, bare_name
 from .image_ids import check_kind
-from .images import ImageNumbering, Images, empty_states
-from .packing import Batch, pack_images, text_of_many
+from .images import ImageNumbering, Images, empty_states, fingerprints, number_ids
+from .key_names import LISTS
+from .packing import Batch, NotedBatch, pack_images, text_of_many
 from .shape_batches import KEPT_STATES, ShapeBatch
 from .unsound import sides_of, text_of_warning

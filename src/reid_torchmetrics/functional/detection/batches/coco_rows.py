@@ -12,7 +12,7 @@ import torch
 
 from reid_torchmetrics import _names
 from reid_torchmetrics._files import read_json
-from reid_torchmetrics._warnings import warn
+from reid_torchmetrics._warnings import AdviceWarning, warn
 from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, RotatedType, crossing_edges
 
 from .coco_columns import (
@@ -191,6 +191,9 @@ def _image_dicts(
         columns["area"] = [max(row["area"], SMALLEST_AREA) if "area" in row else 0 for row in objects]
         ground_truths = _columns(objects, image, reading.iou_type, has_boxes=reading.has_true_boxes, **columns)
         ground_truths["image_id"] = image["id"]
+        size = [image.get("height"), image.get("width")]
+        if all(isinstance(side, int) and side > 0 for side in size):  # for advice on boxes of resized images
+            ground_truths["orig_size"] = torch.tensor(size, dtype=torch.int64, device="cpu")
         if reading.is_federated:
             ground_truths |= {name: image[name] for name in LISTS}
         target.append(ground_truths)
@@ -424,7 +427,8 @@ def _warn_of_corners(detections: RowList, images: Iterable[Row]) -> None:
     if 10 * num_outside >= len(known):
         warn(
             f"`{detections.source}` seems to have corners as `bbox`: {num_outside} of {len(known)} boxes leave their"
-            " image otherwise."
+            " image otherwise.",
+            AdviceWarning,
         )
 
 

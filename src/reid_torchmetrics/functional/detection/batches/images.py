@@ -2,7 +2,7 @@
 
 An image is known by its `image_id`. Repetitions of it, as samplers deal them out to fill the last batch, count once:
 their ground truths have the same fingerprint of 64 bits. Two images with one id are an error if their ground truths
-differ, and a warning if only their detections do.
+differ; advice is given if only their detections do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.fingerprints import mixed
-from reid_torchmetrics.functional.world import World, warn_once
 
 from .image_ids import NAME_LENGTHS, joined_ids, kind_of_ids
 from .shape_batches import CORNER_STATES, OverlapTable, table_states
@@ -26,7 +25,6 @@ from .unsound import are_sound
 
 # Columns of a fingerprint.
 _COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels", "crowds", "counts"))
-_CLOSE = 0.1  # relative difference of sums: rounding may add or remove a weak detection
 _MANY_BOXES = 1 << 17  # of one batch, converted some at a time
 
 # Metadata of the fields that a metric has as states: the state without rows.
@@ -181,7 +179,7 @@ class ImageNumbering:
         """The `image_id` of each image, by its number; the number itself without ids or with names."""
         return torch.arange(sum(self.sizes), device="cpu") if self.ids is None else self.ids.unique()
 
-    def number(self, images: Images, process: int, *, warned: World | None = None) -> NumberedImages:
+    def number(self, images: Images, process: int) -> NumberedImages:
         """Number the images of a process, without repetitions of its own images or of lower processes' images.
 
         Raises:
@@ -202,8 +200,6 @@ class ImageNumbering:
             more = f", and {len(changed) - 1} more such {kind}" if len(changed) > 1 else ""
             came = f"{first_id!r} for images whose ground truths differ{more}"
             raise ValueError(f"`image_id` must be the same only for repetitions of an image; got {came}.")
-        if warned is not None:
-            _warn_of_other_detections(warned, images, self.ids.split(self.sizes)[process])
         numbers, is_first = (each.split(self.sizes)[process] for each in (numbers, is_first))
         return NumberedImages(images.at(is_first), numbers[is_first])
 
@@ -242,30 +238,6 @@ class NumberedImages:
         made: Callable[..., inputs.GroundTruths] = inputs.GroundTruths.unchecked if is_sound else inputs.GroundTruths
         crowds, areas = images.ground_truth_crowds, (images if table is None else table).ground_truth_areas
         return detections, made(boxes=true_boxes, labels=true_labels, images=true_numbers, is_crowd=crowds, areas=areas)
-
-
-def _warn_of_other_detections(world: World, images: Images, ids: Tensor) -> None:
-    """Warn if images of this process came again with other detections: no sampler does that.
-
-    Detections differ if their scores or boxes have another sum: rounding may lose a single one. If most repetitions
-    have the detections of the first image of their id, none is counted.
-    """
-    boxes = inputs.to_xywh(images.detection_boxes, images.detection_format)
-    columns = torch.stack([images.detection_scores.double(), boxes.double().abs().sum(1)], dim=1)
-    sums = segments.reduce(columns, "sum", lengths=images.detection_counts)
-    # Each repetition beside the first image of its id.
-    first = number_ids(ids.to(images.device))[1]
-    again = (first != torch.arange(len(first), device=first.device)).nonzero()[:, 0]
-    sums, of_first = sums[again], sums[first[again]]
-    number = int(((sums - of_first).abs() > _CLOSE * of_first).any(1).sum())
-    warn_once(
-        world,
-        "other detections",
-        f"{number} images came again on their process with other detections, and do not count: of images with the"
-        " same `image_id` the first counts. Was `reset` forgotten after the last evaluation, or does `image_id`"
-        " begin anew in each batch? It must be the image's number or name in its data set.",
-        lambda: 2 * number > len(again),
-    )
 
 
 @torch.no_grad()

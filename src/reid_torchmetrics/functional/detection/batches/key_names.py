@@ -1,7 +1,7 @@
 """Known keys of an image's dicts, and the keys that misspelled ones may stand for.
 
 An optional key that is misspelled would change a number in silence: without `iscrowd`, crowds are plain objects. Users'
-dicts also have keys of their own, such as `orig_size` or `file_name`, so only a key that is close to an optional one,
+dicts also have keys of their own, such as `size` or `file_name`, so only a key that is close to an optional one,
 or that the field uses for it, is an error.
 """
 
@@ -23,9 +23,11 @@ LISTS = ("neg_category_ids", "not_exhaustive_category_ids")
 """keys of the lists of classes of an image: of absent ones, and of partly annotated ones"""
 OPTIONAL_KEYS = ("iscrowd", "area", "image_id", "difficult", "num_keypoints", *LISTS)
 """keys that `target` may have"""
-KNOWN_KEYS = frozenset(("boxes", "scores", "labels", "masks", "keypoints", "rotated_boxes", *OPTIONAL_KEYS))
-ALWAYS_USED_KEYS = KNOWN_KEYS.difference(("difficult", *LISTS))
-"""known keys, but for the ones that only Pascal VOC's or LVIS' evaluation uses"""
+KNOWN_KEYS = frozenset(
+    ("boxes", "scores", "labels", "masks", "keypoints", "rotated_boxes", "orig_size", *OPTIONAL_KEYS)
+)
+ALWAYS_USED_KEYS = KNOWN_KEYS.difference(("difficult", "orig_size", *LISTS))
+"""known keys, but for the ones that only Pascal VOC's or LVIS' evaluation uses, or only advice"""
 
 _OTHER_NAMES = {
     "iscrowd": ("crowd", "isgroup", "isgroupof", "groupof", "crowdflag", "iscrowdflag"),

@@ -6,7 +6,7 @@ image, so that the error names the image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -19,9 +19,7 @@ from reid_torchmetrics._checks import FLOATING_DTYPES, INTEGER_DTYPES
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
 from reid_torchmetrics.functional.detection.inputs import ShapeType
-from reid_torchmetrics.functional.world import Said
 
-from .batch_warnings import WHOLE_PIXELS, warn_of_rounded_coordinates, warn_of_rounded_shapes, warn_of_unused_keys
 from .image_ids import pack_ids
 from .images import STATES
 from .key_names import ALWAYS_USED_KEYS, KNOWN_KEYS, check_optional_keys, keys_of_dicts
@@ -47,6 +45,20 @@ class Batch(NamedTuple):
     """invalid boxes dropped"""
     num_invalid: int = 0
     """invalid detected boxes that count, and overlap nothing"""
+
+
+class NotedBatch(NamedTuple):
+    """A batch with what is not stored of it, for notes that are looked at after the numbers are computed."""
+
+    preds: Dicts
+    target: Dicts
+    keys: Collection[Any]
+    """of all dicts in `target`"""
+    extras: Sequence[str]
+    """what the evaluation uses beside boxes, see `pack`"""
+    shapes: ShapeBatch | None
+    """masks, keypoints or rotated boxes, with boxes around them"""
+    states: Mapping[str, Tensor]
 
 
 def text_of_many(limit: int) -> str:
@@ -265,8 +277,7 @@ def pack_images(
     has_boxes: bool,
     invalid: str,
     extras: Sequence[str] = (),
-    note: Callable[[ShapeBatch, Mapping[str, Tensor]], None],
-    said: Callable[[], Said],
+    note: Callable[[NotedBatch], None],
     keeps: bool = False,
 ) -> Batch:
     """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
@@ -280,8 +291,7 @@ def pack_images(
         has_boxes: whether boxes are evaluated, too.
         invalid: one of `_names.InvalidAction`.
         extras: see `pack`.
-        note: called with the shapes and the states of their boxes.
-        said: gives what was warned of before.
+        note: called with a batch that has more than is stored: other shapes, or keys that few evaluations use.
         keeps: whether shapes are kept for files.
     """
     batch_checks.check_lengths(preds, target)
@@ -295,12 +305,8 @@ def pack_images(
         return Batch({}, 0)
     if not types:
         batch = pack(preds, target, box_format, device, invalid=invalid, extras=extras)
-        detected, true = batch.states["detection_boxes"], batch.states["ground_truth_boxes"]
-        # Most batches end here, so nothing is called for them.
-        if detected.dtype in WHOLE_PIXELS:
-            warn_of_rounded_coordinates(said(), "boxes", detected, true)
         if not keys <= ALWAYS_USED_KEYS:
-            warn_of_unused_keys(said(), keys, target, extras)
+            note(NotedBatch(preds, target, keys, extras, None, batch.states))
         return batch
     preds, target, _ = batch_checks.with_tensors(preds, target)
     num_dropped = 0
@@ -312,10 +318,7 @@ def pack_images(
         shapes = shapes.with_boxes()
     left = "raise" if invalid == "drop" else invalid
     batch = pack(shapes.preds, shapes.target, box_format, device, invalid=left, extras=extras)
-    note(shapes, batch.states)
-    warn_of_unused_keys(said(), keys, target, extras)
-    rounded_keys = [kind.key for kind in types.values() if kind.has_coordinates]
-    warn_of_rounded_shapes(said(), preds, target, [*rounded_keys, *(["boxes"] if has_boxes else [])])
+    note(NotedBatch(preds, target, keys, extras, shapes, batch.states))
     # Boxes around invalid shapes are invalid, too: they count once.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
     given = dict(batch.states)

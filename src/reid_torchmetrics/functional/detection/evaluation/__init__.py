@@ -2,10 +2,10 @@
 # mypy: implicit-reexport
 
 from .evaluate import evaluate_boxes, evaluate_images, make_results
+from .evidence import advise_on_images, evidence_of_objects
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes
 from .image_matches import ImageMatches, MatchRequest, Overlaps
 from .result_text import convention_of, name_of, named_classes, title_of
 from .results import DetectionResults
 from .sharded_images import ShardedImages
-from .units import Units, look_at_objects
 from .values import SingleValue, chosen_value, coco_names, names_of_values, prefix

@@ -12,15 +12,16 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
+from reid_torchmetrics.functional.detection.advice import BatchNotes, advise_on_detections
 from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
 from reid_torchmetrics.functional.world import ALONE, Said, World, concluding
 
+from .evidence import advise_on_images, evidence_of_objects
 from .image_matches import ImageMatches, MatchRequest
 from .result_text import named_classes
 from .results import DetectionResults
 from .sharded_images import ShardedImages
-from .units import Units, look_at_objects
 
 
 @torch.no_grad()
@@ -99,8 +100,9 @@ def evaluate_boxes(
     numbered = detections.with_columns(images=images), ground_truths.with_columns(images=true_images)
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
     matches = request.run(*numbered, is_difficult=is_difficult, classes=classes)
-    look_at_objects(detections, ground_truths, matches.matches, request.grid)
-    return make_results(replace(matches, ids=ids), rule, confidence)
+    results = make_results(replace(matches, ids=ids), rule, confidence)
+    advise_on_detections(evidence_of_objects(*numbered, matches.matches, request.grid), Said())
+    return results
 
 
 def _chosen(
@@ -179,7 +181,7 @@ def evaluate_images(
         TypeError: an argument of the wrong type or dtype.
         ValueError: values that do not fit, or an option that the evaluator does not know.
     """
-    units = Units()
+    notes = BatchNotes()
 
     def prepare() -> tuple[ShardedImages, MatchRequest, dict[str, Any]]:
         """Check the options, and pack the images."""
@@ -195,8 +197,7 @@ def evaluate_images(
         request = request.of_results(across_classes=across_classes, localization=localization)
         # Shapes become overlaps at once, as in `update`; boxes are kept.
         shapes, extras = inputs.shape_types(inputs.checked_iou_type(iou_type), sigmas), chosen.extras
-        options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras, "note": units.note}
-        options["said"] = Said
+        options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "extras": extras, "note": notes.note}
         batch = pack_images(preds, target, shapes, box_format, torch.device("cpu"), **options)
         states = {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], extras).items()}
         of_rule = dict(zip(("rule", "confidence"), chosen.checked(rule, confidence), strict=True))
@@ -211,8 +212,7 @@ def evaluate_images(
         images, request, options = world.guarded(prepare)
         matches = images.match(request)
         results = make_results(matches, boxes=images.boxes_of()[0] if boxes else None, **options)
-        if world.process == 0:
-            units.look(matches, images, reported=None)
+        advise_on_images(matches, images, notes)
         return results
 
 

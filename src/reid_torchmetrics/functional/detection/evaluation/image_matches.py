@@ -250,6 +250,8 @@ class ImageMatches:
     """of the images by number, if they have names"""
     num_without_lists: int = 0
     """number of the images of all processes, if no image has the lists of classes that some detections need"""
+    num_repeated: int = 0
+    """number of images of this process that do not count, because an image with their `image_id` came before"""
     _values: dict[Hashable, Any] = field(default_factory=dict)
 
     def to_tensors(self) -> list[Tensor]:
@@ -293,9 +295,12 @@ class ImageMatches:
 
     def once(self, compute: Callable[..., Result], *args: Hashable, **options: Hashable) -> Result:
         """The value of a function of the matches and of further arguments, computed once."""
-        key = (compute, args, *options.items())
+        return self.remember((compute, args, *options.items()), lambda: compute(self.matches, *args, **options))
+
+    def remember(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """What was computed under a key, or is computed now: what follows from the images and the request."""
         if key not in self._values:
-            self._values[key] = compute(self.matches, *args, **options)
+            self._values[key] = compute()
         value: Result = self._values[key]
         return value
 

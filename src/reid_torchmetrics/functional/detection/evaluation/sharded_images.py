@@ -2,13 +2,10 @@
 
 Boxes are not sent, except those of images that are to be shown.
 
-The number of collectives depends on the number of processes alone, not on the images: 6, and one broadcast of each
+The number of collectives depends on the number of processes alone, not on the images: 5, and one broadcast of each
 process, which sends its matches. With image ids each broadcasts once more: the ids with fingerprints.
 
 An error on one process is an error on all: see `functional.world` and `base.process_group` for what must be guarded.
-
-Without `image_id` the processes compare fingerprints of ground truths: a warning tells of a distributed sampler that
-repeated the first images of a data set at the end of the last processes, and of images that were gathered by hand.
 """
 
 from __future__ import annotations
@@ -24,9 +21,8 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
 from reid_torchmetrics.functional.detection.inputs import as_words, num_words, number_names, unpack_names
-from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, SameItems
 from reid_torchmetrics.functional.result_cache import Kept, drawn_number, number_of_all
-from reid_torchmetrics.functional.world import SentRows, Settings, World, differing, exchange_rows, meet, warn_again
+from reid_torchmetrics.functional.world import SentRows, Settings, World, differing, exchange_rows, meet
 
 from .image_boxes import Asked, ImageBoxes, listed_ids, places_of
 from .image_matches import ImageMatches, MatchRequest, matchings, merge_image_matches
@@ -36,9 +32,6 @@ Result = TypeVar("Result")
 
 _MOST_IMAGES = 256  # in which detections are looked at
 _KINDS = (None, "int", "str")  # of `Images.kind_of_ids`
-_SAME_IMAGES = SameItems(
-    "images", "images with the same ground truths", "have the ground truths of", "Give `image_id` in `target`"
-)
 
 
 class _ProcessImages(NamedTuple):
@@ -52,24 +45,15 @@ class _ProcessImages(NamedTuple):
     """entries of lists of classes"""
     num_unlisted: int
     """detections that need such lists, where there are none"""
-    first: int = 0
-    """fingerprint of the first image; 0 with ids and without images"""
-    total: int = 0
-    """sum of all fingerprints modulo 2^64, the same in any order; 0 if they cannot tell images apart"""
 
     @classmethod
-    def of(cls, images: Images, world: World) -> _ProcessImages:
+    def of(cls, images: Images) -> _ProcessImages:
         """Count the images of a process."""
         num_bytes, num_listed = (
             0 if each is None else len(each) for each in (images.image_name_bytes, images.listed_labels)
         )
         num_unlisted = 0 if images.listed_labels is None or num_listed else _num_unlisted(images)
-        counts = len(images), _KINDS.index(images.kind_of_ids), num_bytes, num_listed, num_unlisted
-        if world.size == 1 or images.kind_of_ids is not None or not len(images):
-            return cls(*counts)
-        prints = images.fingerprints()
-        is_telling = len(prints.unique()) >= max(LEAST_GATHERED, (len(prints) + 1) // 2)
-        return cls(*counts, int(prints[0]), int(prints.sum()) if is_telling else 0)
+        return cls(len(images), _KINDS.index(images.kind_of_ids), num_bytes, num_listed, num_unlisted)
 
 
 @dataclass(frozen=True)
@@ -121,11 +105,10 @@ class ShardedImages:
             kept, images, of_processes, numbers = self._meet(method, lambda: {**request.describe(), **asked}, find)
             kept = kept if number_of_all([offered for _, offered in numbers]) else None
         if kept is not None:
-            warn_again(world, kept.found)
             return kept.result
-        # Second: image ids, or a check for repeated images. Then each process matches its own images.
+        # Second: image ids, if there are any. Then each process matches its own images.
         numbering = _number(world, images, of_processes)
-        numbered = numbering.number(images, world.process, warned=world)
+        numbered = numbering.number(images, world.process)
         sides, is_difficult = numbered.boxes(request.iou_type), numbered.images.ground_truth_difficult
         parts = [request.run(*sides, is_difficult=is_difficult, lists=numbered.lists())]
         # Third: the matches of all processes.
@@ -135,10 +118,13 @@ class ShardedImages:
         matches = merge_image_matches(parts)
         if any(each.num_unlisted for each in of_processes) and not any(each.num_listed for each in of_processes):
             matches = replace(matches, num_without_lists=sum(each.num_images for each in of_processes))
+        num_repeated = len(images) - len(numbered.images)
+        if num_repeated:
+            matches = replace(matches, num_repeated=num_repeated)
         if not request.is_plain:
             return replace(matches, ids=numbering.ids_by_number, names=numbering.names)
         if world.members or self.states["detection_counts"]:  # only newer images end the others
-            matchings.keep(self.states, key, Kept(numbers[0][0], matches, world.said.found))
+            matchings.keep(self.states, key, Kept(numbers[0][0], matches))
         return matches
 
     @torch.no_grad()
@@ -161,7 +147,7 @@ class ShardedImages:
         as_given = replace(self, box_format="xywh", states=given)
         asked, images, of_processes, _ = as_given._meet("boxes_of", describe, ask)  # noqa: SLF001 - of the same class
         numbering = _number(self.world, images, of_processes)
-        names, numbered = numbering.names, numbering.number(images, self.world.process, warned=self.world)
+        names, numbered = numbering.names, numbering.number(images, self.world.process)
         images, ids = numbered.images, numbering.ids_by_number.to(images.device)[numbered.numbers.long()]
         if asked is not None:
             places = [place for place in places_of(asked, names) if place is not None]
@@ -183,7 +169,7 @@ class ShardedImages:
             self.accept()
             found, numbers = find()
             images = self.images()
-            return (found, images), [*_ProcessImages.of(images, self.world), *numbers]
+            return (found, images), [*_ProcessImages.of(images), *numbers]
 
         (found, images), table = meet(
             self.world, look, lambda: Settings(self.owner, method, self.options(), describe())
@@ -223,7 +209,6 @@ def _number(world: World, images: Images, of_processes: Sequence[_ProcessImages]
     # With ids all processes number all images; without, each place is dealt out in turn.
     if any(kinds):
         return _share_ids(world, images, of_processes, are_names="str" in kinds)
-    _warn_of_same_images(world, images.fingerprints, of_processes)
     return ImageNumbering([each.num_images for each in of_processes], None, images.fingerprints)
 
 
@@ -259,25 +244,3 @@ def _id_columns(images: Images) -> list[Tensor]:
         assert images.image_ids is not None  # noqa: S101 - else nothing is shared
         return [images.image_ids, images.fingerprints()]
     return [images.image_name_lengths, images.fingerprints(), as_words(images.image_name_bytes)]
-
-
-def _warn_of_same_images(
-    world: World, fingerprints: Callable[[], Tensor], of_processes: Sequence[_ProcessImages]
-) -> None:
-    _SAME_IMAGES.warn_of_gathered(world, [each.total for each in of_processes])
-    first = of_processes[0].first
-    if not first or len({each.num_images for each in of_processes}) > 1:
-        return
-
-    def end() -> tuple[Tensor, list[int]]:
-        """Length and sum of the run at the end of this process that may be the beginning of process 0."""
-        prints = fingerprints()
-        places = (prints == first).nonzero()[:, 0].tolist()
-        places = places[1:] if world.process == 0 else places  # but for the first image itself
-        return prints, [len(prints) - places[0], int(prints[places[0] :].sum())] if len(places) == 1 else [0, 0]
-
-    prints, runs = world.guarded_all_gather(end)
-    if any(length for length, _ in runs):
-        _SAME_IMAGES.warn_of_repeated(
-            world, lambda: any(length and int(prints[:length].sum()) == total for length, total in runs)
-        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,12 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._signatures import takes
+from reid_torchmetrics.functional.retrieval.advice import (
+    RetrievalEvidence,
+    advise_on_retrieval,
+    find_copies,
+    has_copied_queries,
+)
 from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
 from reid_torchmetrics.functional.retrieval.relevance import (
     SIDES,
@@ -35,9 +40,9 @@ from .ground_truth import GroundTruth
 from .opened_files import Files, are_files, are_labels, read_files, rows_by_role
 from .problem import Embeddings, Labels, Matrix, RetrievalProblem
 from .protocol import Protocol, ProtocolOptions
-from .protocols import DEFAULT_PROTOCOL, find_protocol, take_protocol, warn_without_cameras
-from .queries import IN_GALLERY, NOTHING_POOLED, check_own_places, count_as_right, find_copies, pool_queries
-from .ranking import Ranking, rank_problem, warn_if_backwards, warn_if_tied
+from .protocols import DEFAULT_PROTOCOL, camera_rules_of, find_protocol, take_protocol
+from .queries import check_own_places, pool_queries
+from .ranking import Ranking, examine_ranking, rank_problem
 from .ranking_options import SEVERAL_LABELS, Setup
 from .results import RetrievalResults, summarize
 
@@ -133,7 +138,7 @@ def evaluate(
         gallery, labels_of_files = read_files("gallery", gallery, given)
         given |= labels_of_files
     sides = [given.pop(f"{side}_{name}") for name in ("identities", "cameras") for side in SIDES]
-    named, protocol = _chosen(evaluate, sides, protocol, given, lists=ground_truth is not None)
+    named, protocol, missing_cameras = _chosen(evaluate, sides, protocol, given, lists=ground_truth is not None)
     _checks.boolean("multi_query", multi_query)
     if protocol.leave_one_out and gallery is not None:
         raise ValueError(
@@ -148,8 +153,11 @@ def evaluate(
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, protocol, query.device, **others)
     # The images of a query become one, before anything is compared.
+    is_unpooled = False
     if multi_query:
+        num_images = len(query)
         query, labels = _pooled(query, labels, gallery)
+        is_unpooled = 0 < num_images == len(query)
     # Leave-one-out: the gallery is the queries.
     if gallery is None:
         beside = [f"gallery_{name}" for name in labels.gallery] + ["self_index"] * (labels.self_index is not None)
@@ -160,10 +168,14 @@ def evaluate(
     else:
         gallery = read("gallery", gallery)
     problem = RetrievalProblem(Embeddings(*checked_rows(query, gallery), similarity, rerank, max_bytes), labels)
-    _warn_of_queries_in_gallery(query, gallery, problem, protocol)
+    find_copied = partial(_has_copied_queries, query, gallery, problem, protocol)
     problem = problem.grouped(protocol)
     setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
-    return _evaluate(problem, protocol, setup, max_rank=max_rank, counts_ties=protocol.leaves_ties_open(ties))
+    evidence = RetrievalEvidence(
+        missing_cameras=missing_cameras, is_unpooled=is_unpooled, has_copied_queries=find_copied
+    )
+    counts_ties = protocol.leaves_ties_open(ties)
+    return _evaluate(problem, protocol, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
 
 
 @takes(EvaluateOptions)
@@ -196,8 +208,8 @@ def evaluate_scores(
     argument, given = ("scores", scores) if distances is None else ("distances", distances)
     matrix = _checks.floating_matrix(argument, given, "G")
     sides = query_identities, gallery_identities, query_cameras, gallery_cameras
-    named, chosen = _chosen(evaluate_scores, sides, protocol, options, lists=ground_truth is not None)
-    _warn_of_infinite(argument, matrix)
+    lists = ground_truth is not None
+    named, chosen, missing_cameras = _chosen(evaluate_scores, sides, protocol, options, lists=lists)
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, chosen, matrix.device, **others)
     source = Matrix(matrix, max_bytes, argument, are_distances=distances is not None)
@@ -205,7 +217,11 @@ def evaluate_scores(
     # A matrix does not tell which of its scores are of a query and itself.
     check_own_places(chosen, labels.self_index, len(matrix))
     setup = problem.setup(ties=chosen.ties_or(ties))
-    return _evaluate(problem, chosen, setup, max_rank=max_rank, counts_ties=chosen.leaves_ties_open(ties))
+    evidence = RetrievalEvidence(
+        missing_cameras=missing_cameras, find_worst=partial(_find_worst, matrix, are_distances=distances is not None)
+    )
+    counts_ties = chosen.leaves_ties_open(ties)
+    return _evaluate(problem, chosen, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
 
 
 @torch.no_grad()
@@ -253,8 +269,6 @@ def evaluate_stream(
             f"`protocol` must have the counter's rules; got {protocol.name!r} with {others[0]}={rules[others[0]]!r} for"
             f" a counter with {counted[others[0]]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."
         )
-    if "cameras" not in counter.query_labels:
-        warn_without_cameras(named, protocol)
     ranks, given = counter.ranks(counts), one_number_each(counter.query_labels)
     index = torch.arange(ranks.num_queries, device=ranks.rank.device)
     sides = given.get("identities"), given.get("cameras")
@@ -269,52 +283,49 @@ def evaluate_stream(
         names=counter.label_names,
         may_be_unknown=counter.may_be_unknown,
     )
-    ranking.warn_of_unknown_identities(ALONE)
     setup = Setup.of(counter.ties, counter.similarity, None, names)
-    return summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
+    results = summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
+    missing_cameras = None if "cameras" in counter.query_labels else camera_rules_of(named, protocol)
+    evidence = ranking.with_evidence(missing_cameras=missing_cameras, positions=counter.positions)
+    advise_on_retrieval(evidence, ALONE)
+    return results
 
 
-def _warn_of_infinite(argument: str, matrix: Tensor) -> None:
-    """Warn once of pairs that are the farthest possible: they are candidates, and count."""
+def _find_worst(matrix: Tensor, *, are_distances: bool) -> float:
+    """Return the least score of a matrix, or minus the largest distance."""
     if not matrix.numel():
-        return
-    value = matrix.amin() if argument == "scores" else -matrix.amax()
-    if float(value) == -math.inf:
-        came = "-inf" if argument == "scores" else "inf"
-        warn_once(
-            ALONE,
-            "infinite scores",
-            f"`{argument}` of {came} rank pairs last, but as candidates that count. To leave pairs out pass"
-            " `junk_pairs`, or labels with a rule such as `same_camera`.",
-        )
+        return 0.0
+    return float(-matrix.amax() if are_distances else matrix.amin())
 
 
-def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> None:
-    """Warn once if most queries seem to find themselves."""
+def _has_copied_queries(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> bool:
+    """Whether most queries seem to find themselves."""
     # With `self_index` the copies are left out, and lists are the benchmark's own answer.
     labels = problem.labels
-    if labels.self_index is not None or labels.ground_truth is not None:
-        return
+    if labels.self_index is not None or labels.ground_truth is not None or not len(find_copies(query, gallery)[0]):
+        return False
     labels = replace(labels, gallery={name: each for name, each in labels.gallery.items() if name != "groups"})
-    copies = find_copies(query, gallery)
-    if len(copies[0]) and count_as_right(query, gallery, copies, labels.relevance(protocol, problem.source)):
-        warn_once(ALONE, "queries in the gallery", IN_GALLERY)
+    return has_copied_queries(query, gallery, labels.relevance(protocol, problem.source))
 
 
 def _chosen(
     function: Any, sides: Sequence[Any], protocol: Any, options: Mapping[str, Any], *, lists: bool
-) -> tuple[dict[str, Any], Protocol]:
-    """All labels by name, and the protocol with the options that are its fields; these fit labels, or lists."""
+) -> tuple[dict[str, Any], Protocol, tuple[str, str] | None]:
+    """All labels by name, the protocol with the options that are its fields, and its rules about missing cameras.
+
+    The options fit labels, or lists.
+    """
     arguments = [name for name in inspect.signature(function).parameters if name != "options"]
     _checks.known_arguments(function.__name__, options, arguments)
     chosen, labels = take_protocol(protocol, options, lists=lists)
     names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
     given = dict(zip(names, sides, strict=True)) | labels
+    missing_cameras = None
     if not lists:
         _check_effect(find_protocol(protocol).needed_by(options), given)
         if given["query_cameras"] is None:
-            warn_without_cameras(protocol, chosen)
-    return given, chosen
+            missing_cameras = camera_rules_of(protocol, chosen)
+    return given, chosen, missing_cameras
 
 
 def _check_effect(reasons: Mapping[str, str], labels: Mapping[str, Any]) -> None:
@@ -325,8 +336,15 @@ def _check_effect(reasons: Mapping[str, str], labels: Mapping[str, Any]) -> None
 
 
 def _evaluate(
-    problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int, counts_ties: bool
+    problem: RetrievalProblem,
+    protocol: Protocol,
+    setup: Setup,
+    evidence: RetrievalEvidence,
+    *,
+    max_rank: int,
+    counts_ties: bool,
 ) -> RetrievalResults:
+    """Rank, summarize, and give advice; `evidence` is what the caller knows for it."""
     _checks.positive_int("max_rank", max_rank)
     ranked: dict[str, Any] = {"ties": setup.ties, "longest": max_rank}
     options = problem.ranking_options(protocol, of_cmc=True, **ranked)
@@ -335,9 +353,6 @@ def _evaluate(
     ranking = of_cmc = rank_problem(problem, options)
     if protocol.for_cmc is not protocol:
         ranking = rank_problem(problem, problem.ranking_options(protocol, of_cmc=False, **ranked))
-    warn_if_backwards(of_cmc, problem, options, to=ALONE)
-    warn_if_tied(of_cmc, problem, options)
-    ranking.warn_of_unknown_identities(ALONE)
     cameras, searched = problem.labels.gallery.get("cameras"), protocol.search_cameras
     numbers = rules_by_number(protocol.relevance_options, problem.labels.names)["search_cameras"]
     if not ranking.counts.valid and cameras is not None and len(cameras) and searched:
@@ -348,7 +363,10 @@ def _evaluate(
             " results are NaN.",
             lambda: not set(numbers or ()) & set(cameras.tolist()),
         )
-    return replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
+    results = replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
+    examined = examine_ranking(replace(of_cmc, evidence=evidence), problem, options)
+    advise_on_retrieval(replace(ranking, evidence=examined).with_evidence(), ALONE)
+    return results
 
 
 def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Labels]:
@@ -366,7 +384,5 @@ def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Lab
             f" `self_index`; got {' and '.join(came)}."
         )
     pooled = pool_queries(query, identities, labels.query.get("cameras"))
-    if len(query) and len(pooled.identities) == len(query):
-        warn_once(ALONE, "multi_query", NOTHING_POOLED)
     of_pooled = {"identities": pooled.identities} | ({} if pooled.cameras is None else {"cameras": pooled.cameras})
     return pooled.embeddings, replace(labels, query=of_pooled)

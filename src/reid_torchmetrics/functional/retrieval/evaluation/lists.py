@@ -22,6 +22,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import (
@@ -41,7 +42,7 @@ from .labeled_lists import LabeledLists, ListCounts, count_repeated, judge, read
 from .list_forms import MISSING_QUERIES, ItemReader, ListQueries, Lists, Truth, find_queries, read_retrieved, read_truth
 from .problem import Labels
 from .protocol import Protocol, ProtocolOptions
-from .protocols import find_protocol, take_protocol, warn_without_cameras
+from .protocols import camera_rules_of, find_protocol, take_protocol
 from .queries import check_own_places
 from .rank_lists import RankLists
 from .ranking import Ranking
@@ -143,12 +144,13 @@ def evaluate_lists(
     if positives is None:
         reasons = chosen.needed_labels | find_protocol(protocol).needed_by(options)
         check_needed(reasons, labels, "query_", "gallery_")
-        if query_cameras is None:
-            warn_without_cameras(protocol, chosen)
+        missing_cameras = camera_rules_of(protocol, chosen) if query_cameras is None else None
         if chosen.needs_groups:
             raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
         lists = read_labeled_lists(retrieved, labels, reader, missing_queries, unknown_queries)
-        return _evaluate_by_labels(lists, self_index, chosen, reader, max_rank=max_rank)
+        results, evidence = _evaluate_by_labels(lists, self_index, chosen, reader, max_rank=max_rank)
+        advise_on_retrieval(replace(evidence, missing_cameras=missing_cameras), ALONE)
+        return results
     # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
     positives = listed_where_true("positives", positives)
     queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
@@ -174,8 +176,8 @@ def evaluate_lists(
 
 def _evaluate_by_labels(
     lists: LabeledLists, self_index: Any, protocol: Protocol, reader: ItemReader, *, max_rank: int
-) -> RetrievalResults:
-    """Evaluate lists under the labels of their queries and items."""
+) -> tuple[RetrievalResults, RetrievalEvidence]:
+    """Evaluate lists under the labels of their queries and items; with evidence for advice."""
     items, queries = lists.items, lists.queries
     others: dict[str, Any] = {"junk_pairs": None, "ground_truth": None}
     labels = Labels.of_sides(lists.labels, self_index, protocol, items.device, **others)
@@ -205,7 +207,6 @@ def _evaluate_by_labels(
         return ranking, left, hits, num_candidates
 
     ranking, left, hits, num_candidates = rank(protocol)
-    ranking.warn_of_unknown_identities(ALONE)
     of_cmc = ranking if protocol.for_cmc is protocol else rank(protocol.for_cmc)[0]
     cutoff = _largest_cutoff(protocol)
     num_left = (left >= 0).sum(1)
@@ -223,7 +224,7 @@ def _evaluate_by_labels(
     }
     setup = Setup.of("stable", "none, ranked lists", None, given, cut=True)
     results = _summarize(ranking, of_cmc, left, hits, protocol, setup, max_rank=max_rank, **known)
-    return _with_names(replace(results, list_counts=counts), queries, reader)
+    return _with_names(replace(results, list_counts=counts), queries, reader), ranking.with_evidence()
 
 
 def _largest_cutoff(protocol: Protocol) -> int | None:

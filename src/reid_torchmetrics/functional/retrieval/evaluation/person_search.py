@@ -16,11 +16,11 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names, _progress
-from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.box_units import LEAST_BOXES, are_shares, are_within
+from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import number_names
+from reid_torchmetrics.functional.world import ALONE
 
 from .groups import Grouping
 from .lists import summarize_lists
@@ -123,7 +123,9 @@ def person_search(
     pairs = _overlapping(boxes, images, true_boxes, true_images)
     sides = query, embeddings, query_images, query_identities, images, true_images, true_identities
     scene = _Scene(*sides, *pairs, galleries, cameras, listed_twice)
-    return _evaluate(scene, chosen, Setup("pessimistic", similarity, lists=True, cut=True), max_rank)
+    results = _evaluate(scene, chosen, Setup("pessimistic", similarity, lists=True, cut=True), max_rank)
+    advise_on_retrieval(RetrievalEvidence(boxes={"boxes": boxes, "true_boxes": true_boxes}), ALONE)
+    return results
 
 
 def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Tensor, Tensor]:
@@ -139,18 +141,13 @@ def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Ten
 
 
 def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[Tensor, "boxes 4"]:
-    """Raise unless boxes are finite corners, and warn if they are shares of the image: the overlap asks for pixels."""
+    """Raise unless boxes are finite corners."""
     boxes = _checks.floating_matrix(argument, boxes, 4).double().to(device)
     _checks.finite(argument, (~boxes.isfinite()).any(1).nonzero()[:, 0])
     sides = boxes[:, 2:] - boxes[:, :2]
     if len(wrong := (sides < 0).any(1).nonzero()[:, 0]):
         came = f"{len(wrong)} others of {len(boxes)}, the first {boxes[wrong[0]].tolist()} in row {int(wrong[0])}"
         raise ValueError(f"`{argument}` must be x1 y1 x2 y2, with x2 at least x1 and y2 at least y1; got {came}.")
-    if len(boxes) >= LEAST_BOXES and are_within(boxes) and are_shares(boxes, sides):
-        warn(
-            f"Most of {len(boxes)} boxes of `{argument}` lie within [0, 1]: they seem to be shares of the image, but"
-            " the rule of overlap is in pixels. Multiply them by the image's width and height."
-        )
     return boxes
 
 

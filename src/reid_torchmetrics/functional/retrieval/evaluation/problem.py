@@ -35,7 +35,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     rules_by_number,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
-from reid_torchmetrics.functional.world import ALONE, World, warn_once
+from reid_torchmetrics.functional.world import ALONE, World
 
 from .ground_truth import GroundTruth, find_lists
 from .groups import Grouping
@@ -53,10 +53,7 @@ class Embeddings:
     rerank: Rerank | None
     max_bytes: int | None
     argument = "query"
-    backwards = (
-        "`similarity` seems to return distances: right answers come last, and first in the opposite order. Higher must"
-        " be closer, so return minus the distance."
-    )
+    matrix_name = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -108,13 +105,9 @@ class Matrix:
     rerank = None
 
     @property
-    def backwards(self) -> str:
-        """What to warn of where right answers come last."""
-        other = "scores" if self.are_distances else "distances"
-        return (
-            f"`{self.argument}` seem to be {other}: right answers come last, and first in the opposite order. Pass them"
-            f" as `{other}`."
-        )
+    def matrix_name(self) -> str:
+        """What the numbers are: "scores" or "distances"."""
+        return "distances" if self.are_distances else "scores"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -224,6 +217,14 @@ class RetrievalProblem:
         several = [SEVERAL_LABELS] if num_labels_of(self.labels.query) else []
         return (*self.labels.query, *several, *(["groups"] if self.groups is not None else []))
 
+    def positions_within(self, protocol: Protocol) -> tuple[Tensor, Tensor, float] | None:
+        """Positions of queries and of gallery items, and their largest distance in a match, if there is one."""
+        query, gallery = self.labels.query.get("positions"), self.labels.gallery.get("positions")
+        if protocol.radius is None or query is None or gallery is None:
+            return None
+        checked = [LABELS["positions"].check("positions", side) for side in (query, gallery)]
+        return checked[0], checked[1], protocol.radius
+
     def grouped(self, protocol: Protocol, prefix: str = "gallery_") -> RetrievalProblem:
         """The same problem with groups in the place of gallery items, if they have groups.
 
@@ -258,8 +259,6 @@ class RetrievalProblem:
         """Scores and relevance under a protocol and a tie policy."""
         # Each process has relevance for its own part of the gallery, so it may fail on one alone.
         relevance = world.guarded(lambda: self.labels.relevance(protocol, self.source))
-        if protocol.radius is not None:
-            warn_once(world, "positions", relevance.doubt or "", lambda: relevance.doubt is not None)
         groups = self.groups
         if groups is None:
             return self.source.scores(relevance, world), relevance

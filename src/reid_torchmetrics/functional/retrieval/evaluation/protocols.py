@@ -8,7 +8,6 @@ from typing import Any
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .protocol import PROTOCOL_FIELDS, Protocol
 
@@ -345,8 +344,8 @@ Python keeps one object for all equal literals of a program, so that this one is
 """
 
 
-def words_without_cameras(named: object, protocol: Protocol) -> str:
-    """Advice for a benchmark with rules about cameras, named by the caller, without cameras; "" for all others.
+def camera_rules_of(named: object, protocol: Protocol) -> tuple[str, str] | None:
+    """The name and the rules of a benchmark with rules about cameras, named by the caller; None for all others.
 
     Args:
         named: the argument of the user. A `Protocol` of their own has rules about cameras by default, so that nothing
@@ -357,18 +356,8 @@ def words_without_cameras(named: object, protocol: Protocol) -> str:
     acting = [f"{name}={rule!r}" for name, rule in rules.items() if rule not in (None, "keep")]
     is_typed_name = isinstance(named, str) and named is not DEFAULT_PROTOCOL
     if not is_typed_name or not acting:
-        return ""
-    return (
-        f"`protocol` {str(named)!r} leaves out gallery items by their cameras ({', '.join(acting)}), but no cameras"
-        " were given, so that it leaves out none. Pass the cameras, or `same_camera='keep'` where there are none."
-    )
-
-
-def warn_without_cameras(named: object, protocol: Protocol) -> None:
-    """Warn once by `words_without_cameras`; for functions, as they run in one process."""
-    words = words_without_cameras(named, protocol)
-    if words:
-        warn_once(ALONE, "cameras", words)
+        return None
+    return str(named), ", ".join(acting)
 
 
 def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:

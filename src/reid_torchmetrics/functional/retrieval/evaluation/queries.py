@@ -1,7 +1,4 @@
-"""Queries before they are ranked: images of one query pooled into one, and queries that are in the gallery.
-
-A query in the gallery finds itself as its first right answer, so that the numbers are too good.
-"""
+"""Queries before they are ranked: images of one query pooled into one, and the places of queries in the gallery."""
 
 from __future__ import annotations
 
@@ -13,26 +10,10 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, Rows
 
 from .groups import Grouping
 from .protocol import Protocol
-
-_MOST_QUERIES = 32  # that are looked for
-_LEAST_QUERIES = 8  # that must have a copy: fewer may be copies in the data set itself
-_NUM_ENTRIES = 8  # of an embedding whose values are counted
-_MOST_COPIES = 8  # of a query
-_CLOSE = 1e-2  # of the norm
-IN_GALLERY = (
-    "Most queries have a copy of themselves in the gallery, an item of their identity with the same embedding, and find"
-    " it first. Pass `self_index`, each query's own position in the gallery or -1, which leaves it out; or, if the"
-    " queries are the gallery, pass no `gallery`."
-)
-NOTHING_POOLED = (
-    "`multi_query=True` pooled nothing: each query is the only one of its identity and camera, so the numbers are those"
-    " of single queries. Pass all images of each query, with their identities and cameras."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,53 +78,6 @@ def _mean(query: Tensor, groups: Grouping, *, normalize: bool) -> Float[Tensor, 
     columns = query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1)
     sums = (segments.reduce(each[groups.members] / norm, "sum", groups.sizes) for each in columns)
     return torch.cat([(each / groups.sizes[:, None]).to(query.dtype) for each in sums], dim=1)
-
-
-def find_copies(
-    query: Float[Tensor, "queries dim"], gallery: Float[Tensor, "gallery dim"]
-) -> tuple[Int[Tensor, " copies"], Int[Tensor, " copies"]]:
-    """Some queries and gallery items that have the same embedding to the bit; none if few of the queries have a copy.
-
-    Costs one entry of every gallery item.
-    """
-    # A few queries, evenly spread.
-    step, middle = _step(query), query.shape[1] // 2
-    asked = query[::step]
-    # One entry of every item first: nearly always none is that of a query, and of a constant model all are.
-    values, order = asked[:, middle].double().sort()
-    column = gallery[:, middle].double().contiguous()
-    place = torch.searchsorted(values, column).clamp_(max=len(values) - 1)
-    items = (values[place] == column).nonzero()[:, 0] if len(values) >= _LEAST_QUERIES else place[:0]
-    if not 0 < len(asked) <= 2 * len(items) <= 2 * _MOST_COPIES * len(asked):
-        return order[:0], items[:0]
-    # One-hot vectors, codes of bits and the like are equal by chance.
-    if len(asked[:, :: max(1, asked.shape[1] // _NUM_ENTRIES)].unique()) < 2 * len(asked):
-        return order[:0], items[:0]
-    queries = order[place[items]] * step
-    is_copy = (query[queries] == gallery[items]).all(1)
-    return queries[is_copy], items[is_copy]
-
-
-def _step(query: Float[Tensor, "queries dim"]) -> int:
-    """The step from one query to the next that is looked for."""
-    return -(-len(query) // _MOST_QUERIES) or 1
-
-
-def count_as_right(query: Tensor, gallery: Tensor, copies: tuple[Tensor, Tensor], relevance: Relevance) -> bool:
-    """Whether most queries have a copy that counts as a right answer, and others that are no copies.
-
-    Where all items of an identity have one embedding, copies tell nothing.
-    """
-    right, has_others = set(), False
-    for number, place in zip(*(side.tolist() for side in copies), strict=True):
-        # Positives of the query, as positions in the whole gallery: its copy counts if it is one of them.
-        tile = relevance.tile(slice(number, number + 1))
-        positives = tile.columns[tile.positive]
-        positives = positives if relevance.kept is None else relevance.kept[positives]
-        right |= {number} if place in positives.tolist() else set()
-        distance = (gallery[positives].double() - query[number]).norm(dim=1)
-        has_others |= bool((distance > _CLOSE * query[number].double().norm()).any())
-    return has_others and len(right) >= _LEAST_QUERIES and 2 * len(right) > len(query[:: _step(query)])
 
 
 def check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:

@@ -16,13 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import sharding
+from reid_torchmetrics.functional.retrieval.advice import (
+    RetrievalEvidence,
+    advise_on_retrieval,
+    are_many,
+    count_tied_pairs,
+    seems_backwards,
+)
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, average_precision, mean_over_queries, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
@@ -40,18 +47,13 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 from reid_torchmetrics.functional.retrieval.scores import Rows, Scores
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.retrieval.verification import AllPairs
-from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows, warn_once
+from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
-from .backwards import is_good, seems_backwards
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import mean_by
 from .rank_lists import RankLists, find_rank_lists
 from .ranking_options import SEVERAL_LABELS, RankingOptions
-from .tied_pairs import are_many, count_tied_pairs, words_for_ties
-from .unknown_identities import warn_of_unknown_identities
-
-_ABOUT_TIES = "ties"  # the subject of the warning, told once
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,19 @@ class Ranking:
     """as in `Relevance`"""
     tied_pairs: tuple[int, int] = (0, 0)
     """pairs of a positive and a negative with equal scores, and all such pairs, in a sample; of all processes"""
+    evidence: RetrievalEvidence = field(default_factory=RetrievalEvidence)
+    """for advice: entry points give it when their numbers are computed"""
 
-    def warn_of_unknown_identities(self, world: World) -> None:
-        """Warn once of queries that are right by an identity that stands for none; all processes must call."""
-        is_valid = self.ranks.num_positives > 0
-        identities, has_negative = self.query_identities, self.may_be_unknown
-        warn_of_unknown_identities(identities, is_valid, self.names, world, has_negative=has_negative)
+    def with_evidence(self, **changes: Any) -> RetrievalEvidence:
+        """The evidence with what the ranking itself shows, and with `changes`."""
+        return replace(
+            self.evidence,
+            identities=self.query_identities,
+            is_valid=self.ranks.num_positives > 0,
+            names=self.names,
+            has_negative=self.may_be_unknown,
+            **changes,
+        )
 
 
 def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: World = ALONE) -> Ranking:
@@ -118,45 +127,49 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
 
 
 def _count_ties(scores: Scores, relevance: Relevance, world: World) -> tuple[int, int]:
-    """Count tied pairs of a sample in all processes; none where process 0 has told of them before."""
-
-    def count() -> tuple[None, list[int]]:
-        subjects = world.said.subjects
-        is_told = subjects is not None and _ABOUT_TIES in subjects
-        return None, [*count_tied_pairs(scores, relevance), int(is_told)]
-
-    _, table = world.guarded_all_gather(count)
-    if table[0][2]:
-        return 0, 0
+    """Count tied pairs of a sample in all processes."""
+    _, table = world.guarded_all_gather(lambda: (None, count_tied_pairs(scores, relevance)))
     return sum(row[0] for row in table), sum(row[1] for row in table)
 
 
-def warn_if_tied(ranking: Ranking, problem: RetrievalProblem, options: RankingOptions, world: World = ALONE) -> None:
-    """Warn once if equal scores decide the numbers, by a second ranking."""
-    num_tied, num_pairs = ranking.tied_pairs
-    if not are_many(num_tied, num_pairs):
-        return
-    # All processes come here: they have the same numbers.
-    optimistic = replace(options, ties="optimistic", counts_ties=False)
-    worst = float(mean_over_queries(average_precision(ranking.ranks)))
-    best = float(mean_over_queries(average_precision(rank_problem(problem, optimistic, world).ranks)))
-    warn_once(world, _ABOUT_TIES, words_for_ties(num_tied / num_pairs, worst, best))
+def examine_ranking(
+    ranking: Ranking, problem: RetrievalProblem, options: RankingOptions, world: World = ALONE, *, to: World = ALONE
+) -> RetrievalEvidence:
+    """Gather the evidence that needs a second ranking: in the opposite order, and with positives first.
 
+    A second ranking is made where right answers come last, or where many pairs tie, unless the user has heard of it.
 
-def warn_if_backwards(
-    ranking: Ranking, problem: RetrievalProblem, options: RankingOptions, world: World = ALONE, *, to: World
-) -> None:
-    """Warn if scores of one's own seem to be distances; where right answers come last, it takes a second ranking."""
-    opposite = problem.source.opposite()
-    if opposite is None:
-        return
-    # The first process of `to` decides for all: rounding could differ on another machine. `world` does not suffice, as
-    # a process that has all samples ranks them alone.
-    identities = ranking.query_identities
-    _, table = to.guarded_all_gather(lambda: (None, [int(seems_backwards(ranking.ranks, identities))]))
-    if table[0][0]:
-        ranks = rank_problem(replace(problem, source=opposite), replace(options, counts_ties=False), world).ranks
-        warn_once(to, "backwards", problem.source.backwards, lambda: is_good(ranks, identities))
+    Args:
+        ranking: of the problem.
+        problem: of this process.
+        options: of the ranking.
+        world: the processes that ranked together; a process that has all samples ranks them alone.
+        to: the processes that are given advice. All of them must call, and the first one decides for all, as rounding
+            could differ on another machine.
+    """
+    opposite, matrix = problem.source.opposite(), problem.source.matrix_name
+    about_order = "distances_as_similarity" if matrix is None else "distances_as_scores"
+
+    def look() -> tuple[None, list[int]]:
+        is_told = to.said.knows(about_order)
+        is_odd = opposite is not None and not is_told and seems_backwards(ranking.ranks, ranking.query_identities)
+        return None, [int(is_odd), int(to.said.knows("tied_pairs"))]
+
+    table = [[0, 0]]
+    may_tie = are_many(*ranking.tied_pairs)  # all processes have the same numbers
+    if opposite is not None or may_tie:
+        _, table = to.guarded_all_gather(look)
+    is_odd, knows_ties = table[0]
+    evidence = replace(ranking.evidence, matrix=matrix, positions=problem.positions_within(options.protocol))
+    plain = replace(options, counts_ties=False)
+    if is_odd and opposite is not None:
+        opposite_ranks = rank_problem(replace(problem, source=opposite), plain, world).ranks
+        evidence = replace(evidence, opposite_ranks=opposite_ranks)
+    if may_tie and not knows_ties:
+        optimistic = rank_problem(problem, replace(plain, ties="optimistic"), world)
+        worst, best = (float(mean_over_queries(average_precision(each.ranks))) for each in (ranking, optimistic))
+        evidence = replace(evidence, tied_pairs=ranking.tied_pairs, bounds=(worst, best))
+    return evidence
 
 
 @torch.no_grad()
@@ -171,16 +184,15 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
     """
     # A ranking in which no query has a positive is an answer as well: training begins with it.
     needs_order = TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
-    problem, together, num_gallery = _share(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
+    problem = shared.problem
     if isinstance(problem, Ranking):
-        return problem
-    ranking = rank_problem(problem, options, together)
+        return replace(problem, evidence=shared.evidence)
+    ranking = replace(rank_problem(problem, options, shared.together), evidence=shared.evidence)
     if ranking.counts.valid:
-        warn_if_backwards(ranking, problem, options, together, to=world)
-        warn_if_tied(ranking, problem, options, together)
-        ranking.warn_of_unknown_identities(world)
-        return ranking
-    return replace(ranking, undefined=no_query_reason(ranking.counts, num_gallery, options))
+        evidence = examine_ranking(ranking, problem, options, shared.together, to=world)
+        return replace(ranking, evidence=evidence)
+    return replace(ranking, undefined=no_query_reason(ranking.counts, shared.num_gallery, options))
 
 
 @torch.no_grad()
@@ -195,9 +207,10 @@ def list_samples(
         ValueError: as both, and embeddings that are not finite.
     """
     # Lists show places, so the order of the gallery matters under every tie policy.
-    problem, together = _share_defined(samples, options, world, max_bytes=max_bytes)
+    problem, together, evidence = _share_defined(samples, options, world, max_bytes=max_bytes)
     queries = None if queries is None else queries.to(problem.source.device)
     lists = find_rank_lists(problem, options.protocol, k, queries, ties=options.ties, world=together)
+    advise_on_retrieval(evidence, world)
     return replace(lists, label_names=sharding.gather_names(world, problem.labels.names) or None)
 
 
@@ -211,14 +224,15 @@ def pair_samples(samples: Samples, options: RankingOptions, world: World, *, max
     """
     are_both = samples.roles == sharding.QUERY | sharding.GALLERY
     _, table = world.guarded_all_gather(lambda: (None, [int(are_both.all())]))
-    problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
-    scores, places, numbers = problem.source.scores_of(None, world), problem.places, problem.numbers_of_queries
+    problem, together, evidence = _share_defined(samples, options, world, max_bytes=max_bytes)
+    advise_on_retrieval(evidence, world)
+    scores, places, numbers = problem.source.scores_of(None, together), problem.places, problem.numbers_of_queries
     assert places is not None  # noqa: S101 - problems of samples in order have them
     if min(table)[0]:
         own = torch.searchsorted(places, numbers, right=True) - 1
-        return AllPairs(scores, torch.searchsorted(numbers, places), own, within=True, world=world)
+        return AllPairs(scores, torch.searchsorted(numbers, places), own, within=True, world=together)
     own = torch.full_like(numbers, -1) if problem.labels.self_index is None else problem.labels.self_index
-    return AllPairs(scores, places, own, within=False, world=world)
+    return AllPairs(scores, places, own, within=False, world=together)
 
 
 @torch.no_grad()
@@ -232,19 +246,28 @@ def find_camera_pairs(
         ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
     """
     options, *_ = names.values()
-    problem, world = _share_defined(samples, options, world, max_bytes=max_bytes)
-    return mean_by_camera_pair(problem, names, protocol, world=world)
+    problem, together, evidence = _share_defined(samples, options, world, max_bytes=max_bytes)
+    means = mean_by_camera_pair(problem, names, protocol, world=together)
+    advise_on_retrieval(evidence, world)
+    return means
+
+
+class _SharedProblem(NamedTuple):
+    """What all processes rank together, as this process sees it."""
+
+    problem: RetrievalProblem | Ranking
+    """all queries against this process's part of the gallery, or where nothing can be ranked a ranking that says why"""
+    together: World
+    """the processes that go on together"""
+    num_gallery: int
+    """gallery items of all"""
+    evidence: RetrievalEvidence
 
 
 def _share(
     samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None, in_order: bool
-) -> tuple[RetrievalProblem | Ranking, World, int]:
-    """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for.
-
-    Returns:
-        All queries against this process's part of the gallery, or where nothing can be ranked a ranking that says why;
-        the processes that go on together; and the number of gallery items of all.
-    """
+) -> _SharedProblem:
+    """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
     samples = samples.exchanged() if options.exchanged else samples
     # What all hold together: one dimension and dtype, the same labels.
     protocol = options.protocol
@@ -255,17 +278,20 @@ def _share(
         max_bytes=max_bytes,
         extra=names_in_rules({"must_agree": protocol.must_agree, "must_differ": protocol.must_differ}),
     )
+    evidence = RetrievalEvidence(num_changed=shard.num_changed, **shard.held_twice._asdict())
     if world.size > 1 and options.needs_all_samples and shard.undefined is None:
         # Every process gets all samples, and goes on by itself.
         together = sharding.gather_samples(world, shard)
-        return _share(together, replace(options, exchanged=False), ALONE, max_bytes=max_bytes, in_order=in_order)
+        alone = _share(together, replace(options, exchanged=False), ALONE, max_bytes=max_bytes, in_order=in_order)
+        return alone._replace(evidence=evidence)
     # All queries against this process's part of the gallery.
     samples = shard.samples
     gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
     queries = sharding.share_queries(world, shard, gallery)
     num_gallery = sum(shard.num_gallery)
     if shard.undefined is not None:
-        return replace(_unranked(queries, shard.undefined), names=samples.names), world, num_gallery
+        unranked = replace(_unranked(queries, shard.undefined), names=samples.names)
+        return _SharedProblem(unranked, world, num_gallery, evidence)
 
     lists, none = None, samples.roles[:0].long()  # numbers where there is no sample
     if options.lists is not None:
@@ -289,7 +315,7 @@ def _share(
         here = world.guarded(lambda: _find_items(samples, gallery, first))
         items = sharding.gather_groups(world, *here, shard.dtype)
         problem = world.guarded(lambda: build(*items))
-    return problem, world, num_gallery
+    return _SharedProblem(problem, world, num_gallery, evidence)
 
 
 def _find_items(samples: Samples, gallery: Tensor, first: int | None) -> tuple[Rows, dict[str, Tensor]]:
@@ -307,13 +333,19 @@ def _find_items(samples: Samples, gallery: Tensor, first: int | None) -> tuple[R
 
 def _share_defined(
     samples: Samples, options: RankingOptions, world: World, *, max_bytes: int | None
-) -> tuple[RetrievalProblem, World]:
-    """The problem with places in the gallery, and the processes that go on together; raise where nothing is ranked."""
-    problem, world, _ = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
+) -> tuple[RetrievalProblem, World, RetrievalEvidence]:
+    """The problem with places in the gallery, the processes that go on together, and evidence for advice.
+
+    Raises:
+        ValueError: nothing can be ranked.
+    """
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
+    problem = shared.problem
     if isinstance(problem, Ranking):
         why = f"`embeddings` must be finite; got some that are not. {problem.undefined}"
         raise ValueError(why)  # noqa: TRY004 - of the embeddings
-    return problem, world
+    evidence = replace(shared.evidence, positions=problem.positions_within(options.protocol))
+    return problem, shared.together, evidence
 
 
 def _unranked(queries: Queries, why: str) -> Ranking:

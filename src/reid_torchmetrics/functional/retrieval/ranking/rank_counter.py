@@ -19,7 +19,6 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names, _progress
 from reid_torchmetrics._signatures import takes
-from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABEL_OPTIONS,
@@ -100,6 +99,9 @@ class StreamOptions(TypedDict, total=False):
     must_agree: Collection[str]
     must_differ: Collection[str]
     self_index: Integers | None
+
+
+_MOST_POSITIONS = 4096  # that are kept of each side
 
 
 class _Block(NamedTuple):
@@ -211,10 +213,9 @@ class RankCounter:
         self._query, self.query_labels = query.clone(), {name: each.clone() for name, each in labels_of_queries.items()}
         self._max_bytes = bytes_within(max_bytes, query.device)
         block = self._read_block("positives", positives, "positive_", labels, self_index=self_index)
-        if block.relevance.doubt is not None:
-            warn(block.relevance.doubt)
         self.rules, self.self_index = in_one_spelling(rules), block.relevance.self_index
         self.may_be_unknown = block.relevance.may_be_unknown
+        self.positions = self._sample_positions(block, rules["radius"]) if "radius" in rules else None
         self._rank(block, survey)
 
     @_in_pool
@@ -363,6 +364,15 @@ class RankCounter:
         both = as_arguments(self.query_labels, "query_", self.rules) | as_arguments(labels, "gallery_", self.rules)
         rules = rules_by_number(self.rules, self.label_names)
         return _Block(embeddings, labels, find_relevance(**both, **rules, self_index=self_index))
+
+    def _sample_positions(self, block: _Block, radius: float | None) -> tuple[Tensor, Tensor, float] | None:
+        """Some positions of both sides, as float64 [N, axes], and their largest distance in a match; for advice."""
+        query, positives = self.query_labels.get("positions"), block.labels.get("positions")
+        if radius is None or query is None or positives is None:
+            return None
+        samples = [side[:_MOST_POSITIONS].clone() for side in (query, positives)]
+        checked = [LABELS["positions"].check("positions", sample) for sample in samples]
+        return checked[0], checked[1], radius
 
     def _check_kinds(self, prefix: str, labels: Mapping[str, Tensor], names: LabelTables) -> None:
         """Raise if a label is names in a block and integers among the queries, or the reverse."""

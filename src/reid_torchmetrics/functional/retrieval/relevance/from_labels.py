@@ -54,8 +54,6 @@ LABEL_OPTIONS = (
 """the options of `find_relevance` that only labels can follow, and lists cannot"""
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
-_LOOKED_AT = 4096  # positions of each side whose unit is looked at
-_LATITUDE, _LONGITUDE = 90, 180  # the largest degrees
 _FEW_ITEMS = 1 << 10  # up to here sorting all costs less than looking for those that are wanted
 _MAX_DIFFERING = 4  # labels that must differ: more have more sets of them than counting pair by pair costs
 _FEW_LABELS = 8  # up to here a pass over the samples for each label costs less than looking labels up
@@ -185,7 +183,6 @@ def find_relevance(
         gallery_identities=None if num_labels_of(query) else gallery.get("identities"),
         query_cameras=query.get("cameras"),
         gallery_cameras=gallery.get("cameras"),
-        doubt=None if radius is None else doubt_of(query["positions"], gallery["positions"], radius),
         may_be_unknown=may_be_unknown,
         shared=shared,
     )
@@ -430,33 +427,6 @@ def find_near(
     ascending = (query * len(gallery_positions) + item).argsort()
     run_length = torch.bincount(query, minlength=len(query_positions))
     return segments.starts(run_length), run_length, item[ascending]
-
-
-def doubt_of(query: Float[Tensor, "queries axes"], gallery: Float[Tensor, "gallery axes"], radius: float) -> str | None:
-    """Why some positions can hardly be meant under a radius, in words: they have gone through float32, or are degrees.
-
-    Whole numbers, such as those of frames, and few positions say nothing.
-    """
-    values = torch.cat([query[:_LOOKED_AT], gallery[:_LOOKED_AT]])
-    if not len(values) or bool((values == values.round()).all()):
-        return None
-    largest = values.abs().amax(0)
-    rounding = torch.finfo(torch.float32).eps * largest / 2
-    if bool((values == values.float()).all()) and bool((rounding > radius / 100).any()):
-        return (
-            f"`positions` seem to have been float32, which rounds by up to {float(rounding.max()):.2g} at"
-            f" {float(largest.max()):,.0f}, beside a `radius` of {radius:g}. Give them in float64."
-        )
-    # Meters of so small a plan begin near 0 or lie around it; degrees of a region lie far from it along some axis.
-    # Those of the whole world cannot be told from a plan.
-    ends, spread = sorted(largest.tolist()), values.amax(0) - values.amin(0)
-    are_far = (values.abs().amin(0) > spread) & (spread > 0)
-    if radius >= 1 and len(ends) == 2 and ends[0] <= _LATITUDE and ends[1] <= _LONGITUDE and bool(are_far.any()):
-        return (
-            f"`positions` seem to be degrees, beside a `radius` of {radius:g}: they lie within {_LATITUDE} and"
-            f" {_LONGITUDE}. Give both in one unit, such as meters of UTM."
-        )
-    return None
 
 
 def _with_one_of(chosen: Collection[int], labels: LabelValues, name: str) -> Bool[Tensor, " samples"]:

@@ -124,8 +124,6 @@ class Relevance:
     query_cameras: Int[Tensor, " queries"] | None = None
     """cameras as they were given, for any camera rule"""
     gallery_cameras: Int[Tensor, " kept"] | None = None
-    doubt: str | None = None
-    """why the positions can hardly be meant, in words; None where they can"""
     may_be_unknown: bool = False
     """whether some queries have a negative identity besides -1: data sets mark samples without an identity so"""
     shared: SharedLabels | None = None

@@ -33,7 +33,7 @@ from jaxtyping import Float32, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, SameItems, mixed, owners
+from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, mixed, owners
 from reid_torchmetrics.functional.retrieval.ranking import places_of_true
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, deciding, packed, unpacked
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
@@ -53,8 +53,16 @@ _LENGTH_OF_RUN = 3 + _NUM_FEATURES // 2
 NUM_SIGNS = 2 + 2 * _LENGTH_OF_ROLE
 """numbers of `SameSamples.signs`"""
 
-_SAME_SAMPLES = SameItems("samples", "the same samples", "are", "Pass `index` to `update`")
 _CLOSE = 0.1  # of the norm: half precision rounds by less, and a step of training or another image changes more
+
+
+class HeldTwice(NamedTuple):
+    """Samples that several processes hold, without an `index` that tells it."""
+
+    are_gathered: bool = False
+    """whether two processes hold the same samples"""
+    are_padded: bool = False
+    """whether the last samples of a process are the first of the first process"""
 
 
 class Numbered(NamedTuple):
@@ -276,14 +284,22 @@ class SameSamples:
                 run = [length, role, *arrivals.at(-1)]
         return run
 
-    def warn(self, world: World, signs: Sequence[Sequence[int]], runs: Sequence[Sequence[int]]) -> None:
-        """Warn once that processes hold the same samples, given the `signs` and the `run` of each."""
+    def judge(self, world: World, signs: Sequence[Sequence[int]], runs: Sequence[Sequence[int]]) -> HeldTwice:
+        """Tell whether processes hold the same samples, given the `signs` and the `run` of each.
+
+        All processes must call; the first one alone knows of runs.
+        """
         if not any(can_tell for _, can_tell, *_ in signs):
-            return
+            return HeldTwice()
+        are_gathered = False
         for role in range(len(self.arrivals)):
-            _SAME_SAMPLES.warn_of_gathered(world, [_of_role(each, role)[0] for each in signs])
+            # Sums of hashes, 0 for no samples.
+            totals = [_of_role(each, role)[0] for each in signs if _of_role(each, role)[0]]
+            are_gathered |= len(set(totals)) < len(totals)
+        are_padded = False
         if len({size for size, *_ in signs}) == 1 and any(length for length, *_ in runs):
-            _SAME_SAMPLES.warn_of_repeated(world, lambda: any(map(self._begins_with, runs)))
+            are_padded = world.guarded(lambda: world.process == 0 and any(map(self._begins_with, runs)))
+        return HeldTwice(are_gathered=are_gathered, are_padded=are_padded)
 
     def _begins_with(self, run: Sequence[int]) -> bool:
         """Whether a run is the beginning of this process: whether it ends alike."""

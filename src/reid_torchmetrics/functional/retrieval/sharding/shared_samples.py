@@ -12,7 +12,7 @@ Each process keeps the samples that it saw. Three processes, with sample 0 repea
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -32,20 +32,15 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     width_of,
 )
 from reid_torchmetrics.functional.retrieval.scores import Rows, RowsInBlocks, bytes_within, promoted
-from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
+from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows
 
-from .repetitions import NUM_SIGNS, Numbered, SameSamples, changed, lowest_of_each
+from .repetitions import NUM_SIGNS, HeldTwice, Numbered, SameSamples, changed, lowest_of_each
 from .samples import GALLERY, NUM_NUMBERS, QUERY, Samples, check_named, why_undefined
 
 _NUM_STATUS = 6  # numbers of a `_ShardStatus`
 _BITS = 4  # of the number of columns of a label: those of all labels are one number, as messages are short
 _NO_SAMPLES, _NAMES = "no samples", "names"  # words for a process, and for a label
 _NUM_SIZES = 4  # numbers of `count_samples` in front of `Samples.non_finite`
-_CHANGED = (
-    "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
-    " the first counts. Was `reset` forgotten after the last evaluation, or does `index` begin anew in each batch? It"
-    " must be the sample's number in its data set."
-)
 
 
 class _ShardStatus(NamedTuple):
@@ -115,6 +110,9 @@ class Shard:
     """why there is no result: embeddings of some process that are not finite; None where all are"""
     max_bytes: int
     """the least of all processes"""
+    num_changed: int = 0
+    """samples of all processes that came again on their process with another embedding"""
+    held_twice: HeldTwice = field(default_factory=HeldTwice)
 
     @property
     def sends_blocks(self) -> bool:
@@ -161,12 +159,22 @@ def examine_samples(
     # Second message: the numbers of samples that count, changed, or are not finite, and bounds on memory.
     _, table = world.guarded_all_gather(count)
     num_queries, num_gallery, num_changed, bounds = map(list, zip(*(row[:_NUM_SIZES] for row in table), strict=True))
-    if any(num_changed):
-        warn_once(world, "another embedding", _CHANGED.format(sum(num_changed)))
+    held_twice = HeldTwice()
     if same is not None:
-        same.warn(world, signs, [row[_NUM_SIZES + NUM_NUMBERS :] for row in table])
+        held_twice = same.judge(world, signs, [row[_NUM_SIZES + NUM_NUMBERS :] for row in table])
     undefined = why_undefined([row[_NUM_SIZES:] for row in table], has_index=samples.index is not None)
-    return Shard(samples, dtype, query, gallery, num_queries, num_gallery, undefined, min(bounds))
+    return Shard(
+        samples,
+        dtype,
+        query,
+        gallery,
+        num_queries,
+        num_gallery,
+        undefined,
+        max_bytes=min(bounds),
+        num_changed=sum(num_changed),
+        held_twice=held_twice,
+    )
 
 
 def _check_extra_names(samples: Samples, extra: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from reid_torchmetrics import ReIDMeanAP, evaluate
 from reid_torchmetrics.functional.retrieval import Protocol, evaluate_scores, find_relevance, given_scores
-from reid_torchmetrics.functional.retrieval.evaluation.tied_pairs import count_tied_pairs
+from reid_torchmetrics.functional.retrieval.advice.tied_pairs import count_tied_pairs
 from tests.profiles import each_row
 from tests.strategies import ALL_TIES
 

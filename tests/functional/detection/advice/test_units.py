@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection.evaluation import units
+from reid_torchmetrics.functional.detection.advice import notes
 from tests.functional.detection.detection_samples import changed, fed, images
 from tests.functional.detection.keypoint_samples import SIGMAS, keypoint_images
 
@@ -171,7 +171,7 @@ def test_angles_that_are_seldom_beyond_a_turn_are_meant():
 def test_a_shape_whose_units_nothing_is_known_of_is_evaluated(monkeypatch):
     given = rotated(1)
     expected = fed(DetectionMAP(iou_type="rotated", metric="map"), *given).compute()
-    monkeypatch.delitem(units._COUNTS, "rotated")
+    monkeypatch.delitem(notes.COUNTS, "rotated")
     assert fed(DetectionMAP(iou_type="rotated", metric="map"), *given).compute() == expected
 
 

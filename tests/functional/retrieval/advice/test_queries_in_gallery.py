@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval.evaluation.queries import find_copies
+from reid_torchmetrics.functional.retrieval.advice import find_copies
 from tests.profiles import examples
 
 

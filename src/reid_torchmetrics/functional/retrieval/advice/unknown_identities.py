@@ -10,52 +10,34 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.relevance import LabelTables, words_for_unknown
-from reid_torchmetrics.functional.world import World, warn_once
 
-_MOST_NUMBERS = 2  # of negative identities: more of them are numbers of identities
+MOST_NUMBERS = 2
+"""negative identities: more of them are numbers of identities"""
 _LEAST_NUMBER = -999_999  # below it a number is an identity, such as a hash
 _FROM_NAN = (-(1 << 31), -(1 << 63))  # what NaN becomes as an integer
-_MOST_NAMED = 5
 
 
-def warn_of_unknown_identities(
+def find_unknown(
     identities: Int[Tensor, " queries"] | None,
-    is_valid: Bool[Tensor, " queries"],
+    is_valid: Bool[Tensor, " queries"] | None,
     names: LabelTables,
-    world: World,
     *,
     has_negative: bool,
-) -> None:
-    """Warn once of queries that are right by an identity such as "unknown" or -100.
-
-    All processes must call, with the same queries.
+) -> list[Any]:
+    """Return identities of queries that are right by an identity such as "unknown" or -100.
 
     Args:
         identities: of the queries.
         is_valid: whether the query has a positive.
-        names: of labels; all processes have a table of the same labels.
-        world: the processes.
+        names: of labels.
         has_negative: whether some query has an identity below -1.
     """
-    if identities is None or not (has_negative or "identities" in names):
-        return
+    if identities is None or is_valid is None or not (has_negative or "identities" in names):
+        return []
     matched = identities[is_valid]
-
-    def find() -> list[Any]:
-        if "identities" in names:
-            return _names_among(matched, words_for_unknown(names["identities"]))
-        return _numbers_among(matched)
-
-    found = world.guarded(find)
-    named = found[:_MOST_NAMED]
-    listed, junk = ", ".join(map(repr, named)), ", ".join(map(repr, (-1, *named)))
-    warn_once(
-        world,
-        "unknown identities",
-        f"`identities` hold {listed}, which usually says that a sample has no identity, but such samples match each"
-        f" other here. Pass `junk_identities=({junk})` to drop them from the gallery and to leave them out as queries.",
-        lambda: len(found) > 0,
-    )
+    if "identities" in names:
+        return _names_among(matched, words_for_unknown(names["identities"]))
+    return _numbers_among(matched)
 
 
 def _names_among(matched: Int[Tensor, " valid"], words: Mapping[int, str]) -> list[str]:
@@ -67,6 +49,6 @@ def _numbers_among(matched: Int[Tensor, " valid"]) -> list[int]:
     """The negative identities besides -1, where they are few among others."""
     negative = matched[matched < -1].unique().tolist()
     has_others = bool((matched >= 0).any())
-    if not has_others or len(negative) > _MOST_NUMBERS:
+    if not has_others or len(negative) > MOST_NUMBERS:
         return []
     return [number for number in negative if number >= _LEAST_NUMBER or number in _FROM_NAN]

@@ -13,11 +13,14 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval.measures import average_precision, hit_rate_at, mean_over_identities
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
-_LEAST_IDENTITIES = 20  # of queries: those of one identity are right, or wrong, together
-_LEAST_QUERIES = 100  # where identities are not known
-_FEW_HITS, _LITTLE_PRECISION = 0.5, 0.9  # as parts of what a random order has
-_GOOD = 0.25  # Rank-1
-_ODDS = 20  # of Rank-1, as a multiple of those of a random order
+LEAST_IDENTITIES = 20
+"""identities of queries: all queries of one are right, or wrong, together"""
+LEAST_QUERIES = 100
+"""queries where identities are not known"""
+FEW_HITS, LITTLE_PRECISION = 0.5, 0.9
+"""Rank-1 and mean average precision, as parts of what a random order has"""
+GOOD, ODDS = 0.25, 20
+"""Rank-1 of a good order, and its odds as a multiple of the odds of a random order"""
 _EULER = 0.5772156649015329
 
 
@@ -28,20 +31,20 @@ def seems_backwards(ranks: PositiveRanks, identities: Int[Tensor, " queries"] | 
     """
     valid = ranks.num_positives > 0
     asked = valid.nonzero() if identities is None else identities[valid].unique()
-    if len(asked) < (_LEAST_QUERIES if identities is None else _LEAST_IDENTITIES):
+    if len(asked) < (LEAST_QUERIES if identities is None else LEAST_IDENTITIES):
         return False
     rank_1, by_chance = _rank_1(ranks, identities)
-    if rank_1 >= _FEW_HITS * by_chance:
+    if rank_1 >= FEW_HITS * by_chance:
         return False
     by_chance = _mean(_precision_by_chance(ranks), ranks, identities)
-    return _mean(average_precision(ranks), ranks, identities) < _LITTLE_PRECISION * by_chance
+    return _mean(average_precision(ranks), ranks, identities) < LITTLE_PRECISION * by_chance
 
 
 def is_good(opposite: PositiveRanks, identities: Int[Tensor, " queries"] | None) -> bool:
     """Whether a ranking, the opposite of what `seems_backwards`, must be of a model with something learned."""
     # A model that sees cameras alone has at most as many times the odds of a random order as there are cameras.
     rank_1, by_chance = _rank_1(opposite, identities)
-    return rank_1 >= _GOOD and rank_1 * (1 - by_chance) >= _ODDS * by_chance * (1 - rank_1)
+    return rank_1 >= GOOD and rank_1 * (1 - by_chance) >= ODDS * by_chance * (1 - rank_1)
 
 
 def _rank_1(ranks: PositiveRanks, identities: Tensor | None) -> tuple[float, float]:

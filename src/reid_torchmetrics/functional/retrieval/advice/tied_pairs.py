@@ -15,7 +15,8 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 
 MOST_TIED = 0.05
 """the share of pairs of a positive and a negative that may tie without a word"""
-_LEAST_PAIRS = 1000  # fewer pairs of the examined queries tell nothing
+LEAST_PAIRS = 1000
+"""fewer pairs of the examined queries tell nothing"""
 _MOST_QUERIES = 4
 _QUERIES_PER_EXAMINED = 64  # one of so many queries is examined, so that this costs little beside the ranking
 _MOST_POSITIVES, _MOST_NEGATIVES = 64, 256  # examined items of one query
@@ -77,13 +78,4 @@ def _scores_at(scores: Scores, row: slice, columns: Int[Tensor, " columns"]) -> 
 
 def are_many(num_tied: int, num_pairs: int) -> bool:
     """Return whether enough pairs tie for a word about it."""
-    return num_pairs >= _LEAST_PAIRS and num_tied > MOST_TIED * num_pairs
-
-
-def words_for_ties(share: float, worst: float, best: float) -> str:
-    """Describe many tied pairs in words, with the bounds of mean average precision."""
-    return (
-        f"{share:.0%} of the pairs of a positive and a negative have equal scores, so that the order of equal scores"
-        f" decides the numbers: mean average precision is {worst:.4f} where negatives go first (`ties='pessimistic'`,"
-        f" the default) and {best:.4f} where positives do ('optimistic'). Pass `ties` to choose, such as 'expected'."
-    )
+    return num_pairs >= LEAST_PAIRS and num_tied > MOST_TIED * num_pairs

@@ -1,0 +1,71 @@
+"""Makes the page of advice from the registries: `python -m tests.advice_page` writes `docs/advice.md`."""
+
+import re
+import string
+from collections.abc import Mapping
+from pathlib import Path
+
+from reid_torchmetrics.functional.advice import Advice
+from reid_torchmetrics.functional.detection.advice import DETECTION_ADVICE
+from reid_torchmetrics.functional.retrieval.advice import RETRIEVAL_ADVICE
+
+PATH = Path(__file__).parents[1] / "docs" / "advice.md"
+REGISTRIES: dict[str, Mapping[str, Advice]] = {
+    "Re-identification and retrieval": RETRIEVAL_ADVICE,
+    "Detection": DETECTION_ADVICE,
+}
+INTRODUCTION = """# Advice
+
+Input that is probably not what you meant gets an `AdviceWarning`, after the numbers are computed: the numbers are those
+of the input as it was given. Each warning below comes once for each metric object, again after `reset`, and in each
+call of a function; on several processes the first one gives it. `forward` gives no advice on detection.
+
+All advice is of one category, so one line silences it, or makes errors of it in a test:
+
+```python
+import warnings
+
+from reid_torchmetrics import AdviceWarning
+
+warnings.simplefilter("ignore", AdviceWarning)  # or "error"
+```
+
+A single one is silenced by the beginning of its text: `warnings.filterwarnings("ignore", "Only 0 of")`. With pytest,
+`-W "ignore::reid_torchmetrics.AdviceWarning"` silences all. Other warnings of this package are `UserWarning`s: they say
+what is true of the numbers, such as that no query can be evaluated.
+
+This page is made from the rows of the registries in `functional/detection/advice` and `functional/retrieval/advice`.
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    parts = [INTRODUCTION]
+    for title, rows in REGISTRIES.items():
+        parts.append(f"\n## {title}\n")
+        parts += [section(row) for row in rows.values()]
+    return "".join(parts)
+
+
+def section(row: Advice) -> str:
+    """What is checked, when the advice is given, and what it says."""
+    shown = re.sub(r"\s+", " ", message(row))
+    return f"\n### {row.checks[0].upper()}{row.checks[1:]}\n\n{row.condition()}\n\n> {shown}\n{explained(row)}"
+
+
+def message(row: Advice) -> str:
+    """The warning with an ellipsis in the place of each value."""
+    return "".join(text + ("" if field is None else "…") for text, field, _, _ in string.Formatter().parse(row.message))
+
+
+def explained(row: Advice) -> str:
+    """A sentence about the rows that make this one silent."""
+    if not row.explained_by:
+        return ""
+    rows = {name: each for rows in REGISTRIES.values() for name, each in rows.items()}
+    others = "; ".join(rows[name].checks for name in row.explained_by)
+    return f"\nIt is left out where one of these was said: {others}.\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(page(), encoding="utf-8")
