@@ -161,6 +161,6 @@ def test_the_boxes_of_an_image_keep_no_other_boxes(tmp_path):
     for folder, score in (("labels", ""), ("results", " 0.5")):
         (tmp_path / folder).mkdir()
         for name in range(100):
-            (tmp_path / folder / f"{name}.txt").write_text(f"0 0.5 0.5 0.5 0.5{score}\n")
+            (tmp_path / folder / f"{name}.txt").write_text(f"0 0.5 0.5 0.5 0.5{score}\n", encoding="utf-8")
     (image, *_), _ = read_yolo(tmp_path / "labels", tmp_path / "results")
     assert image["boxes"].untyped_storage().nbytes() == 4 * 8

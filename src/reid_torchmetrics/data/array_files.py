@@ -123,10 +123,10 @@ def _first_line(error: Exception) -> str:
 
 def text_lines(path: Path) -> Iterator[tuple[str, str]]:
     """The lines of a file that are not blank, each behind the place where it stands."""
-    yield from lines_of_text(path, read_text(path))
+    yield from lines_of_text(path, read_utf_8(path))
 
 
-def read_text(path: Path) -> str:
+def read_utf_8(path: Path) -> str:
     """Return the text of a file in UTF-8, with or without a mark of its encoding at the start."""
     with reading(path, "text in UTF-8"):
         return path.read_text(encoding="utf-8-sig")

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .array_files import lines_of_text, read_text, refused
+from .array_files import lines_of_text, read_utf_8, refused
 from .list_tables import TableForm, parse_digits, read_table
 from .word_columns import parse_floats, parse_integers
 
@@ -74,7 +74,7 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     Raises:
         ValueError: lines that fit several forms or none, or an item that a query repeats.
     """
-    text = read_text(path)
+    text = read_utf_8(path)
     lines_below, has_header = _without_header(text)
     table = _table_by_columns(lines_below, forms, form, has_header=has_header)
     if table is not None:
