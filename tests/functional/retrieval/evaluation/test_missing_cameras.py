@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, evaluate, evaluate_lists
+from reid_torchmetrics import AdviceWarning, ReIDMeanAP, ReIDMetrics, evaluate, evaluate_lists
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, RankCounter, evaluate_scores, evaluate_stream
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -65,8 +65,16 @@ def test_nothing_is_said_where_nobody_named_a_benchmark(door):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_benchmark_with_a_rule_about_cameras_says_it(name):
     metric = ReIDMeanAP(protocol=name)
-    with pytest.warns(UserWarning, match="no cameras were given"):
-        metric.update(QUERY, LABELS["query_identities"], is_query=True)
+    metric.update(QUERY, LABELS["query_identities"], is_query=True)
+    metric.update(GALLERY, LABELS["gallery_identities"], is_query=False)
+    protocol = PROTOCOLS[name]
+    draws_by_camera = protocol.draw is not None and "camera" in protocol.draw.per
+    if protocol.search_cameras is not None or draws_by_camera:
+        with pytest.raises(ValueError, match="must (come with|know) cameras"):
+            metric.compute()
+    else:
+        with pytest.warns(AdviceWarning, match="no cameras were given"):
+            metric.compute()
 
 
 def test_a_stream_misses_them_as_well():

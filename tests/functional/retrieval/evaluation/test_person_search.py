@@ -159,7 +159,8 @@ def test_boxes_that_are_shares_of_the_image_are_warned_of(names):
     shares = {name: scene[name] / 500 for name in names}
     with pytest.warns(UserWarning, match="shares of the image, but the rule of overlap is in pixels") as said:
         search(**scene | shares)
-    assert [str(each.message).split("`")[1] for each in said] == [*names]
+    (message,) = (str(warning.message) for warning in said)
+    assert re.findall("`(.+?)`", message) == [*names]
     search(**scene)  # no warning, and none for few boxes
     search(**{name: SCENE[name] / 500 for name in names})
 

@@ -119,10 +119,11 @@ def _nothing_pooled(evidence: RetrievalEvidence) -> Values | None:
 
 
 def _boxes_in_shares(evidence: RetrievalEvidence) -> Values | None:
+    in_shares = []
     for argument, boxes in evidence.boxes.items():
         if len(boxes) >= LEAST_BOXES and are_within(boxes) and are_shares(boxes, boxes[:, 2:] - boxes[:, :2]):
-            return {"num": len(boxes), "argument": argument}
-    return None
+            in_shares.append(f"{len(boxes)} boxes of `{argument}`")
+    return {"boxes": " and of ".join(in_shares)} if in_shares else None
 
 
 _BACKWARDS = (
@@ -315,7 +316,7 @@ _ROWS: list[Advice[RetrievalEvidence]] = [
         name="boxes_in_shares",
         checks="boxes of a person search as shares of the image",
         fires="At least {least} boxes are given, and {most} of them lie within [0, 1].",
-        message="Most of {num} boxes of `{argument}` lie within [0, 1]: they seem to be shares of the image, but the"
+        message="Most of {boxes} lie within [0, 1]: they seem to be shares of the image, but the"
         " rule of overlap is in pixels. Multiply them by the image's width and height.",
         inputs=("boxes",),
         find=_boxes_in_shares,
