@@ -70,7 +70,7 @@ def test_every_benchmark_with_a_rule_about_cameras_says_it(name):
     protocol = PROTOCOLS[name]
     draws_by_camera = protocol.draw is not None and "camera" in protocol.draw.per
     if protocol.search_cameras is not None or draws_by_camera:
-        with pytest.raises(ValueError, match="must (come with|know) cameras"):
+        with pytest.raises(ValueError, match=r"must (come with|know) cameras"):
             metric.compute()
     else:
         with pytest.warns(AdviceWarning, match="no cameras were given"):
