@@ -166,9 +166,12 @@ class Rows:
 
     def _measure_norms(self, dtype: torch.dtype) -> None:
         def look(piece: Tensor, _: slice) -> tuple[Tensor, Tensor]:
+            norms, marks = torch.linalg.vector_norm(piece, dim=1), may_be_codes(piece)
+            if piece.device.type == "cpu" and not bool(marks.any()):  # nearly always
+                return norms, marks
             mantissa = torch.frexp(piece[:, :1].flatten()).mantissa.abs()
             is_other_number = mantissa != 0.5  # noqa: PLR2004 - the mantissa of every power of two
-            return torch.linalg.vector_norm(piece, dim=1), may_be_codes(piece) & is_other_number
+            return norms, marks & is_other_number
 
         parts = self.each(look, dtype)
         norms = [norms for norms, _ in parts]
@@ -353,8 +356,20 @@ def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
 
 def may_be_codes(block: Float[Tensor, "rows dim"]) -> Bool[Tensor, " rows"]:
     """Whether the first coordinates of a row have one magnitude that is not 0, as all coordinates of a code have."""
-    first = block[:, :_LOOKED_AT].abs()
-    return (first == first[:, :1]).all(1) & (first[:, 0] > 0)
+    if block.device.type != "cpu" or block.shape[1] < _LOOKED_AT:
+        return _have_one_magnitude(block[:, :_LOOKED_AT])
+    # Two coordinates rule out nearly all rows: on the CPU the others are looked at alone.
+    first_two = block[:, :2].abs()
+    marks = first_two[:, 0] == first_two[:, 1]
+    marked = marks.nonzero()[:, 0]
+    if len(marked):
+        marks[marked] = _have_one_magnitude(block[marked, :_LOOKED_AT])
+    return marks
+
+
+def _have_one_magnitude(coordinates: Float[Tensor, "rows few"]) -> Bool[Tensor, " rows"]:
+    magnitudes = coordinates.abs()
+    return (magnitudes == magnitudes[:, :1]).all(1) & (magnitudes[:, 0] > 0)
 
 
 def check_pair(query: object, gallery: object) -> tuple[Tensor, Tensor]:
