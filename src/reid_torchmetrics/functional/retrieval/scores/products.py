@@ -58,8 +58,7 @@ def shape_on(device: torch.device) -> BlockShape:
 
 
 Finish = Callable[[Tensor, slice, Tensor], object]
-"""makes scores of the products with a range of gallery items, and writes them to a tensor, perhaps that of the products
-"""
+"""turns products with a range of gallery items into scores, and writes them to a tensor, which may hold the products"""
 
 
 def product(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None = None) -> None:
