@@ -58,7 +58,7 @@ def shape_on(device: torch.device) -> BlockShape:
 
 
 Finish = Callable[[Tensor, slice, Tensor], object]
-"""turns products with a range of gallery items into scores, and writes them to a tensor, which may hold the products"""
+"""turns products with a range of gallery items into scores, in the tensor of the products or in another one"""
 
 
 def product(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None = None) -> None:
