@@ -280,7 +280,6 @@ ONE_IMPORTER = {
     "command.roles": "two flags of each sample, and what they mean for files of both sides",
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.hdf5_files": "a format of files, by a package that need not be installed",
-    "data.list_tables": "tables by columns, beside the reader of lines that words the errors",
     "data.mat_files": "a format of files, with its layout",
     "data.text_tables": "tables in text, with and without a header; over 500 lines with the samples",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",

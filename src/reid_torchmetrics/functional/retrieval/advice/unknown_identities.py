@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -36,13 +35,10 @@ def find_unknown(
         return []
     matched = identities[is_valid]
     if "identities" in names:
-        return _names_among(matched, words_for_unknown(names["identities"]))
+        words = words_for_unknown(names["identities"])
+        is_word = torch.isin(matched, torch.tensor(list(words), dtype=torch.int64, device=matched.device))
+        return sorted(words[number] for number in matched[is_word].unique().tolist())
     return _numbers_among(matched)
-
-
-def _names_among(matched: Int[Tensor, " valid"], words: Mapping[int, str]) -> list[str]:
-    numbers = torch.tensor(list(words), dtype=torch.int64, device=matched.device)
-    return sorted(words[number] for number in matched[torch.isin(matched, numbers)].unique().tolist())
 
 
 def _numbers_among(matched: Int[Tensor, " valid"]) -> list[int]:
