@@ -274,7 +274,6 @@ def test_no_file_is_longer_than_500_lines():
 
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
-    "command.detection_files": "which reader takes which files; the subcommand evaluates what it gives",
     "command.evaluate": "a subcommand, with the reading of both sides of a search",
     "command.matrices": "a matrix in the place of embeddings, with the checks of its shape",
     "command.roles": "two flags of each sample, and what they mean for files of both sides",
