@@ -38,11 +38,7 @@ def find_unknown(
         words = words_for_unknown(names["identities"])
         is_word = torch.isin(matched, torch.tensor(list(words), dtype=torch.int64, device=matched.device))
         return sorted(words[number] for number in matched[is_word].unique().tolist())
-    return _numbers_among(matched)
-
-
-def _numbers_among(matched: Int[Tensor, " valid"]) -> list[int]:
-    """The negative identities besides -1, where they are few among others."""
+    # Negative identities besides -1, where they are few among others.
     negative = matched[matched < -1].unique().tolist()
     has_others = bool((matched >= 0).any())
     if not has_others or len(negative) > MOST_NUMBERS:

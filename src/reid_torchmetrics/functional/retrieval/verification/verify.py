@@ -299,6 +299,8 @@ def verify_pairs(
 ) -> Verification:
     """Count genuine and impostor pairs by their scores, higher is closer; distances enter as `-distances`.
 
+    The counts are those of `verify` for one query that has all pairs.
+
     Args:
         scores: of each pair.
         same: whether the two of a pair are of one identity.
@@ -315,7 +317,7 @@ def verify_pairs(
     """
     scores, same = _checked("scores", scores, same)
     genuine = same.nonzero()[:, 0]
-    relevance = find_listed_relevance([genuine], num_gallery=len(same))  # one query that has all pairs
+    relevance = find_listed_relevance([genuine], num_gallery=len(same))
     found = verify(given_scores(scores[None], relevance), relevance)
     if not found.num_genuine or not found.num_impostors:
         came = f"{found.num_genuine} pairs of one identity and {found.num_impostors} of two"
