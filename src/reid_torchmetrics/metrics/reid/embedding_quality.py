@@ -132,8 +132,7 @@ class EmbeddingQuality(base.GrowingStates):
             if checked.dtype == torch.float64:  # squares of other dtypes fit
                 _check_squares_fit(rows)
             norms = linalg.vector_norm(rows, dim=1, keepdim=True)
-            samples = torch.cat([torch.ones_like(norms), ~norms.isfinite(), norms, rows], 1)
-            batch = {"moments": self._moments_of(samples)}
+            batch = {"moments": self._moments_of(rows, norms)}
             for earlier in self._held()["moments"]:
                 _checks.same_dimension("embeddings", rows.shape[1], "earlier embeddings", earlier.shape[1] - _FIRST)
             if "alignment" in self.measures:
@@ -147,14 +146,23 @@ class EmbeddingQuality(base.GrowingStates):
                 record_update(batch["embeddings"], batch["moments"], is_array=checked is not embeddings)
         self._append(batch)
 
-    def _moments_of(self, samples: Tensor) -> Tensor:
+    def _moments_of(self, rows: Tensor, norms: Tensor) -> Tensor:
         """The sums of the columns of a batch and of their squares, [2, columns]; for "rankme" all products of columns.
 
         The first column is 1, so that the first row of the products holds the sums, and their diagonal the squares.
+        Without a measure that needs them, the sums of the coordinates are not computed, and are NaN.
         """
+        numbers = torch.cat([torch.ones_like(norms), ~norms.isfinite(), norms], 1)
         if "rankme" in self.measures:
+            samples = torch.cat([numbers, rows], 1)
             return samples.T @ samples
-        return torch.stack([samples.sum(0), samples.square().sum(0)])
+        moments = rows.new_full((2, _FIRST + rows.shape[1]), torch.nan)
+        moments[0, :_FIRST] = numbers.sum(0)
+        moments[1, :_FIRST] = numbers.square().sum(0)
+        if "dead_dimensions" in self.measures:
+            moments[0, _FIRST:] = rows.sum(0)
+            moments[1, _FIRST:] = rows.square().sum(0)
+        return moments
 
     def _held(self) -> dict[str, list[Tensor]]:
         """The states, after sums were added up in place: of samples always, of identities after they doubled."""
@@ -221,6 +229,8 @@ class EmbeddingQuality(base.GrowingStates):
     def _dead_dimensions(self, moments: Tensor, *_: Any) -> Tensor:
         """The share of dimensions with a variance of next to none of their mean square."""
         squares = moments[0, 0] * _squares_in(moments)[_FIRST:]
+        if squares.isnan().any():  # states of a metric that did not compute these sums
+            return moments.new_tensor(torch.nan)
         # Of the mean square, float32 rounds to about the root of 1e-12, and float64 to much less.
         return (squares - moments[0, _FIRST:].square() <= 1e-12 * squares).double().mean()
 
@@ -242,6 +252,8 @@ class EmbeddingQuality(base.GrowingStates):
         pairs = evaluation.pair_samples(samples, _BY_COSINE, self._world, max_bytes=None)
         sums = pairs.look(lambda values, *_: values.sub_(1).mul_(4).exp_().sum(dtype=torch.float64), "Uniformity")
         total = world.all_reduce_values(self._world, lambda: sum(sums, moments.new_zeros(1)))[0]
+        if total == 0:  # states of a metric that did not keep the embeddings: each pair adds exp(-8) at least
+            return moments.new_tensor(torch.nan)
         return (2 * total / (moments[0, 0] * (moments[0, 0] - 1))).log()
 
     def _hubness(self, moments: Tensor, _: Any, samples: Samples) -> Tensor:

@@ -54,6 +54,16 @@ def test_queries_are_spread_over_the_set():
     assert count_tied_pairs(given_scores(scores, relevance), relevance) == (2 * 20 * 20, 4 * 20 * 20)
 
 
+def test_no_label_is_looked_at_where_no_scores_tie(monkeypatch):
+    scores, *identities = problem(num_levels=10**6)
+    scores[:] = torch.arange(scores.numel()).reshape(scores.shape)
+    relevance = find_relevance(*identities)
+    monkeypatch.setattr(type(relevance), "tile", lambda *_: pytest.fail("a tile of labels was made"))
+    num_tied, num_pairs = count_tied_pairs(given_scores(scores, relevance), relevance)
+    assert num_tied == 0
+    assert num_pairs > 0
+
+
 def test_the_line_has_both_bounds():
     scores, *identities = problem(num_levels=4, seed=2)
     (line,) = lines(lambda: evaluate_scores(scores, *identities))
