@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -318,16 +318,16 @@ def verify_pairs(
         came = f"{len(genuine)} pairs of one identity and {len(impostors)} of two"
         raise ValueError(f"`same` must be True for some pairs and False for others; got {came}.")
 
-    def count_impostors(thresholds: Float[Tensor, " thresholds"]) -> Int[Tensor, "2 thresholds"]:
-        num_below = torch.searchsorted(impostors, thresholds)
-        num_up_to = torch.searchsorted(impostors, thresholds, right=True)
-        return len(impostors) - torch.stack([num_below, num_up_to])
+    def count_impostors(thresholds: Tensor) -> tuple[Tensor, Tensor]:
+        num_at = len(impostors) - torch.searchsorted(impostors, thresholds)
+        num_above = len(impostors) - torch.searchsorted(impostors, thresholds, right=True)
+        return num_at, num_above
 
     return _count_pairs(genuine, len(impostors), count_impostors)
 
 
 def _count_pairs(
-    genuine: Float[Tensor, " genuine"], num_impostors: int, count_impostors: Callable[[Tensor], Tensor]
+    genuine: Float[Tensor, " genuine"], num_impostors: int, count_impostors: Callable[[Tensor], Iterable[Tensor]]
 ) -> Verification:
     """Count pairs at every distinct score of a genuine pair.
 
