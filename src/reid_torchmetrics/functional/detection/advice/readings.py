@@ -224,7 +224,7 @@ class _BoxesOfImages:
 
 def _xywh(shapes: object) -> Tensor:
     assert isinstance(shapes, BoxShapes)  # noqa: S101 - see `sampled`
-    return to_xywh(shapes.boxes, shapes.box_format).double()
+    return shapes.xywh.double()
 
 
 def _valid(boxes: Tensor) -> Tensor:
