@@ -275,7 +275,7 @@ def _valid(boxes: Tensor) -> Tensor:
 def _further_candidates(sample: _BoxesOfImages, image_sizes: Tensor | None) -> Iterator[_Candidate]:
     """Give readings that are not another format, simple ones first."""
     preds, target = sample.preds, sample.target
-    swapped = _swap_axes(preds)
+    swapped = preds[:, [1, 0, 3, 2]]
     remedy = "Give x before y on both sides."
     yield _Candidate("swapped_axes", "preds", "y before x", remedy, swapped, target)
     for boxes, suffix in ((preds, ""), (swapped, _SWAPPED)):
@@ -310,10 +310,6 @@ def _in_format(boxes: Tensor, box_format: str) -> Tensor:
     if box_format == "cxcywh":
         return torch.cat([boxes[:, :2] + boxes[:, 2:] / 2, boxes[:, 2:]], 1)
     return boxes
-
-
-def _swap_axes(boxes: Tensor) -> Tensor:
-    return boxes[:, [1, 0, 3, 2]]
 
 
 class _Fit(NamedTuple):
