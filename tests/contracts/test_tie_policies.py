@@ -113,7 +113,10 @@ def check_lists(policy: TiePolicy, scores: Tensor) -> None:
     is_positive = results.nearest(NUM_GALLERY).is_positive
     if not policy.groups:
         ranks = (is_positive.nonzero()[:, 1] + 1).tolist()
-        assert ranks == results.ranks.rank.tolist(), f"`count` and the lists of {policy.name!r} differ in the order"
+        assert ranks == results.ranks.rank.tolist(), (
+            f"`count` and the lists of {policy.name!r} differ in the order of equal scores: lists, in"
+            " ranking/nearest.py, know the order of the gallery and that of `positives_first`; add another one to `_Lists` and `_is_before`"
+        )
 
 
 def check_streams(policy: TiePolicy) -> None:

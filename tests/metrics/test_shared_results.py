@@ -175,7 +175,11 @@ def test_every_argument_is_in_the_table_or_changes_no_value(kind):
         elsewhere |= {*PROTOCOL_FIELDS}  # a protocol is compared as a whole
     if kind is DetectionMetrics:
         elsewhere |= {*OPTIONS[DetectionMAP]}
-    assert {*inspect.signature(kind).parameters} - {*OPTIONS[kind], *NEUTRAL} - elsewhere == set()
+    lacking = {*inspect.signature(kind).parameters} - {*OPTIONS[kind], *NEUTRAL} - elsewhere
+    assert not lacking, (
+        f"{kind.__name__} has arguments without other values: add some to its row of `OPTIONS` in this file (`RANKED`"
+        f" for all metrics of embeddings), or why no number depends on it to `NEUTRAL`: {sorted(lacking)}"
+    )
 
 
 def test_every_metric_class_is_in_the_table():
