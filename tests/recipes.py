@@ -1,8 +1,8 @@
-"""The worked examples in CONTRIBUTING.md, as changes of files.
+"""The recipes in CONTRIBUTING.md: the changes of their examples, their commands, and what they promise.
 
 A block of the language `diff` changes files. `+++ path` names one; then come lines that are there (they begin with a
 space), lines that go (`-`) and lines that come (`+`). `@@` is between two places of a file. Lines that come without any
-other line are a new file, or stand at the end of one.
+other line are a new file, or stand at the end of one. A block of Python prints the comment lines at its end.
 """
 
 import re
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[1]
-CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-_BLOCK = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+_BLOCK_OF_CHANGES = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK_OF_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"`python -m ([\w.]+)`")
 
 
 class Change(NamedTuple):
@@ -24,25 +25,50 @@ class Change(NamedTuple):
     """lines that are in the file once; none for lines at its end"""
     after: str
 
+    def apply(self, root: Path) -> None:
+        """Change the file below a folder.
 
-def sections() -> dict[str, str]:
-    """Return the text of each section of CONTRIBUTING.md, by its title."""
-    _, *parts = CONTRIBUTING.read_text(encoding="utf-8").split("\n## ")
-    texts: dict[str, str] = {}
-    for part in parts:
-        title, _, text = part.partition("\n")
-        texts[title] = text
-    return texts
+        Raises:
+            ValueError: the lines that must be there are not, or are there more than once.
+        """
+        path = root / self.path
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if not self.before:
+            path.write_text(text + self.after, encoding="utf-8")
+            return
+        # From the beginning of a line on, or the end of a longer line would be found, too.
+        places = [place.start() for place in re.finditer(f"^{re.escape(self.before)}", text, re.MULTILINE)]
+        if len(places) != 1:
+            raise ValueError(f"{self.path} must have these lines once; it has them {len(places)} times:\n{self.before}")
+        (begin,) = places
+        path.write_text(text[:begin] + self.after + text[begin + len(self.before) :], encoding="utf-8")
 
 
-def recipes() -> dict[str, list[Change]]:
-    """Return the changes of each section that begins with "Add a", by its title."""
-    return {title: list(changes_in(text)) for title, text in sections().items() if title.startswith("Add a")}
+class Recipe(NamedTuple):
+    """A section of CONTRIBUTING.md about how a part is added."""
+
+    changes: list[Change]
+    commands: list[str]
+    """modules that are run after the changes"""
+    promise: str
+    """a block of Python that runs then"""
+
+
+def recipes_in(text: str) -> dict[str, Recipe]:
+    """Return the recipes of a text by their titles, which begin with "Add a"."""
+    recipes: dict[str, Recipe] = {}
+    _, *sections = text.split("\n## ")
+    for section in sections:
+        title, _, body = section.partition("\n")
+        if title.startswith("Add a"):
+            (promise,) = _BLOCK_OF_PYTHON.findall(body)
+            recipes[title] = Recipe(list(changes_in(body)), _COMMAND.findall(body), promise)
+    return recipes
 
 
 def changes_in(text: str) -> Iterator[Change]:
-    """Iterate over the changes in all blocks of a section, in their order."""
-    for block in _BLOCK.findall(text):
+    """Iterate over the changes in all blocks of a text, in their order."""
+    for block in _BLOCK_OF_CHANGES.findall(text):
         _, *files = re.split(r"^\+\+\+ ", block, flags=re.MULTILINE)
         for file in files:
             path, _, lines = file.partition("\n")
@@ -51,15 +77,18 @@ def changes_in(text: str) -> Iterator[Change]:
 
 
 def change_of(path: str, lines: str) -> Change:
-    """Return the change of a file by lines of a diff."""
+    """Return the change of a file by lines of a diff.
+
+    Raises:
+        ValueError: a line that neither stays nor goes nor comes.
+    """
     before = ""
     after = ""
     for line in lines.splitlines(keepends=True):
-        sign, text = line[0], line[1:]
-        if line == "\n":
-            sign, text = " ", line
+        # Editors remove the space of a line that is empty otherwise.
+        sign, text = (" ", "\n") if line == "\n" else (line[0], line[1:])
         if sign not in " +-":
-            raise ValueError(f"a line of a diff must begin with a space, + or -; got {line!r} for {path}.")
+            raise ValueError(f"a line about {path} must begin with a space, + or -; got {line!r}.")
         if sign != "+":
             before += text
         if sign != "-":
@@ -67,20 +96,4 @@ def change_of(path: str, lines: str) -> Change:
     return Change(path, before, after)
 
 
-def apply(change: Change, root: Path) -> None:
-    """Change a file below a folder.
-
-    Raises:
-        ValueError: the lines that must be there are not, or are there more than once.
-    """
-    path = root / change.path
-    if not change.before:
-        old = path.read_text(encoding="utf-8") if path.exists() else ""
-        path.write_text(old + change.after, encoding="utf-8")
-        return
-    text = path.read_text(encoding="utf-8")
-    # From the beginning of a line, or a line that ends as another one would be found twice.
-    places = text.count("\n" + change.before)
-    if places != 1:
-        raise ValueError(f"{change.path} must have these lines once; it has them {places} times:\n{change.before}")
-    path.write_text(text.replace("\n" + change.before, "\n" + change.after), encoding="utf-8")
+RECIPES = recipes_in(CONTRIBUTING.read_text(encoding="utf-8"))
