@@ -185,7 +185,8 @@ def test_an_example_is_read_as_changes(tmp_path):
 def test_lines_that_have_gone_or_are_there_twice_are_refused(tmp_path):
     (tmp_path / "words.txt").write_text("# words\nthirty-one\ntwo\ntwo\n")
     for line, count in (("one", 0), ("two", 2)):
-        with pytest.raises(ValueError, match=f"words.txt must have these lines once; it has them {count} times:\n{line}"):
+        message = f"words.txt must have these lines once; it has them {count} times:\n{line}"
+        with pytest.raises(ValueError, match=message):
             Change("words.txt", f"{line}\n", "").apply(tmp_path)
     with pytest.raises(ValueError, match=r"a line about words.txt must begin with a space, \+ or -; got 'one"):
         change_of("words.txt", "one\n")

@@ -16,14 +16,7 @@ import numpy as np
 
 from reid_torchmetrics import GalleryDraw
 from reid_torchmetrics.command import main
-from tests.contracts.entry_points import (
-    PROTOCOL,
-    TIES_BY_PLACE,
-    TIES_OF_GROUPS,
-    EntryPoint,
-    Numbers,
-    whole_lists,
-)
+from tests.contracts.entry_points import PROTOCOL, TIES_BY_PLACE, TIES_OF_GROUPS, EntryPoint, Numbers, whole_lists
 from tests.contracts.problems import Problem
 
 SIDES = ("query", "gallery")

@@ -115,7 +115,8 @@ def check_lists(policy: TiePolicy, scores: Tensor) -> None:
         ranks = (is_positive.nonzero()[:, 1] + 1).tolist()
         assert ranks == results.ranks.rank.tolist(), (
             f"`count` and the lists of {policy.name!r} differ in the order of equal scores: lists, in"
-            " ranking/nearest.py, know the order of the gallery and that of `positives_first`; add another one to `_Lists` and `_is_before`"
+            " ranking/nearest.py, know the order of the gallery and that of `positives_first`; add another one to"
+            " `_Lists` and `_is_before`"
         )
 
 
