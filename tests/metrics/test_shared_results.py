@@ -44,6 +44,7 @@ from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.functional.detection.detection_samples import fed, images
 from tests.metrics.reid.samples import batches, labeled
 from tests.metrics.reid.samples import fed as embeddings_fed
+from tests.profiles import each_row
 
 NEUTRAL = {
     "backend": "neither is used",
@@ -166,7 +167,7 @@ def each_behind_each(names: list[str]) -> Iterator[str]:
             yield from (*others, *three)
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@each_row("kind", OPTIONS)
 def test_every_argument_is_in_the_table_or_changes_no_value(kind):
     elsewhere = {*MetricOptions.__annotations__}
     if kind is not EmbeddingMetric and issubclass(kind, (EmbeddingMetric, ReIDMetrics)):
