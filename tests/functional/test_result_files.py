@@ -205,9 +205,9 @@ def test_fields_of_files_are_those_of_the_format(name):
 
 
 def test_the_format_is_that_of_the_fields_and_of_the_page():
-    assert FORMAT == FORMAT_OF_FIELDS
+    assert FORMAT == FORMAT_OF_FIELDS, "`FORMAT` in functional/result_files.py is that of the fields in this file"
     page = (FOLDER.parents[1] / "docs" / "how_to" / "results.md").read_text(encoding="utf-8")
-    assert f"- `format`: {FORMAT};" in page
+    assert f"- `format`: {FORMAT};" in page, f"docs/how_to/results.md must say that `format` is {FORMAT}"
 
 
 def test_a_file_holds_no_measure_that_follows_from_the_rest(tmp_path):
