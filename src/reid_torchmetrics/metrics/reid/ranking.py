@@ -88,7 +88,7 @@ class SampleStates(GrowingStates):
         groups: list[Tensor]
         label_names: list[Tensor]
 
-    _owned = "roles"
+    _identity_state = "roles"
     _label_rules: Mapping[str, Any] = MappingProxyType({})
     """the options that list labels, or say what becomes of missing ones"""
     _camera_rules: tuple[str, str] | None = None
