@@ -33,16 +33,16 @@ def lacks_float64(device: torch.device) -> bool:
     return device.type == "mps" or (properties is not None and not getattr(properties(device), "has_fp64", True))
 
 
-def place_of_work(device: torch.device) -> torch.device:
+def compute_device(device: torch.device) -> torch.device:
     """Where what lies on a device is computed: there, or on the CPU if the device has no float64."""
     return torch.device("cpu") if lacks_float64(device) else device
 
 
-def at_work(value: Value, device: torch.device | None = None) -> Value:
+def to_compute_device(value: Value, device: torch.device | None = None) -> Value:
     """A tensor where it is computed, unless it is on `device`, and is to stay there; all else as it is."""
     if not isinstance(value, Tensor) or value.device == device:
         return value
-    return value.to(place_of_work(value.device))  # type: ignore[return-value]
+    return value.to(compute_device(value.device))  # type: ignore[return-value]
 
 
 def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Tensor]:
@@ -50,9 +50,9 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
 
     An array shares its memory with the tensor, but for dtypes, byte orders and strides that torch does not have: these
     are copied. A list of floats is float64, another what `torch.tensor` makes of it. Both go to `device`; None: that
-    of the first tensor among the values, else the CPU. Tensors are `at_work`.
+    of the first tensor among the values, else the CPU. Tensors are `to_compute_device`.
     """
-    values = tuple(at_work(value, device) for value in values)
+    values = tuple(to_compute_device(value, device) for value in values)
     if all(value is None or isinstance(value, Tensor) for value in values):
         return values
     first = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))

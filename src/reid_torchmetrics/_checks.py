@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from . import _hints
-from ._arrays import Array, Integers, IntegersOrNames, Numbers, SeveralLabels, as_tensors, at_work, has_masked  # noqa: F401 - for doors
+from ._arrays import Array, Integers, IntegersOrNames, Numbers, SeveralLabels, as_tensors, has_masked, to_compute_device  # noqa: F401 - for doors
 
 _Device: TypeAlias = torch.device | None
 
@@ -247,7 +247,7 @@ def positions(argument: str, value: object, length: int | None = None, device: _
     if device not in (None, value.device):
         raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
     finite(argument, (~columns.isfinite().all(1)).nonzero()[:, 0])
-    return at_work(columns).double() + 0.0  # -0 is 0
+    return to_compute_device(columns).double() + 0.0  # -0 is 0
 
 
 def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor") -> None:
@@ -346,7 +346,7 @@ def names_of_labels(argument: str, names: object) -> None:
 
 def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
     if isinstance(value, Tensor):  # at once: `update` is called often
-        return at_work(value, device)
+        return to_compute_device(value, device)
     (value,) = as_tensors(value, device=device)
     if not isinstance(value, Tensor):
         came = _kind(value)

@@ -22,7 +22,7 @@ def with_options(
     return signature.replace(parameters=[*shown.values()])
 
 
-def takes(options: type) -> Callable[[Function], Function]:
+def with_typed_options(options: type) -> Callable[[Function], Function]:
     """Show in the signature of a function the keys of the `TypedDict` of its `**options`.
 
     Editors, reference pages and `inspect` read it; the function itself refuses other names.
