@@ -27,7 +27,7 @@ LISTS = [[int(item) for item in np.flatnonzero(IDS[NUM_QUERIES:] == of)] for of 
 
 def lines():
     """The commands of the section about every field, without the name of the program."""
-    section = PAGE.read_text(encoding="utf-8").partition("## Every field")[2].partition("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").partition("## Commands for every field")[2].partition("\n## ")[0]
     return re.findall(r"^reid-torchmetrics (.*)$", section.replace("\\\n", ""), re.MULTILINE)
 
 
