@@ -55,7 +55,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest limit"""
 
-    _owned = "detection_counts"
+    _identity_state = "detection_counts"
 
     _of_collection: ClassVar[tuple[tuple[str, str], ...]] = ()
     """options of the collection that it is in, as text: all processes must share them"""
@@ -145,7 +145,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             options: dict[str, Any] = {"invalid": self.invalid, "note": self._notes.note, "keeps": self._keeps_shapes}
             options |= {"extras": evaluators.EVALUATORS[self._row].extras, "has_boxes": "bbox" in self.iou_type}
             batch = batches.pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
-            states = self._held()
+            states = self._current_states()
             if batch.states and states["detection_counts"]:
                 batches.check_kind(batch.states, states)
             self._warn_of(batch)

@@ -49,13 +49,8 @@ class ReIDOptions(ScoreOptions, evaluation.RelevanceOptions, base.MetricOptions,
     """The options of `EmbeddingMetric`."""
 
 
-DEFAULTS = {
-    "protocol": evaluation.DEFAULT_PROTOCOL,
-    "similarity": None,
-    "packed": False,
-    "ties": None,
-    "max_bytes": None,
-}
+DEFAULTS = {"protocol": evaluation.DEFAULT_PROTOCOL, "packed": False}
+"""of the options that have another default than None"""
 explicit_signature = base.explicit_signature(ReIDOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
 
 

@@ -116,8 +116,9 @@ class PairVerification(base.GrowingStates):
             if first.shape != second.shape:
                 raise ValueError(f"`second` must have the shape of `first`, {[*first.shape]}; got {[*second.shape]}.")
             same = _checks.mask("same", same, len(first), first.device)
-            if self._held()["scores"]:
-                _checks.given_throughout("index", given=index is not None, given_before=bool(self._held()["index"]))
+            states = self._current_states()
+            if states["scores"]:
+                _checks.given_throughout("index", given=index is not None, given_before=len(states["index"]) > 0)
             batch = {"same": same.clone()}
             if index is not None:
                 index = _checks.whole_labels("index", index, len(first), first.device)
@@ -157,7 +158,7 @@ class PairVerification(base.GrowingStates):
 
         def look() -> tuple[dict[str, Tensor], tuple[int, int]]:
             self._raise_deferred_error()
-            states = {name: to_compute_device(self._whole(name)) for name in self._defaults}
+            states = {name: to_compute_device(self._concatenated(name)) for name in self._defaults}
             return states, (len(states["scores"]), len(states["index"]))
 
         chosen = {name: repr(getattr(self, name)) for name in ("metric", "far", "p_target")}

@@ -286,30 +286,33 @@ class ReIDMetrics(MetricCollection):
         directions: Sequence[str] | None = None,
         **options: Unpack[CollectionOptions],
     ) -> None:
-        given: dict[str, Any] = {**DEFAULTS, **options}
-        lists, named = given.pop("ground_truth", None), given.pop("protocol")
-        reasons = {} if lists is not None else evaluation.find_protocol(named).needed_by(given)
-        protocol, given = evaluation.take_protocol(named, given, lists=lists is not None)
-        camera_rules = None if lists is not None else evaluation.camera_rules_of(named, protocol)
+        chosen: dict[str, Any] = {**DEFAULTS, **options}
+        lists, named = chosen.pop("ground_truth", None), chosen.pop("protocol")
+        protocol, of_members = evaluation.take_protocol(named, chosen, lists=lists is not None)
+        # What follows from the name of the protocol: members are passed the protocol with all changes.
+        reasons: dict[str, str] = {}
+        camera_rules = None
+        if lists is None:
+            reasons = evaluation.find_protocol(named).needed_by(chosen)
+            camera_rules = evaluation.camera_rules_of(named, protocol)
         reports = protocol.reports
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
             reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
-        protocol = protocol.changed({"reports": reports})
-        given["ground_truth"] = evaluation.ListedTruth.of(lists, protocol)  # once for all members
+            protocol = protocol.changed({"reports": reports})
+        of_members |= {"protocol": protocol, "ground_truth": evaluation.ListedTruth.of(lists, protocol)}
         self._directions = _checked_directions(directions, protocol)
         sides = {f"{direction}/": place == 1 for place, direction in enumerate(self._directions)} or {"": False}
         members: dict[str, Metric | MetricCollection] = {
-            f"{side}{name}": _member(name, protocol=protocol, exchanged=exchanged, **given)
+            f"{side}{name}": _member(name, exchanged=exchanged, **of_members)
             for side, exchanged in sides.items()
             for name in reports
         }
         recalls = [name for name in reports if parse_report(name)[0].is_cmc]
         if self._directions and recalls:
-            members["rsum"] = _RecallSum(recalls, protocol=protocol, **given)
+            members["rsum"] = _RecallSum(recalls, **of_members)
         for member in members.values():
             member._of_collection = (("directions", repr(self._directions)),)  # noqa: SLF001
-            # Members are given the changed protocol, and not what the user named.
             member._needed_by_options = reasons  # noqa: SLF001
             member._camera_rules = camera_rules  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])

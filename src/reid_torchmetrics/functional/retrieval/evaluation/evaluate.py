@@ -322,17 +322,13 @@ def _chosen(
     given = dict(zip(names, sides, strict=True)) | labels
     missing_cameras = None
     if not lists:
-        _check_effect(find_protocol(protocol).needed_by(options), given)
+        # An option without its label has no effect. Leave-one-out: labels of the gallery are those of the queries.
+        reasons = find_protocol(protocol).needed_by(options)
+        missing = {name: reason for name, reason in reasons.items() if given.get(f"query_{name}") is None}
+        check_needed(missing, given, "query_", "gallery_")
         if given["query_cameras"] is None:
             missing_cameras = camera_rules_of(protocol, chosen)
     return given, chosen, missing_cameras
-
-
-def _check_effect(reasons: Mapping[str, str], labels: Mapping[str, Any]) -> None:
-    """Raise if an option that was chosen has no effect, because its label is missing."""
-    # Leave-one-out: labels of the gallery are those of the queries.
-    missing = {name: reason for name, reason in reasons.items() if labels.get(f"query_{name}") is None}
-    check_needed(missing, labels, "query_", "gallery_")
 
 
 def _evaluate(
