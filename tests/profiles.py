@@ -20,7 +20,7 @@ IS_QUICK = PROFILE == "quick"
 _TIMES = {"quick": 0.1, "suite": 1.0, "nightly": 10.0}[PROFILE]
 
 settings.register_profile(
-    PROFILE, deadline=None, max_examples=round(150 * _TIMES), derandomize=PROFILE != "nightly", print_blob=True
+    PROFILE, deadline=None, max_examples=round(100 * _TIMES), derandomize=PROFILE != "nightly", print_blob=True
 )
 settings.load_profile(PROFILE)
 
