@@ -61,4 +61,4 @@ def calls_with_shapes(room: str) -> int:
     """Of how many calls of each function a module of tests executes the shapes."""
     if PROFILE == "nightly":
         return 0 if room == "device" else 1000
-    return 3 if room == "functional" and not IS_QUICK else 0
+    return 1 if room == "functional" and not IS_QUICK else 0
