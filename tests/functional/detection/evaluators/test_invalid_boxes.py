@@ -69,15 +69,15 @@ def test_boxes_that_are_inverted_empty_or_infinite_count_as_in_pycocotools_to_th
         for name in ARRAYS:
             np.testing.assert_array_equal(getattr(ours, name).numpy(), getattr(theirs, name), str(seed))
         num_matched += sum(map(len, theirs.taken.values()))
-    assert min(counts.values()) > 50
+    assert min(counts.values()) > 25
     assert counts.keys() == KINDS.keys()
-    assert num_matched > 1000
+    assert num_matched > 500
 
 
 @pytest.mark.slow
 def test_boxes_with_a_nan_are_false_positives_by_the_definition():
     counts = Counter()
-    for seed in range(100):
+    for seed in range(150):
         problem, of_kinds = spoiled(seed, KINDS | NANS)
         counts += of_kinds
         expected = problem.reference()
