@@ -23,9 +23,7 @@ gc.disable()  # until all is imported and collected
 def pytest_runtestloop() -> None:
     """Collect the garbage of tests alone, and seldom: modules and items are many, and stay."""
     gc.freeze()
-    gc.set_threshold(
-        20_000, 20, 50
-    )  # 700 new objects are a single evaluation; a twelfth of the suite was spent on them
+    gc.set_threshold(20_000, 20, 50)  # by default each evaluation is several collections, which find nothing
     gc.enable()
 
 
