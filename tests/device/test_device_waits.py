@@ -8,8 +8,10 @@ from torchmetrics import Metric
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional.retrieval import find_relevance, rank_positives, score_embeddings
+from reid_torchmetrics.functional.retrieval.advice.tied_pairs import count_tied_pairs
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.functional.retrieval.ranking import nearest, tiles
+from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from tests.device.problems import moved, problem
 from tests.device.waiting import counted, waits_of
 from tests.functional.detection.detection_samples import fed as fed_boxes
@@ -154,6 +156,25 @@ def test_a_ranking_that_fits_into_memory_takes_few_kernels_and_waits(simulated_g
     counts = counted(lambda: rank_positives(*sides, max_bytes=10**10))
     assert sum(counts.kernels.values()) <= 200, counts.kernels
     assert sum(counts.waits.values()) <= 10, counts.waits
+
+
+def test_rows_of_many_updates_are_joined_by_one_kernel(simulated_gpu):
+    embeddings = torch.randn(640, 8, device=simulated_gpu)
+    expected = embeddings.sum(dim=1)
+    for dtypes in ([torch.float32], [torch.float32, torch.float16]):
+        blocks = [block.to(dtypes[number % len(dtypes)]) for number, block in enumerate(embeddings.split(10))]
+        rows = Rows(blocks)
+        counts = counted(lambda rows=rows: rows.all())
+        assert sum(counts.kernels.values()) <= 2, counts.kernels
+        torch.testing.assert_close(rows.all().sum(dim=1), expected, rtol=0.1, atol=0.1)
+
+
+def test_the_look_for_ties_waits_once_a_query_where_no_scores_tie(simulated_gpu):
+    query, gallery, *labels = market_size(simulated_gpu)
+    relevance = find_relevance(*labels)
+    scores = score_embeddings(query, gallery, relevance, max_bytes=10**10)
+    counts = counted(lambda: count_tied_pairs(scores, relevance))
+    assert sum(counts.waits.values()) <= 4 + 1, counts.waits  # four queries, and the answer
 
 
 def test_lists_that_fit_into_memory_take_few_kernels_and_waits(simulated_gpu):

@@ -52,7 +52,7 @@ class DetectionMetrics(MetricCollection):
         {'map': tensor(0.5050), 'f1_50': tensor(0.6667), 'map/dog': tensor(0.5050)}
     """
 
-    @base.spelled_out(
+    @base.explicit_signature(
         {name: each.annotation for name, each in _OF_MEMBERS.items()},
         {name: each.default for name, each in _OF_MEMBERS.items()},
     )
@@ -94,18 +94,18 @@ class DetectionMetrics(MetricCollection):
         collected = tuple((name, repr(value)) for name, value in chosen.items())
         for member in members.values():
             member._notes = notes  # noqa: SLF001 - of the same room
-            member._names_of_collection = tuple(metrics.values())  # noqa: SLF001
-            member._of_collection = collected  # noqa: SLF001
+            member._names_collection_options = tuple(metrics.values())  # noqa: SLF001
+            member._collection_options = collected  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)
 
-    @base.spelled_as(DetectionMAP.update)
+    @base.signature_of(DetectionMAP.update)
     def update(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Check and store images; see `DetectionMAP.update`."""
         super().update(*args, **kwargs)
 
-    forward = base.spelled_as(DetectionMAP.update)(MetricCollection.forward)
+    forward = base.signature_of(DetectionMAP.update)(MetricCollection.forward)
 
     def results(
         self, iou_type: _names.IouType | None = None, *, across_classes: bool = False, boxes: bool = False

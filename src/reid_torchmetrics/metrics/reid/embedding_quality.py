@@ -22,14 +22,14 @@ from torch import Tensor, linalg
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional import world
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.relevance import check_needed
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.metrics import base
 
-from .ranking import check_not_written, record_update
+from .held_samples import check_not_written, record_update
 
 _FIRST = 3  # column of the first coordinate
 _SMALLEST, _LARGEST = 1e-140, 1e140
@@ -93,7 +93,7 @@ class EmbeddingQuality(base.GrowingStates):
     plot_lower_bound = plot_upper_bound = None  # type: ignore[assignment]
     __jit_unused_properties__: ClassVar[list[str]] = [*base.GrowingStates.__jit_unused_properties__, "higher_is_better"]
 
-    @base.spelled_out(base.MetricOptions)
+    @base.explicit_signature(base.MetricOptions)
     def __init__(self, measures: Sequence[_names.QualityMeasure] = _FEW, **kwargs: Unpack[base.MetricOptions]) -> None:
         super().__init__(**kwargs)
         _checks.instance("measures", measures, (tuple, list))
@@ -112,7 +112,7 @@ class EmbeddingQuality(base.GrowingStates):
         """
         return {name: _HIGHER_IS_BETTER[name] for name in self.measures}
 
-    @base.naming_arguments
+    @base.explain_bad_call
     def update(self, embeddings: Tensor | _checks.Array, identities: Tensor | _checks.Integers | None = None) -> None:
         """Check a batch and add it up; for "uniformity" and "hubness" its embeddings are kept, by reference.
 
@@ -128,17 +128,18 @@ class EmbeddingQuality(base.GrowingStates):
         """
         with self._deferring_errors():
             checked = _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None))
-            rows = at_work(checked).detach().double()
+            rows = to_compute_device(checked).detach().double()
             if checked.dtype == torch.float64:  # squares of other dtypes fit
                 _check_squares_fit(rows)
             norms = linalg.vector_norm(rows, dim=1, keepdim=True)
-            samples = torch.cat([torch.ones_like(norms), ~norms.isfinite(), norms, rows], 1)
-            batch = {"moments": self._moments_of(samples)}
-            for earlier in self._held()["moments"]:
+            batch = {"moments": self._moments_of(rows, norms)}
+            for earlier in self._current_states()["moments"]:
                 _checks.same_dimension("embeddings", rows.shape[1], "earlier embeddings", earlier.shape[1] - _FIRST)
             if "alignment" in self.measures:
                 check_needed({"identities": "for the measure 'alignment'"}, {"identities": identities})
-                bits = at_work(_checks.whole_labels("identities", identities, len(rows), checked.device)).long()
+                bits = to_compute_device(
+                    _checks.whole_labels("identities", identities, len(rows), checked.device)
+                ).long()
                 # |u|^2 is 1, or 0 of a zero vector.
                 columns = [bits.view(norms.dtype)[:, None], norms >= 0, norms > 0, rows / norms.clamp(min=1e-150)]
                 batch["identity_sums"] = _by_identity(torch.cat(columns, 1)[bits >= 0])
@@ -147,19 +148,28 @@ class EmbeddingQuality(base.GrowingStates):
                 record_update(batch["embeddings"], batch["moments"], is_array=checked is not embeddings)
         self._append(batch)
 
-    def _moments_of(self, samples: Tensor) -> Tensor:
+    def _moments_of(self, rows: Tensor, norms: Tensor) -> Tensor:
         """The sums of the columns of a batch and of their squares, [2, columns]; for "rankme" all products of columns.
 
         The first column is 1, so that the first row of the products holds the sums, and their diagonal the squares.
+        Without a measure that needs them, the sums of the coordinates are not computed, and are NaN.
         """
+        numbers = torch.cat([torch.ones_like(norms), ~norms.isfinite(), norms], 1)
         if "rankme" in self.measures:
+            samples = torch.cat([numbers, rows], 1)
             return samples.T @ samples
-        return torch.stack([samples.sum(0), samples.square().sum(0)])
+        moments = rows.new_full((2, _FIRST + rows.shape[1]), torch.nan)
+        moments[0, :_FIRST] = numbers.sum(0)
+        moments[1, :_FIRST] = numbers.square().sum(0)
+        if "dead_dimensions" in self.measures:
+            moments[0, _FIRST:] = rows.sum(0)
+            moments[1, _FIRST:] = rows.square().sum(0)
+        return moments
 
-    def _held(self) -> dict[str, list[Tensor]]:
+    def _current_states(self) -> dict[str, list[Tensor]]:
         """The states, after sums were added up in place: of samples always, of identities after they doubled."""
         with self._deferring_errors():
-            states = super()._held()
+            states = super()._current_states()
             moments, sums = states["moments"], states["identity_sums"]
             moments[:] = [sum(moments[1:], first) for first in moments[:1]]
             if len(sums) > 1 and sum(map(len, sums)) >= 2 * len(sums[0]):
@@ -189,7 +199,7 @@ class EmbeddingQuality(base.GrowingStates):
             raise world.differing("embedding dimension", dimensions)
         num_columns = _FIRST + max(dimensions)
         num_rows = num_columns if "rankme" in self.measures else 2
-        moments = self._whole("moments").view(-1, num_rows, num_columns).sum(0)
+        moments = self._concatenated("moments").view(-1, num_rows, num_columns).sum(0)
         moments = world.all_reduce_values(self._world, moments.flatten).view_as(moments)
         numbers = torch.arange(sum(sizes), device=moments.device).split(sizes)[self._world.process]
         roles = torch.full_like(numbers, QUERY | GALLERY, dtype=torch.int8)
@@ -221,6 +231,8 @@ class EmbeddingQuality(base.GrowingStates):
     def _dead_dimensions(self, moments: Tensor, *_: Any) -> Tensor:
         """The share of dimensions with a variance of next to none of their mean square."""
         squares = moments[0, 0] * _squares_in(moments)[_FIRST:]
+        if squares.isnan().any():  # states of a metric that did not compute these sums
+            return moments.new_tensor(torch.nan)
         # Of the mean square, float32 rounds to about the root of 1e-12, and float64 to much less.
         return (squares - moments[0, _FIRST:].square() <= 1e-12 * squares).double().mean()
 
@@ -242,6 +254,8 @@ class EmbeddingQuality(base.GrowingStates):
         pairs = evaluation.pair_samples(samples, _BY_COSINE, self._world, max_bytes=None)
         sums = pairs.look(lambda values, *_: values.sub_(1).mul_(4).exp_().sum(dtype=torch.float64), "Uniformity")
         total = world.all_reduce_values(self._world, lambda: sum(sums, moments.new_zeros(1)))[0]
+        if total == 0:  # states of a metric that did not keep the embeddings: each pair adds exp(-8) at least
+            return moments.new_tensor(torch.nan)
         return (2 * total / (moments[0, 0] * (moments[0, 0] - 1))).log()
 
     def _hubness(self, moments: Tensor, _: Any, samples: Samples) -> Tensor:

@@ -36,6 +36,24 @@ def verified(genuine: list[float], impostors: list[float]) -> Verification:
 
 @examples(60)
 @given(pairs(tied=True))
+def test_counts_are_those_of_the_slow_reference(given_pairs):
+    found = verified(*given_pairs)
+    columns = (found.thresholds, found.num_genuine_at, found.num_impostors_at, found.num_impostors_above)
+    assert [*zip(*(values.tolist() for values in columns), strict=True)] == reference.counts(*given_pairs)
+    assert (found.num_genuine, found.num_impostors) == (len(given_pairs[0]), len(given_pairs[1]))
+
+
+@pytest.mark.parametrize("score", [-math.inf, -0.0, math.inf])
+def test_infinite_scores_and_both_zeros_are_ordinary_scores(score):
+    scores = [score, 0.0, score, -math.inf, math.inf]
+    same = [True, True, False, False, False]
+    found = verify_pairs(scores, same)
+    columns = (found.thresholds, found.num_genuine_at, found.num_impostors_at, found.num_impostors_above)
+    assert [*zip(*(values.tolist() for values in columns), strict=True)] == reference.counts(scores[:2], scores[2:])
+
+
+@examples(60)
+@given(pairs(tied=True))
 def test_counts_are_those_of_one_query_that_holds_all_pairs(given_pairs):
     ours, theirs = verified(*given_pairs), verify(*row(*given_pairs))
     for field in fields(Verification):

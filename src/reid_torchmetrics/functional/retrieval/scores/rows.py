@@ -117,15 +117,19 @@ class Rows:
         if room is None:
             room = torch.empty((len(range(self.size)[rows]), self.dimension), dtype=dtype, device=self.device)
         if self._kept is None:
-            first, *others = parts = self._range(rows) or [room[:0]]
-            is_ready = may_share and not others and first.dtype == dtype and first.is_contiguous()
-            return first if is_ready else _joined(parts, room)
+            parts = self._range(rows) or [room[:0]]
+            first = parts[0]
+            is_ready = may_share and len(parts) == 1 and first.dtype == dtype and first.is_contiguous()
+            if is_ready:
+                return first
+            # One call for all parts: a device would start a kernel for each copy of its own.
+            return torch.cat(parts, out=room[: sum(map(len, parts))])
         if len(self._blocks) == 1:  # without looking at positions: that would wait for a device
-            return _joined([self._blocks[0][self._kept[rows]]], room)
+            return _copied([self._blocks[0][self._kept[rows]]], room)
         if self._is_ascending:
-            return _joined(self._selection(self._kept[rows]), room)
+            return _copied(self._selection(self._kept[rows]), room)
         positions, order = self._kept[rows].sort()
-        return _joined(self._selection(positions), room)[order.argsort()]
+        return _copied(self._selection(positions), room)[order.argsort()]
 
     def walk(self, dtype: torch.dtype) -> Iterator[Float[Tensor, "rows dim"]]:
         """All rows, in contiguous pieces of bounded size: sums of strided rows may differ in their last digit."""
@@ -341,7 +345,8 @@ def _end_to_end(parts: Sequence[Tensor], dtype: torch.dtype, device: torch.devic
     return torch.cat([torch.empty(0, dtype=dtype, device=device), *parts])
 
 
-def _joined(parts: Iterable[Tensor], room: Tensor) -> Tensor:
+def _copied(parts: Iterable[Tensor], room: Tensor) -> Tensor:
+    """Copy parts one behind the other into the memory of `room`; only one of them is held at a time."""
     filled = 0
     for part in parts:
         room[filled : filled + len(part)] = part
