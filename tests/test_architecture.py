@@ -306,6 +306,7 @@ ONE_IMPORTER = {
     "functional.retrieval.sharding.repetitions": "which repeated samples count; over 400 lines with the shards",
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
+    "metrics.reid.ranking": "`update` and the cache; over 500 lines with the options and methods of a metric",
     "plot.judged_boxes": "judges boxes, and draws nothing",
     "plot.own_figure": "a subclass of Matplotlib's figure, imported when something is drawn",
     "report.detection_page": "one page",
