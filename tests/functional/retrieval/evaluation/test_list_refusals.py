@@ -60,6 +60,8 @@ BAD_LISTS = [
     (([[1]], [[1]]), {"protocol": "vehicleid"}, ValueError, "`protocol` must draw no gallery, as lists are given; got GalleryDraw(shots=1, per='identity')."),
     (([[1]], [[1]]), {"leave_one_out": True}, ValueError, "`leave_one_out` must come with labels and `self_index`; got `positives`."),
     (([[1]], [[1]]), {"same_camera": "all"}, ValueError, "`same_camera` must come with labels; got `positives`, lists, which it cannot act on."),
+    (([[1]], [[1]]), {"search_cameras": b"x"}, TypeError, "`search_cameras` must be a collection of ints or names; got bytes."),
+    (([[1]],), Q | {"positive_lists": 0}, TypeError, "`positive_lists` must be a tuple or list of names; got int."),
     (([[1]],), Q | {"positive_lists": ["easy"]}, ValueError, "`positive_lists` must come with lists for every query; got labels, which have no lists."),
     (([[1]], [[1]]), {"missing_queries": "drop"}, ValueError, "`missing_queries` must be one of 'neg', 'skip'; got 'drop'."),
     (([[1]], [[1]]), {"unknown_queries": "neg"}, ValueError, "`unknown_queries` must be one of 'error', 'skip'; got 'neg'."),

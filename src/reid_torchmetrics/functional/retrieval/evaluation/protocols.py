@@ -388,5 +388,6 @@ def take_protocol(
     """
     fields = {name: options[name] for name in options if name in PROTOCOL_FIELDS}
     chosen = find_protocol(protocol)
+    changed = chosen.changed(fields)  # a field of the wrong type is a TypeError, whatever relevance comes as
     chosen.check_relevance(fields, lists=lists, lists_argument=lists_argument)
-    return chosen.changed(fields), {name: options[name] for name in options if name not in fields}
+    return changed, {name: options[name] for name in options if name not in fields}
