@@ -22,7 +22,8 @@ from .terminal import say
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Evaluate ranked lists; return the exit status."""
-    protocol, _ = take_protocol(options.get("protocol") or "trec", options, lists=bool(arguments.positives))
+    named = options.get("protocol") or "trec"
+    protocol, _ = take_protocol(named, options, lists=bool(arguments.positives), lists_argument="positives")
     extra = names_in_rules(protocol.relevance_options)
     files = label_files(arguments.labels, extra)
     names = named_values("--names", arguments.names)
