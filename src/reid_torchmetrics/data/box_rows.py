@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import image_dict
 
-from .array_files import reading, text_lines
+from .array_files import read_text_lines, reading
 from .folders import Folder, check_common_name, list_files, rename_results, warn_of_exchange
 from .image_sizes import ImageSizes, Size
 
@@ -72,7 +72,7 @@ def read_text_rows(
     rows: Rows = {}
     for path in list_files(argument, folder, ".txt"):
         rows[path.stem] = []
-        for where, text in text_lines(path):
+        for where, text in read_text_lines(path):
             words = text.split()
             columns = find_columns(words)
             if columns is None:

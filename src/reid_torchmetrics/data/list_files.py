@@ -25,7 +25,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 from reid_torchmetrics._files import Allowance, readable
 
-from .array_files import FORMATS, UNNAMED, Format, first_line, read_arrays, reading, refused, text_lines
+from .array_files import FORMATS, UNNAMED, Format, file_error, first_line, read_arrays, read_text_lines, reading
 from .foreign_forms import conversion
 from .list_lines import RETRIEVED_FORMS, TRUTH_FORMS, read_lines
 from .vector_files import read_vectors
@@ -143,14 +143,14 @@ def _check_suffix(path: Path) -> None:
     remedy = conversion(f"lists in {path.suffix.lower()}")
     if remedy:
         rule = f"lists must be text, .json, .csv or one of {', '.join(_ARRAYS)}"
-        raise refused(readable(path), rule, f"{path.suffix!r}{remedy}")
+        raise file_error(readable(path), rule, f"{path.suffix!r}{remedy}")
 
 
 def _read_veri(folder: Path) -> list[dict[str, list[int]]]:
     """Return the positives and the junk of each query of VeRi."""
     positives, junk = (read_lines(folder / name, TRUTH_FORMS, "items") for name in _VERI)
     if len(positives) != len(junk):
-        raise refused(folder, "both files must have a line for each query", f"{len(positives)} and {len(junk)}")
+        raise file_error(folder, "both files must have a line for each query", f"{len(positives)} and {len(junk)}")
     return [{"ok": ok, "junk": dropped} for ok, dropped in zip(positives, junk, strict=True)]
 
 
@@ -167,7 +167,7 @@ def _from_zero(path: Path, lists: Any) -> Any:
     if isinstance(lists, dict):
         return {name: _from_zero(path, items) for name, items in lists.items()}
     if not isinstance(lists, int) or lists < 1:
-        raise refused(path, "items that count from 1 must be numbers from 1 on", repr(lists))
+        raise file_error(path, "items that count from 1 must be numbers from 1 on", repr(lists))
     return lists - 1
 
 
@@ -191,11 +191,11 @@ def _read_neighbors(path: Path) -> Array:
     arrays = read_arrays(path, _ARRAYS)
     name = UNNAMED if UNNAMED in arrays else "neighbors"
     if name not in arrays:
-        raise refused(path, "an array must be called `neighbors`", ", ".join(arrays) or "none")
+        raise file_error(path, "an array must be called `neighbors`", ", ".join(arrays) or "none")
     neighbors: Array = arrays[name]
     if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
         came = f"{[*neighbors.shape]} of {neighbors.dtype}"
-        raise refused(path, "the array must hold integers of shape [queries, items]", came)
+        raise file_error(path, "the array must hold integers of shape [queries, items]", came)
     return neighbors
 
 
@@ -205,16 +205,16 @@ def _read_ivecs(path: Path) -> dict[str, Array]:
 
 _ARRAYS: dict[str, Format] = {
     **{suffix: FORMATS[suffix] for suffix in (".npy", ".h5", ".hdf5")},
-    ".ivecs": (_read_ivecs, "vectors of integers, all of one length"),
+    ".ivecs": Format(_read_ivecs, "vectors of integers, all of one length"),
 }
 """files of neighbors, by suffix"""
 
 
 def _read_items(path: Path) -> list[str]:
-    lines = [*text_lines(path)]
+    lines = [*read_text_lines(path)]
     for where, line in lines:
         if len(line.split()) > 1:
-            raise refused(where, "a line must be one item", repr(line[:80]))
+            raise file_error(where, "a line must be one item", repr(line[:80]))
     return [line for _, line in lines]
 
 
@@ -242,7 +242,7 @@ def _read_folder(folder: Path) -> dict[str, dict[str, list[str]]]:
     for query, lists in truth.items():
         if len(lists) < len(_OXFORD_LISTS):
             rule = f"a query must have the lists {', '.join(_OXFORD_LISTS)}"
-            raise refused(folder, rule, f"{', '.join(lists)} alone for {query!r}")
+            raise file_error(folder, rule, f"{', '.join(lists)} alone for {query!r}")
     if not truth:
         raise FileNotFoundError(f"There is no file *_good.txt in {str(folder)!r}.")
     return truth

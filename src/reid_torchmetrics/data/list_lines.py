@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .array_files import lines_of_text, read_utf_8, refused
+from .array_files import file_error, read_utf_8, split_lines
 from .list_tables import TableForm, parse_digits, read_table
 from .word_columns import parse_floats, parse_integers
 
@@ -79,11 +79,11 @@ def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
     table = _table_by_columns(lines_below, forms, form, has_header=has_header)
     if table is not None:
         return table
-    lines = list(lines_of_text(path, text))
+    lines = list(split_lines(path, text))
     if has_header:
         lines = lines[1:]
     if not lines:
-        raise refused(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
+        raise file_error(path, f"the file must have lines of {_WORDS[forms[0]]}", "none")
     return _read_lines(path, lines, forms, form, has_header=has_header)
 
 
@@ -156,7 +156,7 @@ def _matches(lines: _Lines, form: str) -> Iterator[tuple[str, re.Match[str]]]:
     for where, line in lines:
         match = _PATTERNS[form].fullmatch(line)
         if match is None:
-            raise refused(where, f"a line must be {_WORDS[form]}", repr(line[:80]))
+            raise file_error(where, f"a line must be {_WORDS[form]}", repr(line[:80]))
         yield where, match
 
 
@@ -172,7 +172,7 @@ def _form_of(path: Path, lines: _Lines, forms: Sequence[str], *, has_header: boo
     if len(fitting) > 1:
         rule = "lines must fit one form, which `form` says (`--form` or `--truth-form` in the command)"
         meanings = "; ".join(_WORDS[form] for form in fitting)
-        raise refused(path, f"{rule}, one of {', '.join(fitting)}", f"lines that are {meanings}")
+        raise file_error(path, f"{rule}, one of {', '.join(fitting)}", f"lines that are {meanings}")
     return max(forms, key=lambda form: num_fitting[form])
 
 
@@ -248,11 +248,11 @@ def _named_lists(matches: Iterator[tuple[str, re.Match[str]]]) -> dict[str, list
     for where, match in matches:
         query = match["query"]
         if query in lists and len(match["items"].split()) > 1:
-            raise refused(where, "a query with several items must have one line", f"{query!r} again")
+            raise file_error(where, "a query with several items must have one line", f"{query!r} again")
         items = lists.setdefault(query, {})
         for item in match["items"].split():
             if item in items:
-                raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
+                raise file_error(where, "a query must have an item once", f"{item!r} again for {query!r}")
             items[item] = None
     return {query: list(items) for query, items in lists.items()}
 
@@ -261,7 +261,7 @@ def _check_ranks(path: Path, table: Mapping[str, Mapping[str, int]]) -> None:
     """Raise unless the ranks of each query differ."""
     for query, ranks in table.items():
         if len(set(ranks.values())) < len(ranks):
-            raise refused(path, "the ranks of a query must differ", f"{list(ranks.values())[:10]} for {query!r}")
+            raise file_error(path, "the ranks of a query must differ", f"{list(ranks.values())[:10]} for {query!r}")
 
 
 def _table(matches: Iterator[tuple[str, re.Match[str]]], number: type) -> dict[str, dict[str, Any]]:
@@ -274,9 +274,9 @@ def _table(matches: Iterator[tuple[str, re.Match[str]]], number: type) -> dict[s
         if "constant" in match.re.groupindex:
             constants.add(match["constant"])
         if len(constants) > 1:
-            raise refused(where, "the second column of a run must be one word, such as Q0", sorted(constants))
+            raise file_error(where, "the second column of a run must be one word, such as Q0", sorted(constants))
         items = table.setdefault(query, {})
         if item in items:
-            raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
+            raise file_error(where, "a query must have an item once", f"{item!r} again for {query!r}")
         items[item] = number(match["number"])
     return table

@@ -17,9 +17,9 @@ import numpy as np
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import Array
 
-from .array_files import FORMATS, UNNAMED, read_arrays, refused, text_lines
+from .array_files import FORMATS, UNNAMED, file_error, read_arrays, read_text_lines
 from .list_lines import NUMBER
-from .sample_files import TABLES
+from .table_files import TABLES
 
 PAIR_NAMES = {
     "scores": "scores score similarities similarity sims sim cosines cosine",
@@ -71,7 +71,7 @@ def read_pairs(
     flags_alone = () if is_list or beside is None else read_arrays(path, TABLES | FORMATS).get(UNNAMED, ())
     if (is_list or len(flags_alone) > 0) != (beside is not None):
         rule = "scores must be beside `same` in arrays, or in a file for a list of pairs"
-        raise refused(path, rule, beside or "none")
+        raise file_error(path, rule, beside or "none")
     if beside is not None:
         pairs, same = _read_list(path, form) if is_list else ([], flags_alone)
         is_array = beside.suffix.lower() in FORMATS
@@ -80,24 +80,24 @@ def read_pairs(
         arrays = read_arrays(path, TABLES | FORMATS)
         named = [(key, name) for key, names in PAIR_NAMES.items() for name in arrays if name.lower() in names.split()]
         if [key for key, _ in named] != [*PAIR_NAMES]:
-            raise refused(path, "arrays must be `scores` and `same`, one of each", ", ".join(arrays))
+            raise file_error(path, "arrays must be `scores` and `same`, one of each", ", ".join(arrays))
         given, same = (arrays[name] for _, name in named)
     values, flags = np.asarray(given).ravel(), np.asarray(same).ravel()
     if values.dtype.kind not in "iuf" or len(values) != len(flags) or not np.isin(flags, (0, 1)).all():
         rule = f"scores must be a number for each of {len(flags)} pairs, and `same` 1 or 0"
-        raise refused(beside or path, rule, f"{values.dtype} {[*np.shape(given)]} and {flags.dtype}")
+        raise file_error(beside or path, rule, f"{values.dtype} {[*np.shape(given)]} and {flags.dtype}")
     return values.astype(np.float64), flags.astype(bool)
 
 
 def _read_list(path: Path, form: str | None) -> tuple[list[str], Sequence[bool]]:
     """The names of each pair, and whether they are of one identity, by a form that all lines have."""
-    lines = [*text_lines(path)]
+    lines = [*read_text_lines(path)]
     lines = lines[1:] if lines and re.fullmatch(r"\d+(\s+\d+)?", lines[0][1]) else lines
     if not lines:
-        raise refused(path, f"lines must all be of one form, {_in_words(_FORMS)}", "no line")
+        raise file_error(path, f"lines must all be of one form, {_in_words(_FORMS)}", "no line")
     forms = [form] if form is not None else _fitting_forms(lines)
     if len(forms) > 1:
-        raise refused(
+        raise file_error(
             path,
             f"lines must fit one form, which `form` says (`--form` in the command), one of {', '.join(forms)}",
             f"lines that are {_in_words(forms)}",
@@ -105,7 +105,7 @@ def _read_list(path: Path, form: str | None) -> tuple[list[str], Sequence[bool]]
     pairs, same = [], []
     for where, line in lines:
         if not (found := re.fullmatch(_FORMS[forms[0]], line)):
-            raise refused(where, f"lines must all be of one form, {_in_words(_FORMS)}", repr(line[:80]))
+            raise file_error(where, f"lines must all be of one form, {_in_words(_FORMS)}", repr(line[:80]))
         pairs.append(" ".join(found["pair"].split()))
         # LFW names a person once in a pair of one.
         same.append(found["same"] in ("1", "target") if "same" in found.groupdict() else found["other"] is None)
@@ -130,10 +130,10 @@ def _in_words(forms: Iterable[str]) -> str:
 def _read_scores(path: Path, pairs: list[str]) -> list[float]:
     """The score in each line; one with more than it must name the pair."""
     numbers = []
-    for place, (where, line) in enumerate(text_lines(path)):
+    for place, (where, line) in enumerate(read_text_lines(path)):
         pair = pairs[place] if place < len(pairs) else "no pair"
         number = " ".join(line.split()).removeprefix(f"{pair} ").removesuffix(f" {pair}")
         if not re.fullmatch(NUMBER, number):
-            raise refused(where, f"a line must be the score of {pair}", repr(line[:80]))
+            raise file_error(where, f"a line must be the score of {pair}", repr(line[:80]))
         numbers.append(float(number))
     return numbers

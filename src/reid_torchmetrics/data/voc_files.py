@@ -16,7 +16,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import ImagesByName, image_dict
 from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, crossing_edges
 
-from .array_files import text_lines
+from .array_files import read_text_lines
 from .folders import Folder, has_files, list_files, warn_of_exchange
 
 VOC_CLASSES = (
@@ -154,7 +154,7 @@ def _are_dota_results(paths: Sequence[Path], classes: Collection[str]) -> bool:
     """Return whether files are named like classes and have lines of detections, at least one."""
     if not all(_class_of_file(path, classes) for path in paths):
         return False
-    first_lines = [line for path in paths for _, line in islice(text_lines(path), 1)]
+    first_lines = [line for path in paths for _, line in islice(read_text_lines(path), 1)]
     return bool(first_lines) and all(_is_detection(line, _CORNERS) for line in first_lines)
 
 
@@ -178,7 +178,7 @@ def _detections(results: Folder, documents: Sequence[Path], labels: Mapping[str,
         name = _class_of_file(path, labels)
         if name is None:
             raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
-        for where, line in text_lines(path):
+        for where, line in read_text_lines(path):
             reference, *words = line.split()
             numbers = _checked_numbers(words, shape, line, where)
             image = columns[_image(reference, images, documents, where)]
@@ -322,7 +322,7 @@ def _is_difficult(element: ET.Element, place: str) -> bool:
 
 def _objects_of_dota(path: Path, labels: Mapping[str, int], *, is_checked: bool) -> dict[str, Any]:
     corners, names, difficult, places = [], [], [], []
-    for where, line in text_lines(path):
+    for where, line in read_text_lines(path):
         if line.startswith(_HEADERS):
             continue
         numbers, name, is_difficult = _object_of_dota(line, where)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .array_files import text_lines
+from .array_files import read_text_lines
 from .folders import Folder, list_files
 
 _MAX_CLASS = 2**63 - 1
@@ -55,7 +55,7 @@ def read_lines(argument: str, paths: Sequence[Path]) -> dict[str, list[Line]]:
         OSError: a file may not be read.
         ValueError: a line without a class, or with a word that is no number.
     """
-    return {path.stem: [_line(argument, text, where) for where, text in text_lines(path)] for path in paths}
+    return {path.stem: [_line(argument, text, where) for where, text in read_text_lines(path)] for path in paths}
 
 
 def check_shares(argument: str, line: Line, size: int, free: range = range(0)) -> None:

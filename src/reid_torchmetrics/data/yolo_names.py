@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from .array_files import optional, reading, refused, text_lines
+from .array_files import file_error, import_optional, read_text_lines, reading
 
 _YAML = (".yaml", ".yml")
 _TEXT = (".txt", ".names")
@@ -30,20 +30,20 @@ def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
     file = Path(path)
     suffix = file.suffix.lower()
     if suffix not in _YAML + _TEXT:
-        raise refused(file, f"the suffix must be one of {', '.join(_YAML + _TEXT)}", repr(file.suffix))
+        raise file_error(file, f"the suffix must be one of {', '.join(_YAML + _TEXT)}", repr(file.suffix))
     names = _names_of_yaml(file) if suffix in _YAML else _names_of_text(file)
     if not names:
-        raise refused(file, "the file must have the name of a class", "none")
+        raise file_error(file, "the file must have the name of a class", "none")
     return names
 
 
 def _names_of_text(path: Path) -> dict[int, str]:
-    names = [line for _, line in text_lines(path)]
+    names = [line for _, line in read_text_lines(path)]
     return dict(enumerate(names))
 
 
 def _names_of_yaml(path: Path) -> dict[int, str]:
-    yaml = optional("yaml", "yaml")
+    yaml = import_optional("yaml", "yaml")
     with reading(path, "a mapping in YAML"):
         if path.stat().st_size > _MAX_BYTES:
             raise ValueError(f"more than {_MAX_BYTES:,} bytes")
@@ -52,25 +52,25 @@ def _names_of_yaml(path: Path) -> dict[int, str]:
         contents = yaml.load(text, Loader=yaml.BaseLoader)
     if not isinstance(contents, dict) or "names" not in contents:
         keys = ", ".join(f"`{key}`" for key in contents) if isinstance(contents, dict) else "no mapping"
-        raise refused(path, "the file must have the names of classes as `names`", _shortened(keys))
+        raise file_error(path, "the file must have the names of classes as `names`", _shortened(keys))
     names = contents["names"]
     if isinstance(names, list):
         names = {str(label): name for label, name in enumerate(names)}
     if not isinstance(names, dict):
-        raise refused(path, "`names` must be a list or a mapping", repr(_shortened(names)))
+        raise file_error(path, "`names` must be a list or a mapping", repr(_shortened(names)))
     return {_label(path, label): _name(path, name) for label, name in names.items()}
 
 
 def _label(path: Path, label: Any) -> int:
     # `int` takes more, such as `1_0`.
     if not isinstance(label, str) or not (label.isascii() and label.isdecimal()):
-        raise refused(path, "`names` must have whole numbers from 0 as keys", repr(_shortened(label)))
+        raise file_error(path, "`names` must have whole numbers from 0 as keys", repr(_shortened(label)))
     return int(label)
 
 
 def _name(path: Path, name: Any) -> str:
     if not isinstance(name, str):
-        raise refused(path, "`names` must have texts as values", f"a {type(name).__name__}")
+        raise file_error(path, "`names` must have texts as values", f"a {type(name).__name__}")
     return name
 
 
