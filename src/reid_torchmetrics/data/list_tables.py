@@ -10,22 +10,22 @@ from typing import Any
 
 from .word_columns import columns_of_blocks, parse_integers
 
-_MAX_NAMES = 1 << 15  # items that are looked up for their string: beyond the cache this costs more than it saves
+_MAX_INTERNED = 1 << 15  # items with one string each: beyond the size of the cache this costs more than it saves
 
 Table = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class TableForm:
-    """The columns of a line; the first one is the query."""
+    """The columns of a table; the first one is the query."""
 
     num_columns: int
     item: int
     number: int
     parse: Callable[[Sequence[str]], list[Any] | None]
-    """the numbers in a column; None if some word is another one"""
+    """returns the numbers in a column; None if some word is no number"""
     constant: int | None = None
-    """the column with one word in all lines"""
+    """the column with the same word in all lines"""
 
 
 def read_table(text: str, form: TableForm) -> Table | None:
@@ -33,7 +33,7 @@ def read_table(text: str, form: TableForm) -> Table | None:
     table: Table = {}
     num_rows = 0
     constants: set[str] = set()
-    names: dict[str, str] = {}
+    interned: dict[str, str] = {}
     for columns in columns_of_blocks(text, form.num_columns):
         if columns is None:
             return None
@@ -45,9 +45,9 @@ def read_table(text: str, form: TableForm) -> Table | None:
         if len(constants) > 1:
             return None
         items = columns[form.item]
-        if len(names) < _MAX_NAMES:
-            # One string for each item, whose hash is known, serves all that follows.
-            items = list(map(names.setdefault, items, items))
+        if len(interned) < _MAX_INTERNED:
+            # Equal items become one string, whose hash is computed once.
+            items = list(map(interned.setdefault, items, items))
         _add_rows(table, columns[0], items, numbers)
         num_rows += len(numbers)
     # An item that a query repeats has replaced the first one.
@@ -56,9 +56,11 @@ def read_table(text: str, form: TableForm) -> Table | None:
 
 
 def parse_digits(words: Sequence[str]) -> list[int] | None:
-    """Return integers of at most 18 digits without a sign; None if some word is none."""
+    """Return integers of at most 18 digits without a sign; None if some word is another one."""
     letters = "".join(words)
-    return None if "-" in letters or "+" in letters else parse_integers(words)
+    if "-" in letters or "+" in letters:
+        return None
+    return parse_integers(words)
 
 
 def _add_rows(table: Table, queries: Sequence[str], items: Sequence[str], numbers: Sequence[Any]) -> None:
