@@ -87,9 +87,7 @@ def _shape_size(length: int, layout: Layout, *, is_result: bool, has_ids: bool) 
 
 def fits(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> bool:
     """Return whether all lines fit a layout."""
-    label_sizes = sizes_by_length(labels, layout, is_result=False).values()
-    result_sizes = sizes_by_length(results, layout, is_result=True).values()
-    return None not in label_sizes and None not in result_sizes
+    return None not in _sizes(labels, results, layout)
 
 
 def find_layout(labels: Sequence[Line], results: Sequence[Line], iou_type: str | None) -> Layout | None:
@@ -197,6 +195,7 @@ def _have_ids(results: Sequence[Line], layout: Layout) -> bool:
 
 
 def _sizes(labels: Sequence[Line], results: Sequence[Line], layout: Layout) -> set[int | None]:
+    """Return the numbers of values of the shapes in all lines, with None if some line does not fit the layout."""
     label_sizes = sizes_by_length(labels, layout, is_result=False)
     result_sizes = sizes_by_length(results, layout, is_result=True)
     return set(label_sizes.values()) | set(result_sizes.values())
