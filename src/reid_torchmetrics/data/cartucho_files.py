@@ -13,14 +13,14 @@ from .image_sizes import ImageSizes, Sizes
 
 _BOX = ("left", "top", "right", "bottom")
 _LAYOUTS = {5: ("class", *_BOX), 6: ("class", "confidence", *_BOX)}
-"""the columns by how many words a line has"""
+"""columns by the number of words in a line"""
 _DIFFICULT_LAYOUT = ("class", *_BOX, "difficult")
 _NUMBERS = {
     "xyxy": "left top right bottom",
     "xywh": "left top width height",
     "cxcywh": "center_x center_y width height",
 }
-"""how messages name the numbers of a box"""
+"""numbers of a box in words, for messages"""
 
 
 def read_cartucho(
@@ -44,7 +44,7 @@ def read_cartucho(
         labels: folder of text files, named like the images.
         results: folder of text files, named like the images.
         class_names: names of the classes that are evaluated.
-        box_format: what the four numbers are: "xyxy": left, top, right, bottom; "xywh": left, top, width, height;
+        box_format: meaning of the four numbers: "xyxy": left, top, right, bottom; "xywh": left, top, width, height;
             "cxcywh": the center, width, height. Padilla's relative coordinates are "cxcywh".
         image_sizes: width and height in pixels of all images, or of each by its name, for files with shares of the
             image. None leaves the numbers in the unit that they have.
@@ -81,7 +81,7 @@ def read_cartucho(
         box_format=box_format,
         has_shares=image_sizes is not None,
     )
-    images = sorted({*true, *detected})
+    images = sorted(true.keys() | detected.keys())
     preds = [columns.detections(image, detected.get(image, [])) for image in images]
     target = [columns.ground_truths("labels", image, true.get(image, [])) for image in images]
     if any("difficult" in row.words for row in all_rows(true)):
@@ -102,26 +102,42 @@ def _check_order(detected: Rows) -> None:
     """Raise if the last number in all lines is from 0 to 1, and the first one in none, of boxes in pixels.
 
     Such a last number is the confidence, as some tools write it; it would be read as the bottom edge of a box.
+
+    Raises:
+        ValueError: The message shows the first line.
     """
     rows = all_rows(detected)
     confidences = [row.number("results", "confidence") for row in rows]
     bottoms = [row.number("results", "bottom") for row in rows]
-    has_shares = any(_has_shares("results", row) for row in rows)
-    if rows and are_shares(bottoms) and not has_shares and not any(are_shares([number]) for number in confidences):
+    has_box_of_shares = any(_has_shares("results", row) for row in rows)
+    has_confidence = any(are_shares([number]) for number in confidences)
+    if rows and are_shares(bottoms) and not has_box_of_shares and not has_confidence:
         raise rows[0].fault("results", "the confidence in front of the box")
 
 
 def _check_units(true: Rows, detected: Rows) -> None:
-    """Raise if all boxes of one folder are shares of the image, and no box of the other one is."""
-    rows = {"labels": all_rows(true), "results": all_rows(detected)}
-    if not rows["labels"] or not rows["results"]:
+    """Raise if all boxes of one folder are shares of the image, and no box of the other one is.
+
+    Raises:
+        ValueError: The message shows the first line of each folder.
+    """
+    true_rows = all_rows(true)
+    detected_rows = all_rows(detected)
+    if not true_rows or not detected_rows:
         return
-    shares = {argument: [_has_shares(argument, row) for row in rows[argument]] for argument in rows}
-    for argument, other in (("labels", "results"), ("results", "labels")):
-        if all(shares[argument]) and not any(shares[other]):
-            value = f"shares such as {rows[argument][0].text!r}, {rows[argument][0].where}, and pixels such as"
-            value = f"{value} {rows[other][0].text!r}"
-            raise rows[other][0].fault(other, f"coordinates in the unit of `{argument}`", value)
+    are_true_shares = [_has_shares("labels", row) for row in true_rows]
+    are_detected_shares = [_has_shares("results", row) for row in detected_rows]
+    if all(are_true_shares) and not any(are_detected_shares):
+        raise _unit_error("labels", true_rows[0], "results", detected_rows[0])
+    if all(are_detected_shares) and not any(are_true_shares):
+        raise _unit_error("results", detected_rows[0], "labels", true_rows[0])
+
+
+def _unit_error(share_argument: str, share_row: Row, pixel_argument: str, pixel_row: Row) -> ValueError:
+    """Return the error for a folder with pixels beside a folder with shares."""
+    rule = f"coordinates in the unit of `{share_argument}`"
+    value = f"shares such as {share_row.text!r}, {share_row.where}, and pixels such as {pixel_row.text!r}"
+    return pixel_row.fault(pixel_argument, rule, value)
 
 
 def _has_shares(argument: str, row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""Sizes of images, given for all of them or by name."""
+"""Sizes of images, one for all of them or one by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ImageSizes:
     """Width and height of images in pixels.
 
     Args:
-        sizes: those of all images, or of each by its name; None if coordinates are not scaled.
+        sizes: One size for all images, or sizes by name; None if coordinates are not scaled.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -27,11 +27,11 @@ class ImageSizes:
                 self.by_bare_name.setdefault(bare_name(str(name)), []).append(name)
 
     def find(self, name: str) -> Size:
-        """Return the size of an image; without sizes that of shares.
+        """Return the size of an image, or (1, 1) if coordinates are not scaled.
 
         Raises:
-            TypeError: sizes that are neither a pair nor pairs by name.
-            ValueError: there is none, or several by names that differ in their suffix.
+            TypeError: Sizes that are neither a pair nor pairs by name.
+            ValueError: There is no size for the image, or names that differ in their suffix have several.
         """
         sizes = self.sizes
         if sizes is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from typing import Any
 
-from .word_columns import columns_of_blocks, parse_integers
+from .word_columns import parse_integers, split_columns
 
 _MAX_INTERNED = 1 << 15  # items with one string each: beyond the size of the cache this costs more than it saves
 
@@ -34,7 +34,7 @@ def read_table(text: str, form: TableForm) -> Table | None:
     num_rows = 0
     constants: set[str] = set()
     interned: dict[str, str] = {}
-    for columns in columns_of_blocks(text, form.num_columns):
+    for columns in split_columns(text, form.num_columns):
         if columns is None:
             return None
         numbers = form.parse(columns[form.number])

@@ -15,11 +15,18 @@ from .image_sizes import ImageSizes, Sizes
 _IMAGE = "ImageID"
 _BOX = ("XMin", "YMin", "XMax", "YMax")
 _REQUIRED = (_IMAGE, "LabelName", *_BOX)
-_SPELLINGS = {name: name for name in ("IsGroupOf", "Source")} | dict.fromkeys(("Score", "Confidence", "Conf"), "Score")
+_SPELLINGS = {
+    "IsGroupOf": "IsGroupOf",
+    "Source": "Source",
+    "Score": "Score",
+    "Confidence": "Score",
+    "Conf": "Score",
+}
+"""names of further columns by their names in files"""
 _ANNOTATION_COLUMNS = frozenset(("IsGroupOf", "Source"))
-"""columns that results do not have"""
+"""columns of annotations alone"""
 _IS_GROUP = {"1": 1, "true": 1, "0": 0, "-1": 0, "false": 0, "": 0}
-"""the meaning of `IsGroupOf`, in small letters; -1 is unknown"""
+"""meaning of the values of `IsGroupOf`, in small letters; -1 is unknown"""
 
 
 def read_open_images(
@@ -74,12 +81,13 @@ def read_open_images(
         )
     if not true_table.rows:
         raise ValueError(f"`annotations` must have a row for each box; got a header alone, {annotations}.")
-    true = _by_image("annotations", true_table)
-    detected = match_images("annotations", annotations, results, true, _by_image("results", detected_table))
+    true = _group_by_image("annotations", true_table)
+    detected = _group_by_image("results", detected_table)
+    detected = match_images("annotations", annotations, results, true, detected)
     box_columns = BoxColumns(
         name="LabelName", box=_BOX, labels=classes, sizes=ImageSizes(image_sizes), score="Score", has_shares=True
     )
-    images = sorted({*true, *detected})
+    images = sorted(true.keys() | detected.keys())
     preds = [box_columns.detections(image, detected.get(image, [])) for image in images]
     target = []
     for image in images:
@@ -94,7 +102,12 @@ def _are_results(table: Table) -> bool:
     return "Score" in table.columns and _ANNOTATION_COLUMNS.isdisjoint(table.columns)
 
 
-def _by_image(argument: str, table: Table) -> Rows:
+def _group_by_image(argument: str, table: Table) -> Rows:
+    """Return the rows of each image.
+
+    Raises:
+        ValueError: A row without an image.
+    """
     rows: Rows = {}
     for row in table.rows:
         image = row.words[_IMAGE]
@@ -105,6 +118,11 @@ def _by_image(argument: str, table: Table) -> Rows:
 
 
 def _is_group(row: Row) -> int:
+    """Return 1 for a box around a group of objects, and 0 for other boxes.
+
+    Raises:
+        ValueError: Another value of `IsGroupOf`.
+    """
     word = row.words.get("IsGroupOf", "")
     if word.lower() not in _IS_GROUP:
         raise row.fault("annotations", "0, 1 or -1 in the column 'IsGroupOf'", f"{word!r} in {row.text!r}")
