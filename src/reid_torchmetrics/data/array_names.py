@@ -165,7 +165,7 @@ def _check_user_names(path: Path, keys: Collection[str], file_names: Sequence[st
         if key not in keys:
             raise file_error(path, f"`names` must be some of {', '.join(keys)}", repr(key))
         if name not in file_names:
-            got = f"{_quote(file_names)}{_checks.likely(name, file_names)}"
+            got = f"{_quote(file_names)}{_checks.hint_for_value(name, file_names)}"
             raise file_error(path, f"`{name}`, named as {key}, must be in the file", got)
 
 

@@ -254,18 +254,14 @@ class _Converter:
         is_result = argument == "results"
         by_length = sizes_by_length(lines, self.layout, is_result=is_result)
         sizes = {length: size for length, size in by_length.items() if size is not None}  # all lines fit the layout
-        visibilities = self._visibility_positions(is_result=is_result)
+        visibilities = range(0)  # positions in a line
+        if self.layout.width(is_result=is_result) == 3:
+            visibilities = range(NUM_BOX + 2, NUM_BOX + 3 * self.layout.num_keypoints, 3)
         for line in lines:
             size = sizes[len(line.numbers)]
             free = visibilities if size > NUM_BOX else range(0)
             check_shares(argument, line, size + is_result, free)
         return sizes
-
-    def _visibility_positions(self, *, is_result: bool) -> range:
-        """Return the positions of the visibilities of keypoints in a line."""
-        if self.layout.width(is_result=is_result) != 3:
-            return range(0)
-        return range(NUM_BOX + 2, NUM_BOX + 3 * self.layout.num_keypoints, 3)
 
     def _warn_of_doubts(self, num_lines: int) -> None:
         """Warn of corners without an `iou_type`, and of keypoints without sizes of images."""

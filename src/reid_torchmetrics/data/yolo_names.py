@@ -30,18 +30,20 @@ def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
     suffix = file.suffix.lower()
     if suffix not in _YAML + _TEXT:
         raise file_error(file, f"the suffix must be one of {', '.join(_YAML + _TEXT)}", repr(file.suffix))
-    names = _names_of_yaml(file) if suffix in _YAML else _names_of_text(file)
+    names = _read_yaml(file) if suffix in _YAML else _read_text(file)
     if not names:
         raise file_error(file, "the file must have the name of a class", "none")
     return names
 
 
-def _names_of_text(path: Path) -> dict[int, str]:
+def _read_text(path: Path) -> dict[int, str]:
+    """Return the names of classes in a text file, one in each line."""
     names = [line for _, line in read_text_lines(path)]
     return dict(enumerate(names))
 
 
-def _names_of_yaml(path: Path) -> dict[int, str]:
+def _read_yaml(path: Path) -> dict[int, str]:
+    """Return the names of classes in a file of YAML."""
     yaml = import_optional("yaml", "yaml")
     with reading(path, "a mapping in YAML"):
         if path.stat().st_size > _MAX_BYTES:

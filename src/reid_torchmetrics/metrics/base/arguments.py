@@ -52,7 +52,7 @@ def arguments_of(kind: type) -> dict[str, inspect.Parameter]:
     }
 
 
-def spelled_out(
+def explicit_signature(
     options: type | Mapping[str, Any], defaults: Mapping[str, Any] | None = None, *, elsewhere: Collection[str] = ()
 ) -> Callable[[Constructor], Constructor]:
     """Show in the signature of a metric's constructor all that it takes, and let None stand for every default.
@@ -93,7 +93,7 @@ def spelled_out(
     return decorate
 
 
-def naming_arguments(
+def explain_bad_call(
     method: Callable[Concatenate[Owner, Arguments], Returned],
 ) -> Callable[Concatenate[Owner, Arguments], Returned]:
     """Let a call that does not fit a method say what the method takes by name, and name the class that a user made."""
@@ -109,7 +109,7 @@ def naming_arguments(
     return named
 
 
-def spelled_as(
+def signature_of(
     method: Callable[Concatenate[Any, Arguments], None],
 ) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
     """Show in the signature of a collection's method what its members take, and name the collection in their errors."""

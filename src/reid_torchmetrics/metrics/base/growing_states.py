@@ -23,9 +23,9 @@ from torchmetrics.utilities import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.prints import rank_zero_only
 
-from reid_torchmetrics._arrays import lacks_float64, place_of_work
+from reid_torchmetrics._arrays import compute_device, lacks_float64
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.world import Alone, Said, World, concluding
+from reid_torchmetrics.functional.world import Alone, WarningLog, World, concluding
 
 from .process_group import DistributedWorld
 
@@ -110,16 +110,16 @@ class GrowingStates(Metric):
 
     @property
     def _world(self) -> World:
-        return self._processes or Alone(self._said())
+        return self._processes or Alone(self._warning_log())
 
-    def _said(self) -> Said:
+    def _warning_log(self) -> WarningLog:
         """What this metric was warned of since `reset`; metrics of a compute group share batches, and hear it once."""
         batches = (self._states_before_forward or vars(self))[self._owned] if self._owned else []
-        return Said(_heard.setdefault(batches[0], self._told) if batches else self._told)
+        return WarningLog(_heard.setdefault(batches[0], self._told) if batches else self._told)
 
     def _warn(self, about: str, text: str) -> None:
         """Warn of a batch on process 0."""
-        rank_zero_only(self._said().tell)(about, text)
+        rank_zero_only(self._warning_log().warn_once)(about, text)
 
     @contextmanager
     def _deferring_errors(self) -> Iterator[None]:
@@ -274,7 +274,7 @@ class GrowingStates(Metric):
         gathered = {}
         if self.dist_sync_fn is None and dist_sync_fn in (None, gather_all_tensors):
             device = torch.device("cpu") if self.compute_on_cpu else self.device
-            world = DistributedWorld(process_group, device, self._said())
+            world = DistributedWorld(process_group, device, self._warning_log())
             self._processes = world if world.size > 1 else None
         else:
             gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
@@ -286,7 +286,7 @@ class GrowingStates(Metric):
     def _whole(self, name: str) -> Tensor:
         """A state as one tensor, also if there is nothing in it: every process must have something to gather."""
         batches, empty = getattr(self, name), self._empty_states[name]
-        whole = torch.cat(batches) if batches else empty.to(place_of_work(self.device))
+        whole = torch.cat(batches) if batches else empty.to(compute_device(self.device))
         # A process may hold narrower integers; a matrix of labels is one of bools.
         return whole.long() if empty.dtype == torch.int64 and whole.dtype != torch.bool else whole
 
@@ -324,7 +324,7 @@ def _of_floats(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
             return fn(values)
         device = fn(torch.empty(0, device=values.device)).device
         if values.dtype == torch.float64:
-            return values.to(place_of_work(device)) if lacks_float64(device) else fn(values)
+            return values.to(compute_device(device)) if lacks_float64(device) else fn(values)
         return values.to(device)
 
     apply.__qualname__ = str(fn)  # the base class recognizes casts by it

@@ -29,8 +29,8 @@ from torchmetrics.utilities.prints import rank_zero_only
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _hints
-from reid_torchmetrics._arrays import place_of_work
-from reid_torchmetrics._signatures import takes
+from reid_torchmetrics._arrays import compute_device
+from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.advice import advise
 from reid_torchmetrics.functional.fingerprints import count_forgotten
 from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all, version_of
@@ -61,7 +61,7 @@ from reid_torchmetrics.functional.retrieval.sharding import (
     names_from_tensor,
 )
 from reid_torchmetrics.functional.world import Settings, meet, warn_once
-from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
+from reid_torchmetrics.metrics.base import GrowingStates, explain_bad_call, shared_copy
 
 _EMPTY = {
     "embeddings": torch.empty((0, 0), device="cpu"),
@@ -102,8 +102,8 @@ class SampleStates(GrowingStates):
         self._roles_given: set[str] = set()
         self._num_forgotten = 0
 
-    @takes(BatchLabels)
-    @naming_arguments
+    @with_typed_options(BatchLabels)
+    @explain_bad_call
     def update(
         self,
         embeddings: Tensor | _checks.Array,
@@ -171,7 +171,7 @@ class SampleStates(GrowingStates):
                 batch["label_names"] = names.to(embeddings.device)
             if note_roles(self._roles_given, is_query, grouped="groups" in given):
                 mixed_roles = advice.RetrievalEvidence(has_mixed_roles=True)
-                rank_zero_only(advise)(advice.RETRIEVAL_ADVICE.values(), mixed_roles, self._said())
+                rank_zero_only(advise)(advice.RETRIEVAL_ADVICE.values(), mixed_roles, self._warning_log())
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         self._append(batch)
 
@@ -218,7 +218,7 @@ class SampleStates(GrowingStates):
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
         times = [_times.get(roles, -1) for roles in self.roles]
-        return HeldSamples(states, place_of_work(device), max(times, default=-1))
+        return HeldSamples(states, compute_device(device), max(times, default=-1))
 
     @torch.no_grad()
     def _rank_once(self, options: RankingOptions, describe: Callable[[], Settings], max_bytes: int | None) -> Ranking:
