@@ -14,10 +14,8 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import image_dict
 
 from .array_files import read_text_lines, reading
-from .folders import Folder, check_common_name, list_files, rename_results, warn_of_exchange
-from .image_sizes import ImageSizes, Size
-
-_ROUNDING = 0.01  # tolerance of shares, as for YOLO's files
+from .folders import Folder, list_files, match_images, warn_of_exchange
+from .image_sizes import ImageSizes, Size, are_shares
 
 Dicts: TypeAlias = list[dict[str, Any]]
 Columns: TypeAlias = Sequence[str]
@@ -239,22 +237,6 @@ def _to_edges(numbers: Sequence[float], box_format: _names.BoxFormat) -> tuple[f
     return x, y, x + width, y + height
 
 
-def are_shares(numbers: Sequence[float]) -> bool:
-    """Return whether numbers lie within the image, up to rounding."""
-    return all(-_ROUNDING <= number <= 1 + _ROUNDING for number in numbers)
-
-
-def match_images(argument: str, folder: Folder, results: Folder, true: Rows, detected: Rows) -> Rows:
-    """Return the detections by the names that the images have among the ground truths.
-
-    Raises:
-        ValueError: No image has both, or several names belong to one image.
-    """
-    renamed = rename_results(true, detected, argument=argument)
-    check_common_name(list(true), list(renamed), argument=argument, folder=folder, results=results)
-    return renamed
-
-
 def read_folders(
     labels: Folder,
     results: Folder,
@@ -264,7 +246,7 @@ def read_folders(
     rule: str,
     result_rule: str,
 ) -> tuple[Rows, Rows]:
-    """Read the ground truths and the detections of each image from two folders of text files.
+    """Read the ground truths and the detections of all images, by ascending name, from two folders of text files.
 
     Folders that were exchanged are recognized by the scores: they are read as they are meant, with a warning.
 
@@ -288,7 +270,20 @@ def read_folders(
         labels, results = results, labels
     _check_scores("labels", true, score, rule, is_result=False)
     _check_scores("results", detected, score, result_rule, is_result=True)
-    return true, match_images("labels", labels, results, true, detected)
+    return align_images(true, detected, argument="labels", folder=labels, result_folder=results)
+
+
+def align_images(
+    true: Rows, detected: Rows, *, argument: str, folder: Folder, result_folder: Folder
+) -> tuple[Rows, Rows]:
+    """Return the ground truths and the detections of all images, by ascending name; an image may have no rows.
+
+    Raises:
+        ValueError: Two names on one side belong to one image, or the sides have no image in common.
+    """
+    detected = match_images(true, detected, argument=argument, folder=folder, result_folder=result_folder)
+    images = sorted(true.keys() | detected.keys())
+    return {image: true.get(image, []) for image in images}, {image: detected.get(image, []) for image in images}
 
 
 def all_rows(rows: Rows) -> list[Row]:

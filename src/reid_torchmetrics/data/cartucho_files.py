@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import image_dict
 
-from .box_rows import BoxColumns, Columns, Dicts, Row, Rows, all_rows, are_shares, labels_by_name, read_folders
+from .box_rows import BoxColumns, Columns, Dicts, Row, Rows, all_rows, labels_by_name, read_folders
 from .folders import Folder
-from .image_sizes import ImageSizes, Sizes
+from .image_sizes import ImageSizes, Sizes, are_shares
 
 _BOX = ("left", "top", "right", "bottom")
 _LAYOUTS = {5: ("class", *_BOX), 6: ("class", "confidence", *_BOX)}
@@ -81,12 +81,11 @@ def read_cartucho(
         box_format=box_format,
         has_shares=image_sizes is not None,
     )
-    images = sorted(true.keys() | detected.keys())
-    preds = [columns.detections(image, detected.get(image, [])) for image in images]
-    target = [columns.ground_truths("labels", image, true.get(image, [])) for image in images]
+    preds = [columns.detections(image, rows) for image, rows in detected.items()]
+    target = [columns.ground_truths("labels", image, rows) for image, rows in true.items()]
     if any("difficult" in row.words for row in all_rows(true)):
-        for ground_truths, image in zip(target, images, strict=True):
-            flags = ["difficult" in row.words for row in true.get(image, [])]
+        for ground_truths, rows in zip(target, true.values(), strict=True):
+            flags = ["difficult" in row.words for row in rows]
             ground_truths.update(image_dict(difficult=flags))
     return preds, target
 

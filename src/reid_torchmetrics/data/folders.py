@@ -62,40 +62,31 @@ def has_files(folder: Folder, suffix: str) -> bool:
     return path.is_dir() and any(_has_suffix(file, suffix) for file in path.iterdir())
 
 
-def check_common_name(
-    names: Collection[str], result_names: Collection[str], *, argument: str, folder: Folder, results: Folder
-) -> None:
-    """Raise if both folders have images, but none in common.
-
-    Args:
-        names: The images with ground truths.
-        result_names: The images with detections, by the names from `rename_results`.
-        argument: The name of the argument for the ground truths.
-        folder: The folder of ground truths.
-        results: The folder of detections.
-
-    Raises:
-        ValueError: The message has the first name of each folder.
-    """
-    if not names or not result_names or not set(names).isdisjoint(result_names):
-        return
-    raise ValueError(
-        f"`results` must have an image in common with `{argument}`; got {min(result_names)!r} first in"
-        f" {str(results)!r}, and {min(names)!r} first in {str(folder)!r}."
-    )
-
-
-def rename_results(names: Collection[str], results: Mapping[str, _T], *, argument: str) -> dict[str, _T]:
+def match_images(
+    names: Collection[str], results: Mapping[str, _T], *, argument: str, folder: Folder, result_folder: Folder
+) -> dict[str, _T]:
     """Return the detections by the names that the images have among the ground truths, if they have one there.
 
     Args:
         names: The images with ground truths.
         results: Detections of each image, by its name.
         argument: The name of the argument for the ground truths.
+        folder: The folder or file of ground truths.
+        result_folder: The folder or file of detections.
 
     Raises:
-        ValueError: Two names on one side belong to one image.
+        ValueError: Two names on one side belong to one image, or the sides have no image in common.
     """
+    renamed = _rename_images(names, results, argument)
+    if names and renamed and renamed.keys().isdisjoint(names):
+        raise ValueError(
+            f"`results` must have an image in common with `{argument}`; got {min(renamed)!r} first in"
+            f" {str(result_folder)!r}, and {min(names)!r} first in {str(folder)!r}."
+        )
+    return renamed
+
+
+def _rename_images(names: Collection[str], results: Mapping[str, _T], argument: str) -> dict[str, _T]:
     true_names = set(names)
     if true_names.issuperset(results):
         return dict(results)

@@ -1,8 +1,9 @@
-"""Sizes of images, one for all of them or one by name."""
+"""Sizes of images, one for all of them or one by name, and shares of their width and height."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from reid_torchmetrics import _checks
@@ -10,6 +11,24 @@ from reid_torchmetrics.functional.detection.batches import bare_name
 
 Size: TypeAlias = tuple[int, int]
 Sizes: TypeAlias = Size | Mapping[str, Size] | None
+
+_ROUNDING = 0.01  # tolerance of shares, as in Ultralytics
+LEAST_SHARE = -_ROUNDING
+"""least share of the image, up to rounding"""
+MOST_SHARE = 1 + _ROUNDING
+"""largest share of the image, up to rounding"""
+
+
+def are_shares(numbers: Sequence[float]) -> bool:
+    """Return whether numbers lie within the image, up to rounding."""
+    return are_within(numbers, LEAST_SHARE, MOST_SHARE)
+
+
+def are_within(numbers: Sequence[float], least: float, most: float) -> bool:
+    """Return whether all numbers lie in a range; NaN does not."""
+    if not numbers or math.isnan(sum(numbers)):  # NaN may hide from a minimum
+        return not numbers
+    return min(numbers) >= least and max(numbers) <= most
 
 
 class ImageSizes:

@@ -63,11 +63,10 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
         raise ValueError(f"`class_names` must be without {_REGION!r}, which is no class; got {class_names!r}.")
     true, detected = read_folders(labels, results, _find_columns, "score", rule=_RULE, result_rule=_RESULT_RULE)
     columns = BoxColumns(name="type", box=_BOX, labels=classes, sizes=ImageSizes(None), score="score")
-    images = sorted(true.keys() | detected.keys())
-    preds = [columns.detections(image, detected.get(image, [])) for image in images]
+    preds = [columns.detections(image, rows) for image, rows in detected.items()]
     target = []
-    for image, detections in zip(images, preds, strict=True):
-        target.append(_ground_truths(columns, image, true.get(image, []), detections["labels"].tolist()))
+    for detections, (image, rows) in zip(preds, true.items(), strict=True):
+        target.append(_ground_truths(columns, image, rows, detections["labels"].tolist()))
     return preds, target
 
 

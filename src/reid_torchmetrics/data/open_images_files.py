@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reid_torchmetrics.functional.detection.batches import image_dict
 
-from .box_rows import BoxColumns, Dicts, Row, Rows, Table, labels_by_name, match_images, read_table
+from .box_rows import BoxColumns, Dicts, Row, Rows, Table, align_images, labels_by_name, read_table
 from .folders import warn_of_exchange
 from .image_sizes import ImageSizes, Sizes
 
@@ -83,15 +83,13 @@ def read_open_images(
         raise ValueError(f"`annotations` must have a row for each box; got a header alone, {annotations}.")
     true = _group_by_image("annotations", true_table)
     detected = _group_by_image("results", detected_table)
-    detected = match_images("annotations", annotations, results, true, detected)
+    true, detected = align_images(true, detected, argument="annotations", folder=annotations, result_folder=results)
     box_columns = BoxColumns(
         name="LabelName", box=_BOX, labels=classes, sizes=ImageSizes(image_sizes), score="Score", has_shares=True
     )
-    images = sorted(true.keys() | detected.keys())
-    preds = [box_columns.detections(image, detected.get(image, [])) for image in images]
+    preds = [box_columns.detections(image, rows) for image, rows in detected.items()]
     target = []
-    for image in images:
-        rows = true.get(image, [])
+    for image, rows in true.items():
         flags = image_dict(iscrowd=[_is_group(row) for row in rows])
         target.append(box_columns.ground_truths("annotations", image, rows) | flags)
     return preds, target

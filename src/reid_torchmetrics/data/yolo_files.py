@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
@@ -15,11 +16,11 @@ from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.batches import image_dict
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 
-from .folders import Folder, check_common_name, rename_results, warn_of_exchange
+from .folders import Folder, match_images, warn_of_exchange
 from .image_sizes import ImageSizes, Size
 from .yolo_layouts import CORNERS, NUM_BOX, Layout, find_layout, find_pose, first_fault, sizes_by_length, usual_layout
-from .yolo_lines import Line, are_shares, check_shares, list_images, read_lines
-from .yolo_tables import ShapeTable, count_leaving, read_shapes
+from .yolo_lines import Line, check_shares, list_images, read_lines
+from .yolo_tables import ShapeTable, leave_image, read_shapes
 
 _LEAST_LEAVING = 3  # boxes outside of the image that are no accident
 
@@ -99,55 +100,52 @@ def read_yolo(
     else:
         result_paths = list_images("results", results)
         detected_table = read_shapes(result_paths, is_result=True)
-        if detected_table is not None and not _has_score_in_front(detected_table):
+        if detected_table is not None and not _are_scores_in_front(*detected_table.scored_boxes()):
             return _convert_tables(true_table, detected_table, labels, results, sizes)
         true = read_lines("labels", label_paths)
     detected = read_lines("results", result_paths)
     return _convert_lines(true, detected, labels, results, iou_type=iou_type, sizes=sizes)
 
 
-def _has_score_in_front(detected: ShapeTable) -> bool:
+def _are_scores_in_front(boxes: NDArray[np.float64], scores: NDArray[np.float64]) -> bool:
     """Return whether most boxes leave the image, but hardly any does if the confidence is in front of it."""
-    boxes = detected.boxes()
-    if detected.scores is None or not _do_most_leave(count_leaving(boxes), len(boxes)):
+    num_leaving = np.count_nonzero(leave_image(boxes))
+    if num_leaving < max(_LEAST_LEAVING, len(boxes) / 2 + 1):
         return False
-    scores = detected.scores[detected.sizes == NUM_BOX]
-    boxes_behind_score = np.column_stack([boxes[:, 1:], scores])
-    return 10 * count_leaving(boxes_behind_score) <= len(boxes)
-
-
-def _do_most_leave(num_leaving: int, num_boxes: int) -> bool:
-    return num_leaving >= max(_LEAST_LEAVING, num_boxes / 2 + 1)
+    boxes_behind_scores = np.column_stack([boxes[:, 1:], scores])
+    return 10 * np.count_nonzero(leave_image(boxes_behind_scores)) <= len(boxes)
 
 
 def _convert_tables(
     true: ShapeTable, detected: ShapeTable, labels: Folder, results: Folder, sizes: ImageSizes
 ) -> tuple[_Dicts, _Dicts]:
     """Return the dicts of all images from tables of boxes and polygons."""
-    result_files = rename_results(true.files, detected.files, argument="labels")
-    check_common_name(list(true.files), list(result_files), argument="labels", folder=labels, results=results)
+    result_files = match_images(true.files, detected.files, argument="labels", folder=labels, result_folder=results)
     names = sorted(result_files.keys() | true.files.keys())
     image_sizes = {name: sizes.find(name) for name in names}
-    preds = _image_dicts(detected, result_files, image_sizes)
-    target = _image_dicts(true, true.files, image_sizes)
+    preds = _image_dicts(detected, result_files, image_sizes, is_result=True)
+    target = _image_dicts(true, true.files, image_sizes, is_result=False)
     for name, ground_truth in zip(names, target, strict=True):
         ground_truth["image_id"] = name
     return preds, target
 
 
-def _image_dicts(table: ShapeTable, files: Mapping[str, slice], image_sizes: Mapping[str, Size]) -> _Dicts:
+def _image_dicts(
+    table: ShapeTable, files: Mapping[str, slice], image_sizes: Mapping[str, Size], *, is_result: bool
+) -> _Dicts:
     """Return the labels and the boxes, in pixels, of each image, and the scores of detections.
 
     Args:
         table: The rows of all files.
         files: The rows of each file, by the name of the image, in the order of the table.
         image_sizes: Width and height of all images, by name.
+        is_result: Whether the rows are detections.
     """
     num_rows = [rows.stop - rows.start for rows in files.values()]
     file_sizes = np.array([image_sizes[name] for name in files], np.float64)
     row_sizes = np.repeat(file_sizes, num_rows, axis=0)
     columns = {"labels": table.labels, "boxes": table.edges() * np.concatenate([row_sizes, row_sizes], axis=1)}
-    if table.scores is not None:
+    if is_result:
         columns["scores"] = table.scores
     no_rows = slice(0, 0)
     images = []
@@ -184,8 +182,7 @@ def _convert_lines(
         labels, results = results, labels
     if layout is None:
         raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
-    detected = rename_results(true, detected, argument="labels")
-    check_common_name(list(true), list(detected), argument="labels", folder=labels, results=results)
+    detected = match_images(true, detected, argument="labels", folder=labels, result_folder=results)
     return _Converter(layout, iou_type, sizes).convert(true, detected)
 
 
@@ -329,18 +326,14 @@ def _check_order(lines: Sequence[Line]) -> None:
     Raises:
         ValueError: The message shows the first box that leaves the image.
     """
-    leaving = [line for line in lines if _leaves_image(line.numbers[:NUM_BOX])]
-    if not _do_most_leave(len(leaving), len(lines)):
+    if not lines:
         return
-    num_leaving_behind_score = sum(_leaves_image(line.numbers[1 : NUM_BOX + 1]) for line in lines)
-    if 10 * num_leaving_behind_score <= len(lines):
+    numbers = np.array([line.numbers[: NUM_BOX + 1] for line in lines])
+    boxes = numbers[:, :NUM_BOX]
+    if _are_scores_in_front(boxes, numbers[:, NUM_BOX]):
+        first = int(leave_image(boxes).argmax())
         rule = "the confidence behind the box, as boxes leave the image otherwise"
-        raise ValueError(f"`results` must have {rule}; got {leaving[0]}.")
-
-
-def _leaves_image(box: Sequence[float]) -> bool:
-    x, y, width, height = box
-    return not are_shares((x - width / 2, y - height / 2, x + width / 2, y + height / 2))
+        raise ValueError(f"`results` must have {rule}; got {lines[first]}.")
 
 
 def _scaled(shares: Sequence[float], size: Size) -> list[float]:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .yolo_lines import Line, are_shares
+from .image_sizes import are_shares
+from .yolo_lines import Line
 
 NUM_BOX = 4
 """numbers of a box: center, width and height"""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from .array_files import read_text_lines
 from .folders import Folder, list_files
+from .image_sizes import are_shares, are_within
 
 _MAX_CLASS = 2**63 - 1
 _CLASS_RULE = f"a class from 0 to {_MAX_CLASS}"
-_ROUNDING = 0.01  # tolerance, a share of the image, as in Ultralytics
-LEAST_SHARE = -_ROUNDING
-"""least share of the image, up to rounding"""
-MOST_SHARE = 1 + _ROUNDING
-"""largest share of the image, up to rounding"""
 _MAX_VISIBILITY = 2
 _MIN_WORDS = 5  # of a line: a class and a box
 _NOTE_NAMES = ("classes", "predefined_classes")  # lists of classes by LabelImg
@@ -80,23 +75,12 @@ def check_shares(argument: str, line: Line, size: int, free: range = range(0)) -
     free_slice = slice(free.start, free.stop, free.step)
     visibilities = shares[free_slice]
     del shares[free_slice]
-    if are_shares(shares) and _are_within(visibilities, 0, _MAX_VISIBILITY):
+    if are_shares(shares) and are_within(visibilities, 0, _MAX_VISIBILITY):
         return
     for position, number in enumerate(line.numbers[:size]):
         is_allowed = 0 <= number <= _MAX_VISIBILITY if position in free else are_shares([number])
         if not is_allowed:
             raise _word_error(argument, "numbers from 0 to 1", line.text, line.where, position + 1, "is none")
-
-
-def are_shares(numbers: Sequence[float]) -> bool:
-    """Return whether numbers lie within the image, up to rounding."""
-    return _are_within(numbers, LEAST_SHARE, MOST_SHARE)
-
-
-def _are_within(numbers: Sequence[float], least: float, most: float) -> bool:
-    if not numbers or math.isnan(sum(numbers)):  # NaN may hide from a minimum
-        return not numbers
-    return min(numbers) >= least and max(numbers) <= most
 
 
 def _is_note(path: Path) -> bool:

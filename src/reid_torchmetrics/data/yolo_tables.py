@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
+from .image_sizes import LEAST_SHARE, MOST_SHARE
 from .word_columns import parse_floats
-from .yolo_lines import LEAST_SHARE, MOST_SHARE
 
 _NUM_BOX = 4  # numbers of a box
 _MIN_POLYGON = 6  # numbers of three corners
@@ -37,8 +37,8 @@ class ShapeTable(NamedTuple):
     """number of values of each shape: 4 of a box, else x and y of the corners of a polygon"""
     numbers: Float[NDArray[np.float64], " numbers"]
     """values of all shapes, end to end, as shares of the image"""
-    scores: Float[NDArray[np.float64], " rows"] | None
-    """confidences; None for ground truths"""
+    scores: Float[NDArray[np.float64], " rows"]
+    """confidences; 1 for ground truths"""
     files: dict[str, slice]
     """rows of each file, by the name of its image"""
 
@@ -47,6 +47,10 @@ class ShapeTable(NamedTuple):
         is_box = self.sizes == _NUM_BOX
         numbers: NDArray[np.float64] = self.numbers[np.repeat(is_box, self.sizes)]
         return numbers.reshape(-1, _NUM_BOX)
+
+    def scored_boxes(self) -> tuple[Float[NDArray[np.float64], "boxes 4"], Float[NDArray[np.float64], " boxes"]]:
+        """Return the boxes, and their confidences."""
+        return self.boxes(), self.scores[self.sizes == _NUM_BOX]
 
     def edges(self) -> Float[NDArray[np.float64], "rows 4"]:
         """Return left, top, right and bottom of each row, as shares."""
@@ -113,11 +117,11 @@ def read_shapes(paths: Sequence[Path], *, is_result: bool) -> ShapeTable | None:
     return _table(np.concatenate(labels), np.concatenate(lengths), np.concatenate(numbers), files, is_result=is_result)
 
 
-def count_leaving(boxes: Float[NDArray[np.float64], "boxes 4"]) -> int:
-    """Return the number of boxes that leave the image."""
+def leave_image(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Bool[NDArray[np.bool_], " boxes"]:
+    """Return whether boxes leave the image, up to rounding."""
     edges = _edges_of_boxes(boxes)
-    is_outside = (edges < LEAST_SHARE) | (edges > MOST_SHARE)
-    return int(np.count_nonzero(is_outside.any(axis=1)))
+    is_outside: NDArray[np.bool_] = (edges < LEAST_SHARE) | (edges > MOST_SHARE)
+    return is_outside.any(axis=1)
 
 
 def _edges_of_boxes(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Float[NDArray[np.float64], "boxes 4"]:
@@ -213,6 +217,6 @@ def _table(
     is_share = (numbers >= LEAST_SHARE) & (numbers <= MOST_SHARE)  # NaN is none
     if not (is_share | ~is_checked).all():
         return None
-    scores = numbers[starts + sizes] if is_result else None
+    scores = numbers[starts + sizes] if is_result else np.ones(len(sizes))
     shapes = numbers[column < size_of_row]
     return ShapeTable(labels, sizes, shapes, scores, files)
