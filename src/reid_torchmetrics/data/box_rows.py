@@ -262,28 +262,30 @@ def read_folders(
         FileNotFoundError: A folder that does not exist.
         ValueError: A folder without text files, two folders without a common name, or a malformed line.
     """
-    true = read_text_rows("labels", labels, find_columns, rule)
-    detected = read_text_rows("results", results, find_columns, result_rule)
-    if _are_exchanged(true, detected, score):
+    ground_truths = read_text_rows("labels", labels, find_columns, rule)
+    detections = read_text_rows("results", results, find_columns, result_rule)
+    if _are_exchanged(ground_truths, detections, score):
         warn_of_exchange("labels", labels, results)
-        true, detected = detected, true
+        ground_truths, detections = detections, ground_truths
         labels, results = results, labels
-    _check_scores("labels", true, score, rule, is_result=False)
-    _check_scores("results", detected, score, result_rule, is_result=True)
-    return align_images(true, detected, argument="labels", folder=labels, result_folder=results)
+    _check_scores("labels", ground_truths, score, rule, is_result=False)
+    _check_scores("results", detections, score, result_rule, is_result=True)
+    return align_images(ground_truths, detections, argument="labels", folder=labels, result_folder=results)
 
 
 def align_images(
-    true: Rows, detected: Rows, *, argument: str, folder: Folder, result_folder: Folder
+    ground_truths: Rows, detections: Rows, *, argument: str, folder: Folder, result_folder: Folder
 ) -> tuple[Rows, Rows]:
     """Return the ground truths and the detections of all images, by ascending name; an image may have no rows.
 
     Raises:
         ValueError: Two names on one side belong to one image, or the sides have no image in common.
     """
-    detected = match_images(true, detected, argument=argument, folder=folder, result_folder=result_folder)
-    images = sorted(true.keys() | detected.keys())
-    return {image: true.get(image, []) for image in images}, {image: detected.get(image, []) for image in images}
+    detections = match_images(ground_truths, detections, argument=argument, folder=folder, result_folder=result_folder)
+    images = sorted(ground_truths.keys() | detections.keys())
+    all_ground_truths = {image: ground_truths.get(image, []) for image in images}
+    all_detections = {image: detections.get(image, []) for image in images}
+    return all_ground_truths, all_detections
 
 
 def all_rows(rows: Rows) -> list[Row]:
@@ -291,10 +293,10 @@ def all_rows(rows: Rows) -> list[Row]:
     return list(chain.from_iterable(rows.values()))
 
 
-def _are_exchanged(true: Rows, detected: Rows, score: str) -> bool:
+def _are_exchanged(ground_truths: Rows, detections: Rows, score: str) -> bool:
     """Return whether all ground truths have a score, and no detection has one."""
-    true_rows = all_rows(true)
-    detected_rows = all_rows(detected)
+    true_rows = all_rows(ground_truths)
+    detected_rows = all_rows(detections)
     if not true_rows or not detected_rows:
         return False
     return all(score in row.words for row in true_rows) and not any(score in row.words for row in detected_rows)

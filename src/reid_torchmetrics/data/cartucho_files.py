@@ -66,12 +66,12 @@ def read_cartucho(
     label_rule = f"lines of 'class {_NUMBERS[box_format]}', perhaps with 'difficult' behind, and no spaces in names"
     result_rule = f"lines of 'class confidence {_NUMBERS[box_format]}' and no spaces in names"
     classes = labels_by_name(class_names)
-    true, detected = read_folders(
+    ground_truths, detections = read_folders(
         labels, results, _find_columns, "confidence", rule=label_rule, result_rule=result_rule
     )
-    _check_order(detected)
+    _check_order(detections)
     if image_sizes is None:
-        _check_units(true, detected)
+        _check_units(ground_truths, detections)
     columns = BoxColumns(
         name="class",
         box=_BOX,
@@ -81,12 +81,12 @@ def read_cartucho(
         box_format=box_format,
         has_shares=image_sizes is not None,
     )
-    preds = [columns.detections(image, rows) for image, rows in detected.items()]
-    target = [columns.ground_truths("labels", image, rows) for image, rows in true.items()]
-    if any("difficult" in row.words for row in all_rows(true)):
-        for ground_truths, rows in zip(target, true.values(), strict=True):
+    preds = [columns.detections(image, rows) for image, rows in detections.items()]
+    target = [columns.ground_truths("labels", image, rows) for image, rows in ground_truths.items()]
+    if any("difficult" in row.words for row in all_rows(ground_truths)):
+        for image, rows in zip(target, ground_truths.values(), strict=True):
             flags = ["difficult" in row.words for row in rows]
-            ground_truths.update(image_dict(difficult=flags))
+            image.update(image_dict(difficult=flags))
     return preds, target
 
 
@@ -97,7 +97,7 @@ def _find_columns(words: Sequence[str]) -> Columns | None:
     return _LAYOUTS.get(len(words))
 
 
-def _check_order(detected: Rows) -> None:
+def _check_order(detections: Rows) -> None:
     """Raise if the last number in all lines is from 0 to 1, and the first one in none, of boxes in pixels.
 
     Such a last number is the confidence, as some tools write it; it would be read as the bottom edge of a box.
@@ -105,7 +105,7 @@ def _check_order(detected: Rows) -> None:
     Raises:
         ValueError: The message shows the first line.
     """
-    rows = all_rows(detected)
+    rows = all_rows(detections)
     confidences = [row.number("results", "confidence") for row in rows]
     bottoms = [row.number("results", "bottom") for row in rows]
     has_box_of_shares = any(_has_shares("results", row) for row in rows)
@@ -114,14 +114,14 @@ def _check_order(detected: Rows) -> None:
         raise rows[0].fault("results", "the confidence in front of the box")
 
 
-def _check_units(true: Rows, detected: Rows) -> None:
+def _check_units(ground_truths: Rows, detections: Rows) -> None:
     """Raise if all boxes of one folder are shares of the image, and no box of the other one is.
 
     Raises:
         ValueError: The message shows the first line of each folder.
     """
-    true_rows = all_rows(true)
-    detected_rows = all_rows(detected)
+    true_rows = all_rows(ground_truths)
+    detected_rows = all_rows(detections)
     if not true_rows or not detected_rows:
         return
     are_true_shares = [_has_shares("labels", row) for row in true_rows]

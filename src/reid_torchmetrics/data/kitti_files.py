@@ -61,12 +61,14 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
     classes = labels_by_name(class_names)
     if _REGION in classes:
         raise ValueError(f"`class_names` must be without {_REGION!r}, which is no class; got {class_names!r}.")
-    true, detected = read_folders(labels, results, _find_columns, "score", rule=_RULE, result_rule=_RESULT_RULE)
+    ground_truths, detections = read_folders(
+        labels, results, _find_columns, "score", rule=_RULE, result_rule=_RESULT_RULE
+    )
     columns = BoxColumns(name="type", box=_BOX, labels=classes, sizes=ImageSizes(None), score="score")
-    preds = [columns.detections(image, rows) for image, rows in detected.items()]
+    preds = [columns.detections(image, rows) for image, rows in detections.items()]
     target = []
-    for detections, (image, rows) in zip(preds, true.items(), strict=True):
-        target.append(_ground_truths(columns, image, rows, detections["labels"].tolist()))
+    for pred, (image, rows) in zip(preds, ground_truths.items(), strict=True):
+        target.append(_ground_truths(columns, image, rows, pred["labels"].tolist()))
     return preds, target
 
 

@@ -81,15 +81,17 @@ def read_open_images(
         )
     if not true_table.rows:
         raise ValueError(f"`annotations` must have a row for each box; got a header alone, {annotations}.")
-    true = _group_by_image("annotations", true_table)
-    detected = _group_by_image("results", detected_table)
-    true, detected = align_images(true, detected, argument="annotations", folder=annotations, result_folder=results)
+    ground_truths = _group_by_image("annotations", true_table)
+    detections = _group_by_image("results", detected_table)
+    ground_truths, detections = align_images(
+        ground_truths, detections, argument="annotations", folder=annotations, result_folder=results
+    )
     box_columns = BoxColumns(
         name="LabelName", box=_BOX, labels=classes, sizes=ImageSizes(image_sizes), score="Score", has_shares=True
     )
-    preds = [box_columns.detections(image, rows) for image, rows in detected.items()]
+    preds = [box_columns.detections(image, rows) for image, rows in detections.items()]
     target = []
-    for image, rows in true.items():
+    for image, rows in ground_truths.items():
         flags = image_dict(iscrowd=[_is_group(row) for row in rows])
         target.append(box_columns.ground_truths("annotations", image, rows) | flags)
     return preds, target

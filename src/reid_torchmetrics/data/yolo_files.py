@@ -95,16 +95,16 @@ def read_yolo(
     may_be_boxes = iou_type in (None, "bbox")
     true_table = read_shapes(label_paths, is_result=False) if may_be_boxes else None
     if true_table is None:
-        true = read_lines("labels", label_paths)
+        ground_truths = read_lines("labels", label_paths)
         result_paths = list_images("results", results)
     else:
         result_paths = list_images("results", results)
         detected_table = read_shapes(result_paths, is_result=True)
         if detected_table is not None and not _are_scores_in_front(*detected_table.scored_boxes()):
             return _convert_tables(true_table, detected_table, labels, results, sizes)
-        true = read_lines("labels", label_paths)
-    detected = read_lines("results", result_paths)
-    return _convert_lines(true, detected, labels, results, iou_type=iou_type, sizes=sizes)
+        ground_truths = read_lines("labels", label_paths)
+    detections = read_lines("results", result_paths)
+    return _convert_lines(ground_truths, detections, labels, results, iou_type=iou_type, sizes=sizes)
 
 
 def _are_scores_in_front(boxes: NDArray[np.float64], scores: NDArray[np.float64]) -> bool:
@@ -117,14 +117,16 @@ def _are_scores_in_front(boxes: NDArray[np.float64], scores: NDArray[np.float64]
 
 
 def _convert_tables(
-    true: ShapeTable, detected: ShapeTable, labels: Folder, results: Folder, sizes: ImageSizes
+    ground_truths: ShapeTable, detections: ShapeTable, labels: Folder, results: Folder, sizes: ImageSizes
 ) -> tuple[_Dicts, _Dicts]:
     """Return the dicts of all images from tables of boxes and polygons."""
-    result_files = match_images(true.files, detected.files, argument="labels", folder=labels, result_folder=results)
-    names = sorted(result_files.keys() | true.files.keys())
+    result_files = match_images(
+        ground_truths.files, detections.files, argument="labels", folder=labels, result_folder=results
+    )
+    names = sorted(result_files.keys() | ground_truths.files.keys())
     image_sizes = {name: sizes.find(name) for name in names}
-    preds = _image_dicts(detected, result_files, image_sizes, is_result=True)
-    target = _image_dicts(true, true.files, image_sizes, is_result=False)
+    preds = _image_dicts(detections, result_files, image_sizes, is_result=True)
+    target = _image_dicts(ground_truths, ground_truths.files, image_sizes, is_result=False)
     for name, ground_truth in zip(names, target, strict=True):
         ground_truth["image_id"] = name
     return preds, target
@@ -157,8 +159,8 @@ def _image_dicts(
 
 
 def _convert_lines(
-    true: _Lines,
-    detected: _Lines,
+    ground_truths: _Lines,
+    detections: _Lines,
     labels: Folder,
     results: Folder,
     *,
@@ -170,20 +172,21 @@ def _convert_lines(
     Raises:
         ValueError: Lines without a common layout, or folders without a common name.
     """
-    true_lines = _flatten(true)
-    detected_lines = _flatten(detected)
+    true_lines = _flatten(ground_truths)
+    detected_lines = _flatten(detections)
     layout = find_layout(true_lines, detected_lines, iou_type)
     exchanged = None
     if layout is None or layout.kind == "polygons":
         exchanged = _find_exchanged_layout(true_lines, detected_lines, layout, iou_type)
     if exchanged is not None:
         warn_of_exchange("labels", labels, results)
-        true, detected, layout = detected, true, exchanged
+        ground_truths, detections = detections, ground_truths
         labels, results = results, labels
+        layout = exchanged
     if layout is None:
         raise first_fault(true_lines, detected_lines, usual_layout(true_lines, detected_lines, iou_type))
-    detected = match_images(true, detected, argument="labels", folder=labels, result_folder=results)
-    return _Converter(layout, iou_type, sizes).convert(true, detected)
+    detections = match_images(ground_truths, detections, argument="labels", folder=labels, result_folder=results)
+    return _Converter(layout, iou_type, sizes).convert(ground_truths, detections)
 
 
 def _flatten(lines: _Lines) -> list[Line]:
@@ -227,23 +230,23 @@ class _Converter:
         self.iou_type = iou_type or "bbox"
         self.is_inferred_rotated = iou_type is None and layout is CORNERS
 
-    def convert(self, true: _Lines, detected: _Lines) -> tuple[_Dicts, _Dicts]:
+    def convert(self, ground_truths: _Lines, detections: _Lines) -> tuple[_Dicts, _Dicts]:
         """Return the dicts of all images for `update`."""
-        label_lines = _flatten(true)
-        result_lines = _flatten(detected)
+        label_lines = _flatten(ground_truths)
+        result_lines = _flatten(detections)
         label_sizes = self._checked_sizes("labels", label_lines)
         result_sizes = self._checked_sizes("results", result_lines)
         _check_order([line for line in result_lines if result_sizes[len(line.numbers)] == NUM_BOX])
         self._warn_of_doubts(len(label_lines) + len(result_lines))
         preds = []
         target = []
-        for name in sorted(detected.keys() | true.keys()):
+        for name in sorted(detections.keys() | ground_truths.keys()):
             size = self.sizes.find(name)
-            detections = _objects(detected.get(name, []), result_sizes)
-            scores = image_dict(scores=[detection.confidence for detection in detections])
-            preds.append(self._shapes(detections, size, is_result=True) | scores)
-            ground_truths = _objects(true.get(name, []), label_sizes)
-            target.append(self._shapes(ground_truths, size, is_result=False) | {"image_id": name})
+            detected_objects = _objects(detections.get(name, []), result_sizes)
+            scores = image_dict(scores=[item.confidence for item in detected_objects])
+            preds.append(self._shapes(detected_objects, size, is_result=True) | scores)
+            true_objects = _objects(ground_truths.get(name, []), label_sizes)
+            target.append(self._shapes(true_objects, size, is_result=False) | {"image_id": name})
         return preds, target
 
     def _checked_sizes(self, argument: str, lines: Sequence[Line]) -> dict[int, int]:
