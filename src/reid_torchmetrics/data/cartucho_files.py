@@ -55,10 +55,10 @@ def read_cartucho(
         `box_format="xyxy"`, whatever format the files have.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
+        FileNotFoundError: A folder that does not exist.
         TypeError: `class_names` is no list of names, or `image_sizes` are neither a pair of sizes nor such pairs by
             name.
-        ValueError: an unknown `box_format`; a folder without text files; two folders without a common name; a malformed
+        ValueError: An unknown `box_format`; a folder without text files; two folders without a common name; a malformed
             line, a class that is not among `class_names`, or a confidence that is behind the box, named with file and
             line; shares of the image in one folder and pixels in the other one; or an image without a size.
     """

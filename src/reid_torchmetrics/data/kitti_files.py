@@ -52,7 +52,7 @@ def read_kitti(labels: Folder, results: Folder, class_names: Sequence[str] = KIT
         `image_id`, the name of the image, a str. Boxes are left, top, right and bottom in pixels, `box_format="xyxy"`.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
+        FileNotFoundError: A folder that does not exist.
         TypeError: `class_names` is no list of names.
         ValueError: `class_names` with `DontCare`; a folder without text files; two folders without a common name; or a
             malformed line, an edge or a score that is not finite, or a type that is not among `class_names`, named with

@@ -61,28 +61,29 @@ def read_labels(
     names of images or of identities, or one of each.
 
     Args:
-        path: of the file, or of a folder with .npy files by name; text is in UTF-8, a .csv begins with a row of names.
-        names: what a column is called, by what it is: `{"identities": "y"}`, or "column 2" where columns have no names;
-            else exactly one column may be it.
-        guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
+        path: the file, or a folder of .npy files by name. Text is in UTF-8; a .csv begins with a row of names.
+        names: names of columns by their meaning, such as `{"identities": "y"}`, or "column 2" for columns without
+            names. Without a name from you, exactly one column may have the meaning by its name.
+        guesses: a list that collects a line for each column that was found by a name of the field, as
+            `SampleFile.guesses`.
         used: as in `read_samples`.
-        field: what an array without a name is, as in a .npy; None: the only one of `labels`, else identities, or
+        field: meaning of an array without a name, as in a .npy. None: the only one of `labels`, else identities, or
             positions if it holds two or three floats for each sample. If `names` has it, nothing else is read.
         missing: as in `read_samples`; an empty cell of text, and a null of a .parquet, is missing.
         labels: as in `read_samples`.
 
     Returns:
-        What the table has of N samples, in its order: the labels of a `SampleFile`, with identities as bool [N, labels]
-        where samples have several labels; "roles", bool [N, 2], whether a sample is a query and whether it is a gallery
-        item, from `is_query` and `is_gallery`, where a sample may be both, or from a column such as `split` with
-        "query" and "gallery" or "test", or with "train" for the gallery and "test" for the queries; and "names", the
-        names of files.
+        The labels of N samples, in the order of the table, by the keys of `SampleFile.labels`, and where the file has
+        them "roles" and "names". Identities are bool [N, labels] if samples have several labels. Roles are two flags of
+        each sample, bool [N, 2]: query, and gallery item. They are read from `is_query` and `is_gallery`, where a
+        sample may be both, or from a column such as `split` with "query" and "gallery" or "test", or with "train" for
+        the gallery and "test" for the queries. Names are the names of files.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
-        ModuleNotFoundError: PyArrow is not installed.
-        ValueError: `names` unknown; a file that is damaged, empty, without any label, or with several columns that may
-            be the same; rows of unequal length; values that are neither whole numbers nor names, or other roles. The
+        OSError: There is no such file, or it may not be read.
+        ModuleNotFoundError: A package that reads the format, such as PyArrow, is not installed.
+        ValueError: An unknown key of `names`; a file that is damaged, empty, without any label, or with several columns
+            of one meaning; rows of unequal length; values that are neither whole numbers nor names, or other roles. The
             message is one line that names the file and the column.
     """
     path = Path(path)
@@ -130,7 +131,7 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
     r"""Return identities, cameras and other labels from the names of files.
 
     Args:
-        paths: of N images, which need not exist.
+        paths: paths of N images, which need not exist.
         pattern: "market1501", "dukemtmc" or "veri776", `0002_c1s1_000451_03.jpg`, where -1 is junk; "msmt17",
             `0000_000_01_0303morning_0015_0.jpg`; "vpr", `@0543256.96@4178906.70@10@S@.jpg`, as of
             VPR-datasets-downloader; or a regular expression that is found in the path, with some of the groups
@@ -142,7 +143,7 @@ def labels_from_names(paths: Iterable[str | PathLike[str]], pattern: str = "mark
         for `number_identities`; "positions", float64 [N, 2].
 
     Raises:
-        ValueError: a name without the pattern, no names, or a pattern that is no such expression.
+        ValueError: A name without the pattern, no names, or a pattern that is no such expression.
 
     Example:
         >>> labels_from_names(["0002_c1s1_000451_03.jpg", "-1_c3s2_000001_00.jpg"])

@@ -58,8 +58,8 @@ def read_retrieved(path: str | PathLike[str], *, form: _names.ListForm | None = 
         of a .json, queries with lists or with items and scores; a list of items for a text file.
 
     Raises:
-        FileNotFoundError: no such file, or a folder without a .txt.
-        ValueError: an unknown `form`, lines that fit several forms, a damaged file, a line of another form, a score
+        FileNotFoundError: No such file, or a folder without a .txt.
+        ValueError: An unknown `form`, lines that fit several forms, a damaged file, a line of another form, a score
             that is no number, an item that a query repeats, or names where numbers count from 1; the message is one
             line that names the file, and the line in it.
     """
@@ -116,8 +116,8 @@ def read_ground_truth(
         of numbers for arrays and for items alone, "ok" and "junk" in VeRi's folder; the contents of a .json.
 
     Raises:
-        FileNotFoundError: no such file, or a folder without a `_good.txt`, `_ok.txt` or `_junk.txt`.
-        ValueError: an unknown `form`, lines that fit several forms, a damaged file, a line of another form, an item
+        FileNotFoundError: No such file, or a folder without a `_good.txt`, `_ok.txt` or `_junk.txt`.
+        ValueError: An unknown `form`, lines that fit several forms, a damaged file, a line of another form, an item
             that a query repeats, a query without one of its three lists, names where numbers count from 1, or a .pkl
             with other classes or items that it does not list; the message is one line that names the file, and the
             line in it.

@@ -60,10 +60,10 @@ def read_open_images(
         `image_id`, the name of the image, a str. Boxes are left, top, right and bottom, `box_format="xyxy"`.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
+        OSError: There is no such file, or it may not be read.
         TypeError: `class_names` is no list of names, or `image_sizes` are neither a pair of sizes nor such pairs by
             name.
-        ValueError: a file that is no CSV, without a required column, or without annotations; two files without a common
+        ValueError: A file that is no CSV, without a required column, or without annotations; two files without a common
             image; a malformed row, a share outside of 0 to 1 by more than 0.01, or a class that is not among
             `class_names`, named with file and line; or an image without a size.
     """

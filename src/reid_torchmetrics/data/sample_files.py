@@ -95,37 +95,38 @@ def read_samples(
     """Open files of embeddings and labels: .npy, .npz, .pt, .safetensors, .mat, .h5, .fvecs, .bvecs; .parquet, .csv.
 
     Arrays are found by the names that the field uses, such as `feat`, `pids` and `camids`, or `gallery_f`,
-    `gallery_label` and `gallery_cam`, as layumi's `pytorch_result.mat` has them. Embeddings stay on disk, mapped,
-    unless they are compressed, as by `numpy.savez_compressed`, or in a table: a column of lists in a .parquet, or a
-    column for each dimension, counted by name or without names, as `numpy.savetxt` writes it. No file can run code:
-    what needs pickle is refused. Whether embeddings are finite is left to the evaluation.
+    `gallery_label` and `gallery_cam`, as in layumi's `pytorch_result.mat`. Embeddings stay on disk, mapped, unless they
+    are compressed, as by `numpy.savez_compressed`, or in a table: a column of lists in a .parquet, or a column for each
+    dimension, with counted names or without names, as `numpy.savetxt` writes it. No file can run code: a file that
+    needs pickle is refused. Whether embeddings are finite is left to the evaluation.
 
     Args:
         source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
             pattern are shards, in natural order, 2 before 10; but the .npy of a folder are the arrays of one file, by
-            their names, where one is called like a label, such as `pids.npy`.
-        role: "query" or "gallery", of a file that has arrays of both.
-        names: what an array is called, by what it is: `{"embeddings": "my_array", "identities": "y"}`; without these
-            exactly one array may be it. An array alone in a .npy or .pt has no name, and is embeddings.
-        used: gets the keys of `names` whose array is there, so that other files may have the others; None: each file
-            must have all.
-        reopened: hold no embeddings, and open a file again whenever rows are taken: `embeddings[:100]`.
+            their names, if one has the name of a label, such as `pids.npy`.
+        role: the side, "query" or "gallery", to read from a file with arrays of both.
+        names: names of arrays by their meaning, such as `{"embeddings": "my_array", "identities": "y"}`. Without a name
+            from you, exactly one array may have the meaning by its name. An array alone in a .npy or .pt has no name,
+            and is embeddings.
+        used: a set that collects the keys of `names` with an array in a file, so that other files may have the rest;
+            None: each file must have all.
+        reopened: whether no embeddings are held, and the file is opened again for each slice: `embeddings[:100]`.
         missing: "junk" keeps identities that are missing, as NaN or "", for evaluations with `missing="junk"`; "error"
             refuses them.
-        labels: names of further labels, such as ("side",), for evaluations with `must_agree` or `must_differ`: an array
-            of that name holds each, integers or strings, where there is one.
-        kind: "distances" or "scores" for a matrix of queries and gallery items, which may then have any name or none;
-            None: what the name says, and embeddings where there is no name.
+        labels: names of further labels, such as ("side",), for evaluations with `must_agree` or `must_differ`. A file
+            may have an array of integers or strings with each name.
+        kind: "distances" or "scores" for a matrix of queries and gallery items, under any name or none; None: the kind
+            that its name says, and embeddings for an array without a name.
 
     Returns:
         The files, with labels of N samples for embeddings [N, D].
 
     Raises:
-        FileNotFoundError: no such file, a pattern without a match, or a folder without files of these formats.
-        ModuleNotFoundError: safetensors is not installed.
-        ValueError: `role` or `names` unknown; a file that is damaged or needs pickle, without embeddings, or with
-            several arrays that may be the same; arrays of another shape, dtype or length; a file given twice, shards
-            that differ in width, dtype or labels. The message is one line that names the file and the array.
+        FileNotFoundError: There is no such file, no match of the pattern, or no file of these formats in the folder.
+        ModuleNotFoundError: A package that reads the format, such as safetensors, is not installed.
+        ValueError: An unknown `role` or key of `names`; a file that is damaged or needs pickle, without embeddings, or
+            with several arrays of one meaning; arrays of another shape, dtype or length; a file that is there twice;
+            shards that differ in width, dtype or labels. The message is one line that names the file and the array.
     """
     rules = NameRules(names or {}, role, used, missing, labels, kind)
     paths = _find_files(source, rules)

@@ -76,8 +76,8 @@ def read_voc(annotations: Folder, results: Folder, class_names: Sequence[str] = 
         `image_id`, the name of the image, a str.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
-        ValueError: a folder without a single file of its kind, a malformed file, a class that is not among
+        FileNotFoundError: A folder that does not exist.
+        ValueError: A folder without a single file of its kind, a malformed file, a class that is not among
             `class_names`, or a detection in an image without a document; the message names the file, and the line or
             the tag.
     """
@@ -99,8 +99,8 @@ def find_voc_classes(annotations: Folder) -> tuple[str, ...]:
         annotations: folder of XML documents; one without any has no classes.
 
     Raises:
-        FileNotFoundError: the folder does not exist.
-        ValueError: a document that cannot be read; the message names it.
+        FileNotFoundError: The folder does not exist.
+        ValueError: A document that cannot be read; the message names it.
     """
     if not has_files(annotations, ".xml"):
         return ()
@@ -138,8 +138,8 @@ def read_dota(
         `labels`, `difficult`, bool, and `image_id`, the name of the image, a str.
 
     Raises:
-        FileNotFoundError: a folder that does not exist.
-        ValueError: a folder without a single file of its kind, a malformed line, a number that is not finite, a class
+        FileNotFoundError: A folder that does not exist.
+        ValueError: A folder without a single file of its kind, a malformed line, a number that is not finite, a class
             that is not among `class_names`, corners of a ground truth that are not in turn, so that edges cross, or a
             detection in an image without annotations; the message names the file, and the line.
     """
@@ -267,7 +267,7 @@ def _reading_document(path: Path) -> Iterator[None]:
     """Name the document in errors.
 
     Raises:
-        ValueError: the document cannot be read.
+        ValueError: The document cannot be read.
     """
     try:
         yield

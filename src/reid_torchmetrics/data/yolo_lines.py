@@ -40,8 +40,8 @@ def list_images(argument: str, folder: Folder) -> list[Path]:
     """Return the file of each image; a list of classes and a README are no images.
 
     Raises:
-        FileNotFoundError: the folder does not exist.
-        ValueError: a folder without a single file.
+        FileNotFoundError: The folder does not exist.
+        ValueError: A folder without a single file.
     """
     return list_files(argument, folder, ".txt", is_skipped=_is_note)
 

@@ -22,9 +22,9 @@ def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
             with a name in each line, such as `classes.txt` of LabelImg or `obj.names` of darknet.
 
     Raises:
-        OSError: there is no such file, or it may not be read.
+        OSError: There is no such file, or it may not be read.
         ModuleNotFoundError: PyYAML is needed and not installed.
-        ValueError: another suffix, or a file without names; the message is one line that names the file.
+        ValueError: Another suffix, or a file without names; the message is one line that names the file.
     """
     file = Path(path)
     suffix = file.suffix.lower()
