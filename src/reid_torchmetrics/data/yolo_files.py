@@ -109,11 +109,12 @@ def read_yolo(
 
 def _are_scores_in_front(boxes: NDArray[np.float64], scores: NDArray[np.float64]) -> bool:
     """Return whether most boxes leave the image, but hardly any does if the confidence is in front of it."""
-    num_leaving = np.count_nonzero(leave_image(boxes))
-    if num_leaving < max(_LEAST_LEAVING, len(boxes) / 2 + 1):
+    num_boxes = len(boxes)
+    if np.count_nonzero(leave_image(boxes)) < max(_LEAST_LEAVING, num_boxes / 2 + 1):
         return False
     boxes_behind_scores = np.column_stack([boxes[:, 1:], scores])
-    return 10 * np.count_nonzero(leave_image(boxes_behind_scores)) <= len(boxes)
+    num_leaving = int(np.count_nonzero(leave_image(boxes_behind_scores)))
+    return 10 * num_leaving <= num_boxes
 
 
 def _convert_tables(

@@ -120,8 +120,9 @@ def read_shapes(paths: Sequence[Path], *, is_result: bool) -> ShapeTable | None:
 def leave_image(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Bool[NDArray[np.bool_], " boxes"]:
     """Return whether boxes leave the image, up to rounding."""
     edges = _edges_of_boxes(boxes)
-    is_outside: NDArray[np.bool_] = (edges < LEAST_SHARE) | (edges > MOST_SHARE)
-    return is_outside.any(axis=1)
+    is_outside = (edges < LEAST_SHARE) | (edges > MOST_SHARE)
+    is_leaving: NDArray[np.bool_] = is_outside.any(axis=1)
+    return is_leaving
 
 
 def _edges_of_boxes(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Float[NDArray[np.float64], "boxes 4"]:
