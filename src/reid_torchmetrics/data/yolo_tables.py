@@ -121,8 +121,7 @@ def leave_image(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Bool[NDArray[np
     """Return whether boxes leave the image, up to rounding."""
     edges = _edges_of_boxes(boxes)
     is_outside = (edges < LEAST_SHARE) | (edges > MOST_SHARE)
-    is_leaving: NDArray[np.bool_] = is_outside.any(axis=1)
-    return is_leaving
+    return np.asarray(is_outside.any(axis=1))
 
 
 def _edges_of_boxes(boxes: Float[NDArray[np.float64], "boxes 4"]) -> Float[NDArray[np.float64], "boxes 4"]:
