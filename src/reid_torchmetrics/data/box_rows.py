@@ -299,7 +299,8 @@ def _are_exchanged(ground_truths: Rows, detections: Rows, score: str) -> bool:
     detected_rows = all_rows(detections)
     if not true_rows or not detected_rows:
         return False
-    return all(score in row.words for row in true_rows) and not any(score in row.words for row in detected_rows)
+    have_scores = all(score in row.words for row in true_rows)
+    return have_scores and not any(score in row.words for row in detected_rows)
 
 
 def _check_scores(argument: str, rows: Rows, score: str, rule: str, *, is_result: bool) -> None:

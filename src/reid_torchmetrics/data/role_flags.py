@@ -81,10 +81,8 @@ def join_flags(arrays: Mapping[str, Any], user_names: Mapping[str, str]) -> tupl
         ValueError: Flags of unequal length or of other values.
     """
     names = {str(name).lower().replace("-", "_"): name for name in arrays}
-    # A single flag is about the whole file, and no flag of its samples.
-    flag_names = {word: names[word] for word in _FLAG_COLUMNS if word in names and np.ndim(arrays[names[word]])}
-    query = flag_names.get("is_query")
-    gallery = flag_names.get("is_gallery")
+    query = _find_flags("is_query", names, arrays)
+    gallery = _find_flags("is_gallery", names, arrays)
     roles_name = user_names.get("roles")
     if (query is None and gallery is None) or roles_name not in (None, query, gallery):
         return dict(arrays), []
@@ -100,6 +98,17 @@ def join_flags(arrays: Mapping[str, Any], user_names: Mapping[str, str]) -> tupl
         raise ValueError(f"`{query}` and `{gallery}` must have one length; got {got}.")
     joined[roles_name or FLAGS] = np.stack([is_query, is_gallery], axis=1)
     return joined, dropped
+
+
+def _find_flags(column: str, names: Mapping[str, str], arrays: Mapping[str, Any]) -> str | None:
+    """Return the name of the array of flags for a column; None if there is none.
+
+    A single flag is about the whole file, and no flag of its samples.
+    """
+    name = names.get(column)
+    if name is None or np.ndim(arrays[name]) == 0:
+        return None
+    return name
 
 
 def as_roles(name: str, values: Any, length: int | None, identities: Array | None = None) -> Array:

@@ -263,12 +263,12 @@ def _find_sample_names(arrays: Mapping[str, Any], rules: NameRules, num_samples:
 def _open_briefly(path: Path, rules: NameRules) -> SampleFile:
     """Open a file so that nothing stays open: labels are copied, and embeddings are read again for each slice."""
     file = _open(path, rules)
-    return replace(
-        file,
-        embeddings=Reopened(cast("Array", file.embeddings), path, rules),
-        labels={key: values.copy() for key, values in file.labels.items()},
-        names=None if file.names is None else file.names.copy(),
-    )
+    embeddings = Reopened(cast("Array", file.embeddings), path, rules)
+    labels = {key: values.copy() for key, values in file.labels.items()}
+    names = file.names
+    if names is not None:
+        names = names.copy()
+    return replace(file, embeddings=embeddings, labels=labels, names=names)
 
 
 def _describe_form(file: SampleFile) -> str:

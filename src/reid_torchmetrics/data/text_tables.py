@@ -41,11 +41,11 @@ def read_csv(path: Path) -> dict[str, Array]:
     text = _read(path)
     delimiter = _find_delimiter(text.partition("\n")[0])
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
-    cells = [(reader.line_num, row) for row in reader if row]  # a blank line is none
-    names = [name.strip() for name in cells[0][1]] if cells else []
+    numbered_rows = [(reader.line_num, row) for row in reader if row]  # a blank line is none
+    names = [name.strip() for name in numbered_rows[0][1]] if numbered_rows else []
     if _are_values(names):
-        return _parse_columns(path, [""] * len(names), cells)
-    return _parse_columns(path, names, cells[1:])
+        return _parse_columns(path, [""] * len(names), numbered_rows)
+    return _parse_columns(path, names, numbered_rows[1:])
 
 
 def read_text(path: Path) -> dict[str, Array]:
@@ -65,15 +65,15 @@ def read_text(path: Path) -> dict[str, Array]:
         raise ValueError("0 rows of nothing")
 
     delimiter = _find_text_delimiter(lines[0][1])
-    cells = [(number, [cell.strip() for cell in line.split(delimiter)]) for number, line in lines]
-    rows = [row for _, row in cells]
+    numbered_rows = [(number, [cell.strip() for cell in line.split(delimiter)]) for number, line in lines]
+    rows = [row for _, row in numbered_rows]
     if _has_header(rows):
-        return _parse_columns(path, rows[0], cells[1:])
+        return _parse_columns(path, rows[0], numbered_rows[1:])
     if len(rows[0]) > 1:
-        return _parse_columns(path, [""] * len(rows[0]), cells)
+        return _parse_columns(path, [""] * len(rows[0]), numbered_rows)
     if len(lines) < len(all_lines) and all(len(row) == 1 for row in rows):
-        cells = [(number, [line]) for number, line in all_lines]
-    columns = _parse_columns(path, [""], cells)
+        numbered_rows = [(number, [line]) for number, line in all_lines]
+    columns = _parse_columns(path, [""], numbered_rows)
     return {UNNAMED: columns["column 1"]}
 
 
@@ -191,24 +191,26 @@ def _has_header(rows: Sequence[Sequence[str]]) -> bool:
     return len(columns) > 1 and any(parse_cells(column).dtype.kind != "U" for column in columns)
 
 
-def _parse_columns(path: Path, names: Sequence[str], cells: Sequence[tuple[int, Sequence[str]]]) -> dict[str, Array]:
+def _parse_columns(
+    path: Path, names: Sequence[str], numbered_rows: Sequence[tuple[int, Sequence[str]]]
+) -> dict[str, Array]:
     """Return the columns of a table by name.
 
     Args:
         path: The file, for the number of bytes that it may take.
         names: Names of the columns; "" for a column without a name.
-        cells: The number of each line, and its cells.
+        numbered_rows: The number of each line, and its cells.
 
     Raises:
         ValueError: Rows of unequal length, no rows, or a repeated name.
     """
     # A blank cell is what pandas and R write above the numbers of rows, and Excel behind the last column.
     header = [name or f"column {place}" for place, name in enumerate(names, start=1)]
-    for line_number, row in cells:
+    for line_number, row in numbered_rows:
         if len(row) != len(header):
             raise ValueError(f"{len(row)} cells for {len(header)} names in line {line_number}")
-    if not cells or len(set(header)) < len(header):
-        raise ValueError(f"{len(cells)} rows of {', '.join(header) or 'nothing'}")
-    columns = zip(*(row for _, row in cells), strict=True)
+    if not numbered_rows or len(set(header)) < len(header):
+        raise ValueError(f"{len(numbered_rows)} rows of {', '.join(header) or 'nothing'}")
+    columns = zip(*(row for _, row in numbered_rows), strict=True)
     allowance = Allowance(path.stat().st_size)
     return {name: parse_cells(column, allowance) for name, column in zip(header, columns, strict=True)}

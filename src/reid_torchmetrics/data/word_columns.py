@@ -67,7 +67,8 @@ def _parse_decimals(words: Sequence[str]) -> list[float] | None:
     points = np.flatnonzero(letters == ord("."))
     signs = np.flatnonzero(letters == ord("-"))
     num_digits = np.count_nonzero(letters - np.uint8(ord("0")) < 10)
-    if len(points) != len(ends) or num_digits + len(points) + len(ends) + len(signs) != len(letters):
+    has_other_letters = num_digits + len(points) + len(ends) + len(signs) != len(letters)
+    if len(points) != len(ends) or has_other_letters:
         return None
     num_decimals = ends - points - 1
     has_point = bool((num_decimals > 0).all()) and bool((points[1:] > ends[:-1]).all())

@@ -279,27 +279,31 @@ class _Converter:
 
     def _shapes(self, objects: Sequence[_Object], size: Size, *, is_result: bool) -> dict[str, Any]:
         """Return the labels and the shapes of the objects of an image, in pixels."""
-        item = image_dict(labels=[item.label for item in objects])
+        image = image_dict(labels=[item.label for item in objects])
         if self.iou_type == "rotated" or self.is_inferred_rotated:
             corners = [_scaled(item.shape, size) for item in objects]
-            item |= image_dict(rotated_boxes=corners)
+            image |= image_dict(rotated_boxes=corners)
         if self.iou_type == "segm":
-            item["masks"] = _masks([_scaled(item.shape, size) for item in objects], size)
+            image["masks"] = _masks([_scaled(item.shape, size) for item in objects], size)
         if self.iou_type in ("bbox", "keypoints"):
             edges = [_scaled(self._edges(item.shape), size) for item in objects]
-            item |= image_dict(boxes=edges)
+            image |= image_dict(boxes=edges)
         if self.iou_type == "keypoints":
-            item["keypoints"] = self._keypoints(objects, size, is_result=is_result)
+            image["keypoints"] = self._keypoints(objects, size, is_result=is_result)
             if not is_result:
-                item |= image_dict(area=[item.shape[2] * item.shape[3] * size[0] * size[1] for item in objects])
-        return item
+                width, height = size
+                areas = [item.shape[2] * item.shape[3] * width * height for item in objects]
+                image |= image_dict(area=areas)
+        return image
 
     def _edges(self, shape: Sequence[float]) -> list[float]:
         """Return left, top, right and bottom of a shape, as shares."""
         if len(shape) == NUM_BOX or self.layout.kind == "pose":
             x, y, width, height = shape[:NUM_BOX]
             return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
-        return [min(shape[::2]), min(shape[1::2]), max(shape[::2]), max(shape[1::2])]
+        x_coordinates = shape[::2]
+        y_coordinates = shape[1::2]
+        return [min(x_coordinates), min(y_coordinates), max(x_coordinates), max(y_coordinates)]
 
     def _keypoints(self, objects: Sequence[_Object], size: Size, *, is_result: bool) -> Tensor:
         """Return x, y and visibility of keypoints, in pixels: [objects, keypoints, 3]."""

@@ -174,7 +174,8 @@ def _line_fault(argument: str, line: Line, layout: Layout, *, is_result: bool) -
         hint += "; Ultralytics writes confidences with `save_conf=True`"
     if is_result and layout.allows(size - 2, is_result=True):
         hint += "; a tracking id may follow the confidence if it is a whole number in all such lines"
-    if layout is BOXES and size - is_result > NUM_BOX and (size - is_result - NUM_BOX) % 3 == 0:
+    num_behind_box = size - is_result - NUM_BOX
+    if layout is BOXES and num_behind_box > 0 and num_behind_box % 3 == 0:
         hint += "; iou_type='keypoints' reads boxes and keypoints, also those that do not lie in their boxes"
     got = f"{line} with {size} numbers behind the class{hint}"
     return ValueError(f"`{argument}` must have {rule} in a line; got {got}.")
