@@ -12,7 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, inputs
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, match_options
 
 _ROTATED = inputs.shape_types(("rotated",), None)["rotated"]
 
@@ -71,7 +71,8 @@ class Judgment:
             columns["boxes"], true_columns["boxes"] = _overlaps(points.flatten(1), true_points.flatten(1), is_crowd)
         packed, truths = Detections(**columns), GroundTruths(**true_columns, is_crowd=is_crowd)
 
-        limits, options = (max(1, len(packed.labels)),), evaluator.options_of_voc(is_difficult)
+        limits = (max(1, len(packed.labels)),)
+        options = match_options(evaluator, is_difficult=is_difficult)
         grid = inputs.CocoGrid((self.iou_threshold,), (0.0,), limits, {"all": COCO_AREA_RANGES["all"]})
         sides = [side.of_one_class() if self.average == "micro" else side for side in (packed, truths)]
         matches = evaluator.match(*sides, grid, keep_ground_truths=True, **options)

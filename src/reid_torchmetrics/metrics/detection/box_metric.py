@@ -55,12 +55,12 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest limit"""
 
-    _owned = "detection_counts"
+    _identity_state = "detection_counts"
 
-    _of_collection: ClassVar[tuple[tuple[str, str], ...]] = ()
+    _collection_options: ClassVar[tuple[tuple[str, str], ...]] = ()
     """options of the collection that it is in, as text: all processes must share them"""
 
-    _names_of_collection: ClassVar[tuple[str, ...] | None] = None
+    _names_collection_options: ClassVar[tuple[str, ...] | None] = None
     """names of the numbers of the collection that it is in"""
 
     def __init__(
@@ -145,7 +145,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             options: dict[str, Any] = {"invalid": self.invalid, "note": self._notes.note, "keeps": self._keeps_shapes}
             options |= {"extras": evaluators.EVALUATORS[self._row].extras, "has_boxes": "bbox" in self.iou_type}
             batch = batches.pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
-            states = self._held()
+            states = self._current_states()
             if batch.states and states["detection_counts"]:
                 batches.check_kind(batch.states, states)
             self._warn_of(batch)
@@ -223,7 +223,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """Give advice on the images of all processes, though not on every batch of `forward`."""
         if self._states_before_forward is not None:
             return
-        names = self._names_of_collection
+        names = self._names_collection_options
         if names is None and self.metric is not None:
             names = (self.metric,)
         for each in matches:
@@ -317,7 +317,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """The options that decide the value, as text."""
         arguments = base.arguments_of(type(self))
         texts = {name: repr(getattr(self, name)) for name in arguments if name not in _NOT_DECISIVE}
-        return texts | dict(self._of_collection)
+        return texts | dict(self._collection_options)
 
     def _rounded(self, values: Tensor) -> Tensor:
         return values.to(self.device, torch.float32)

@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.retrieval.relevance import check_needed
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.metrics import base
 
-from .ranking import check_not_written, record_update
+from .held_samples import check_not_written, record_update
 
 _FIRST = 3  # column of the first coordinate
 _SMALLEST, _LARGEST = 1e-140, 1e140
@@ -133,7 +133,7 @@ class EmbeddingQuality(base.GrowingStates):
                 _check_squares_fit(rows)
             norms = linalg.vector_norm(rows, dim=1, keepdim=True)
             batch = {"moments": self._moments_of(rows, norms)}
-            for earlier in self._held()["moments"]:
+            for earlier in self._current_states()["moments"]:
                 _checks.same_dimension("embeddings", rows.shape[1], "earlier embeddings", earlier.shape[1] - _FIRST)
             if "alignment" in self.measures:
                 check_needed({"identities": "for the measure 'alignment'"}, {"identities": identities})
@@ -166,10 +166,10 @@ class EmbeddingQuality(base.GrowingStates):
             moments[1, _FIRST:] = rows.square().sum(0)
         return moments
 
-    def _held(self) -> dict[str, list[Tensor]]:
+    def _current_states(self) -> dict[str, list[Tensor]]:
         """The states, after sums were added up in place: of samples always, of identities after they doubled."""
         with self._deferring_errors():
-            states = super()._held()
+            states = super()._current_states()
             moments, sums = states["moments"], states["identity_sums"]
             moments[:] = [sum(moments[1:], first) for first in moments[:1]]
             if len(sums) > 1 and sum(map(len, sums)) >= 2 * len(sums[0]):
@@ -199,7 +199,7 @@ class EmbeddingQuality(base.GrowingStates):
             raise world.differing("embedding dimension", dimensions)
         num_columns = _FIRST + max(dimensions)
         num_rows = num_columns if "rankme" in self.measures else 2
-        moments = self._whole("moments").view(-1, num_rows, num_columns).sum(0)
+        moments = self._concatenated("moments").view(-1, num_rows, num_columns).sum(0)
         moments = world.all_reduce_values(self._world, moments.flatten).view_as(moments)
         numbers = torch.arange(sum(sizes), device=moments.device).split(sizes)[self._world.process]
         roles = torch.full_like(numbers, QUERY | GALLERY, dtype=torch.int8)
