@@ -1,7 +1,11 @@
 """Meanings of the numbers in lines of YOLO's files: boxes, polygons, corners of rotated boxes, or keypoints.
 
-The layout is found for all lines of both folders together, as a single line may have several meanings: 8 numbers are
-four corners of a rotated box, a polygon, or a box with two keypoints.
+The layout is found for all lines of both folders together, as a single line may have several meanings:
+
+    0 .5 .5 .2 .4                    box: center, width and height
+    0 .1 .1 .3 .1 .3 .4              polygon: x and y of three corners
+    0 .5 .5 .2 .4 .5 .4 2            box, and a keypoint with its visibility
+    0 .1 .1 .3 .1 .3 .4 .1 .4        four corners of a rotated box, a polygon, or a box with two keypoints
 """
 
 from __future__ import annotations
