@@ -280,7 +280,6 @@ ONE_IMPORTER = {
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.hdf5_files": "a format of files, by a package that need not be installed",
     "data.mat_files": "a format of files, with its layout",
-    "data.text_tables": "tables in text, with and without a header; over 500 lines with the samples",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
     "data.yolo_tables": "arrays of all files, beside the reader of lines that knows every shape and words the errors",
     "functional.detection.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",

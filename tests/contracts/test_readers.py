@@ -21,7 +21,7 @@ import torch
 from reid_torchmetrics import data
 from reid_torchmetrics.data import read_labels, read_samples
 from reid_torchmetrics.data.array_files import FORMATS, Format
-from reid_torchmetrics.data.sample_files import TABLES, TEXTS
+from reid_torchmetrics.data.table_files import TABLES, TEXTS
 from tests.contracts.missing import assert_nothing_missing
 from tests.profiles import each_row
 
@@ -332,7 +332,7 @@ def read_some_rows(path: Path) -> dict[str, Any]:
 )
 def test_a_suffix_that_breaks_the_contract_is_told_so(suffix, read, message, tmp_path):
     with (
-        mock.patch.dict(TABLES, {suffix: (read, "anything")}),
+        mock.patch.dict(TABLES, {suffix: Format(read, "anything")}),
         pytest.raises((AssertionError, ValueError), match=message),
     ):
         check_suffix(suffix, tmp_path)
