@@ -275,9 +275,9 @@ def test_no_file_is_longer_than_500_lines():
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
     "command.detection_files": "which reader takes which files; the subcommand evaluates what it gives",
-    "command.evaluate": "a subcommand, with the reading of both sides of a search",
+    "command.evaluate": "a subcommand; `duplicates` names the same bad rows",
     "command.matrices": "a matrix in the place of embeddings, with the checks of its shape",
-    "command.roles": "two flags of each sample, and what they mean for files of both sides",
+    "command.roles": "two flags of each sample, and what they mean for files of queries and gallery",
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.hdf5_files": "a format of files, by a package that need not be installed",
     "data.list_tables": "tables by columns, beside the reader of lines that words the errors",

@@ -10,8 +10,8 @@ from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP, VocMAP, Y
 
 from .detection_files import read_detection_files
 from .outputs import Outputs
-from .processes import joined, telling_errors
-from .terminal import say
+from .processes import join_processes, share_errors
+from .terminal import log
 
 _METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP, "voc": VocMAP, "yolo": YoloMAP, "dota": VocMAP}
 _DEFAULTS: dict[str, Any] = {"dota": {"iou_type": ("rotated",), "rule": "voc07"}}
@@ -25,25 +25,27 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     if unknown:
         raise ValueError(f"`{min(unknown)}` must be given with another `--evaluator`; got {arguments.evaluator!r}.")
     options = _DEFAULTS.get(arguments.evaluator, {}) | options
-    asked_types = options.pop("iou_type", None)
-    iou_types = ("bbox",) if asked_types is None else tuple(asked_types)
-    prefixes = [f"{iou_type}_" for iou_type in iou_types] if len(iou_types) > 1 else [""]
+    option_types = options.pop("iou_type", None)
+    iou_types = ("bbox",) if option_types is None else tuple(option_types)
+    prefixes = [""] if len(iou_types) == 1 else [f"{iou_type}_" for iou_type in iou_types]
     outputs = Outputs(arguments, (arguments.ground_truths, arguments.detections), prefixes)
+
     # All processes read the files, so that all know of an error, and each evaluates some images.
-    files = read_detection_files(arguments, metric_class, asked_types, options)
-    say(*files.notes)
+    files = read_detection_files(arguments, metric_class, option_types, options)
+    log(*files.notes)
     options |= files.options
     if "iou_type" in parameters:
         options["iou_type"] = iou_types[0] if len(iou_types) == 1 else iou_types
     metric = metric_class(files.box_format, **options)
-    # Only a report and pictures show what lies across classes, and only a report has the boxes.
-    has_boxes = arguments.report is not None
-    shown = {"across_classes": has_boxes or arguments.pictures is not None, "boxes": has_boxes}
-    with joined() as share:
-        with telling_errors(share):
-            images = share.of(len(files.preds))
+
+    # Only a report and pictures show numbers across classes, and only a report has the boxes.
+    needs_boxes = arguments.report is not None
+    needs_classes = needs_boxes or arguments.pictures is not None
+    with join_processes() as share:
+        with share_errors(share):
+            images = share.part_of(len(files.preds))
             metric.update(files.preds[images], files.target[images])
             results = {}
             for prefix, iou_type in zip(prefixes, iou_types, strict=True):
-                results[prefix] = metric.results(iou_type, **shown)
+                results[prefix] = metric.results(iou_type, across_classes=needs_classes, boxes=needs_boxes)
         return outputs.write(results) if share.process == 0 else 0

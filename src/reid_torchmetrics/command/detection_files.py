@@ -27,7 +27,7 @@ _ALL_AREAS = {"all": (0.0, 1e10)}
 
 
 class DetectionFiles(NamedTuple):
-    """What `detect` has read."""
+    """Detections and ground truths of the same images, with the facts that their files hold beside boxes."""
 
     preds: list[dict[str, Any]]
     target: list[dict[str, Any]]
@@ -35,7 +35,7 @@ class DetectionFiles(NamedTuple):
     options: dict[str, Any]
     """options of the metric that the files decide, such as names of classes"""
     notes: list[str]
-    """what was guessed, a line each"""
+    """guesses, as lines for the user"""
 
 
 def read_detection_files(
@@ -46,15 +46,15 @@ def read_detection_files(
     Args:
         arguments: the paths `ground_truths` and `detections`, `evaluator`, `unknown_categories` and `image_size`.
         metric_class: the metric of the evaluator.
-        iou_types: the shapes that were asked for; None if nothing was.
-        options: the options of the metric that were given.
+        iou_types: the shapes in the command line; None if it has none.
+        options: the options of the metric in the command line.
 
     Raises:
         OSError: a path that does not exist, or cannot be read.
         ValueError: a file and a folder, an option that the files do not take, or contents that cannot be read; the
             message names the file.
     """
-    layout = _layout(arguments)
+    layout = _find_layout(arguments)
     if arguments.image_size is not None and layout != "yolo":
         raise ValueError("`--image-size` must be given with folders of YOLO's files only; got other files.")
     if layout == "coco":
@@ -66,17 +66,17 @@ def read_detection_files(
         return _read_yolo(arguments, iou_type, options)
     if layout == "dota":
         _checks.one_of("iou_type", iou_type or "rotated", ("rotated",))
-        names = options.get("class_names", DOTA_CLASSES)
+        class_names = options.get("class_names", DOTA_CLASSES)
         invalid = options.get("invalid", "count")
-        preds, target = read_dota(arguments.ground_truths, arguments.detections, names, invalid=invalid)
+        preds, target = read_dota(arguments.ground_truths, arguments.detections, class_names, invalid=invalid)
     else:
         _checks.one_of("iou_type", iou_type or "bbox", ("bbox",))
-        names = options.get("class_names") or _voc_names(arguments)
-        preds, target = read_voc(arguments.ground_truths, arguments.detections, names)
-    return DetectionFiles(preds, target, "xyxy", {"class_names": names}, [])
+        class_names = options.get("class_names") or _find_voc_names(arguments)
+        preds, target = read_voc(arguments.ground_truths, arguments.detections, class_names)
+    return DetectionFiles(preds, target, "xyxy", {"class_names": class_names}, notes=[])
 
 
-def _layout(arguments: SimpleNamespace) -> str:
+def _find_layout(arguments: SimpleNamespace) -> str:
     """Return the layout of the paths: "coco", "voc", "yolo" or "dota".
 
     Raises:
@@ -85,23 +85,26 @@ def _layout(arguments: SimpleNamespace) -> str:
     paths = {"ground_truths": Path(arguments.ground_truths), "detections": Path(arguments.detections)}
     folders = [name for name, path in paths.items() if path.is_dir()]
     if arguments.evaluator == "dota":
-        return "dota"  # the reader names what is no folder
+        return "dota"  # the reader refuses a path that is no folder
     if not folders:
         return "coco"
     if len(folders) == 1:
-        (folder,) = folders
-        (file,) = paths.keys() - {folder}
-        got = f"the folder {str(paths[folder])!r} and {str(paths[file])!r}"
+        folder = paths.pop(folders[0])
+        (file,) = paths.values()
+        got = f"the folder {str(folder)!r} and {str(file)!r}"
         raise ValueError(f"`ground_truths` and `detections` must both be files of JSON, or both folders; got {got}.")
     if arguments.evaluator == "lvis":
         raise ValueError("`ground_truths` must be a file of JSON for `--evaluator lvis`; got a folder.")
-    has_documents = any(file.suffix.lower() == ".xml" for path in paths.values() for file in path.iterdir())
-    return "voc" if has_documents else "yolo"
+    for folder in paths.values():
+        if any(file.suffix.lower() == ".xml" for file in folder.iterdir()):
+            return "voc"
+    return "yolo"
 
 
 def _read_json(
     arguments: SimpleNamespace, metric_class: Any, iou_types: Sequence[str], options: dict[str, Any]
 ) -> DetectionFiles:
+    """Read JSON of COCO or LVIS, with the names and frequencies of the categories."""
     notes: list[str] = []
     preds, target = metric_class.coco_to_tm(
         arguments.detections,
@@ -111,56 +114,60 @@ def _read_json(
         unknown_categories=arguments.unknown_categories,
         guesses=notes,
     )
-    found: dict[str, Any] = {}
+    file_options: dict[str, Any] = {}
     if metric_class is LvisMAP:
-        found["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
+        file_options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
     if "class_names" not in options:
         data_set = read_json(arguments.ground_truths)
-        found["class_names"] = _distinct_names(data_set.get("categories", [])) or None
-    return DetectionFiles(preds, target, "xywh", found, notes)
+        file_options["class_names"] = _distinct_names(data_set.get("categories", [])) or None
+    return DetectionFiles(preds, target, "xywh", file_options, notes)
 
 
 def _distinct_names(categories: Sequence[dict[str, Any]]) -> dict[int, str]:
-    """Return the names of categories by their ids; to a name that several categories have the id is appended."""
+    """Return the names of categories by their ids; a name of several categories is followed by the id."""
     names = {int(row["id"]): row["name"] for row in categories if row.get("name") is not None}
     counts = Counter(names.values())
-    return {number: f"{name} ({number})" if counts[name] > 1 else name for number, name in names.items()}
+    for category, name in names.items():
+        if counts[name] > 1:
+            names[category] = f"{name} ({category})"
+    return names
 
 
-def _voc_names(arguments: SimpleNamespace) -> Sequence[str]:
-    """Return the 20 classes of Pascal VOC if the annotations have no others, else their own in ascending order."""
-    folders = (arguments.ground_truths, arguments.detections)  # which may have been exchanged
-    names = {name for folder in folders for name in find_voc_classes(folder)}
+def _find_voc_names(arguments: SimpleNamespace) -> Sequence[str]:
+    """Return the 20 classes of Pascal VOC if the annotations have no others, else all of them in ascending order."""
+    # The user may have exchanged both folders.
+    names = {*find_voc_classes(arguments.ground_truths), *find_voc_classes(arguments.detections)}
     return VOC_CLASSES if names <= set(VOC_CLASSES) else tuple(sorted(names))
 
 
 def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any]) -> DetectionFiles:
+    """Read folders of YOLO's files, with the names of classes in or above the folders."""
     notes: list[str] = []
-    found: dict[str, Any] = {}
+    file_options: dict[str, Any] = {}
     size = None
     if arguments.image_size is not None:
-        _checks.positive_ints("image_size", tuple(arguments.image_size), distinct=False)
         size = tuple(arguments.image_size)
+        _checks.positive_ints("image_size", size, distinct=False)
     preds, target = read_yolo(arguments.ground_truths, arguments.detections, image_sizes=size, iou_type=iou_type)
     if "class_names" not in options:
         path = _find_name_file(arguments)
         if path is not None:
-            found["class_names"] = read_yolo_names(path)
+            file_options["class_names"] = read_yolo_names(path)
             notes.append(f"names of classes from {path}")
     if size is None and arguments.evaluator == "coco" and "area_ranges" not in options:
-        found["area_ranges"] = _ALL_AREAS
+        file_options["area_ranges"] = _ALL_AREAS
         notes.append(
             "no numbers of small, medium and large objects, as sizes are shares of the image: see --image-size"
         )
-    return DetectionFiles(preds, target, "xyxy", found, notes)
+    return DetectionFiles(preds, target, "xyxy", file_options, notes)
 
 
 def _find_name_file(arguments: SimpleNamespace) -> Path | None:
     """Return the first file with names of classes in the folders of labels, or above them; None if there is none."""
-    for folder in (Path(arguments.ground_truths), Path(arguments.detections)):
-        path = folder.resolve()
-        for place in (path, *path.parents[:_NUM_PARENTS]):
+    for argument in (arguments.ground_truths, arguments.detections):
+        label_folder = Path(argument).resolve()
+        for folder in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
             for name in _YOLO_NAME_FILES:
-                if (place / name).is_file():
-                    return place / name
+                if (folder / name).is_file():
+                    return folder / name
     return None
