@@ -10,7 +10,7 @@ from unittest import mock
 
 from reid_torchmetrics import AdviceWarning
 from reid_torchmetrics.functional.advice import Advice, advise
-from reid_torchmetrics.functional.world import Said
+from reid_torchmetrics.functional.world import WarningLog
 
 
 def names_read(row: Advice, evidence: Any) -> set[str]:
@@ -27,11 +27,13 @@ def names_read(row: Advice, evidence: Any) -> set[str]:
     return {name for name in names if not name.startswith("__")}
 
 
-def given_on(rows: Mapping[str, Advice], evidence: Any, said: Said | None = None) -> list[warnings.WarningMessage]:
+def given_on(
+    rows: Mapping[str, Advice], evidence: Any, warning_log: WarningLog | None = None
+) -> list[warnings.WarningMessage]:
     """The advice of all rows on evidence."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        advise(rows.values(), evidence, said or Said())
+        advise(rows.values(), evidence, said or WarningLog())
     return caught
 
 
@@ -44,7 +46,7 @@ def check_row(rows: Mapping[str, Advice], name: str) -> None:
     assert _matches(row.message, str(warning.message)), str(warning.message)
     assert names_read(row, evidence) <= set(row.inputs)
     # Once for each metric.
-    said = Said(set())
+    said = WarningLog(set())
     assert [len(given_on(rows, row.example(), said)) for _ in range(2)] == [1, 0]
     # What the page says.
     assert row.condition().endswith(".")

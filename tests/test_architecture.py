@@ -274,13 +274,9 @@ def test_no_file_is_longer_than_500_lines():
 
 ONE_IMPORTER = {
     "coco.image_results": "pycocotools' form of what is known of an image; no number needs it",
-    "command.detection_files": "which reader takes which files; the subcommand evaluates what it gives",
     "command.evaluate": "a subcommand; `duplicates` names the same bad rows",
-    "command.matrices": "a matrix in the place of embeddings, with the checks of its shape",
-    "command.roles": "two flags of each sample, and what they mean for files of queries and gallery",
     "command.streams": "two passes in the place of one, by a counter in the place of a metric",
     "data.hdf5_files": "a format of files, by a package that need not be installed",
-    "data.list_tables": "tables by columns, beside the reader of lines that words the errors",
     "data.mat_files": "a format of files, with its layout",
     "data.text_tables": "tables in text, with and without a header; over 500 lines with the samples",
     "data.yolo_layouts": "what the numbers of lines are, decided for all files; over 500 lines with the reader",
@@ -294,11 +290,11 @@ ONE_IMPORTER = {
     "functional.detection.matching.acceptance": "the rounds of deferred acceptance; over 400 lines with its setup",
     "functional.detection.matching.assignment": "who takes what, given pairs; over 400 lines with matching",
     "functional.detection.matching.deferred_acceptance": "the hard case of an assignment, with its worked example",
-    "functional.retrieval.draws.hypergeometric": "distributions; over 400 lines with galleries",
+    "functional.retrieval.draws.hypergeometric": "distributions, which know no gallery",
     "functional.retrieval.draws.strata_ahead": "counting; over 400 lines with galleries",
     "functional.retrieval.ranking.whole_scores": "a way of counting of its own, with its worked example",
     "functional.retrieval.evaluation.opened_files": "files in the place of tensors, which no other function takes",
-    "functional.retrieval.evaluation.paired_queries": "one order of the queries; over 400 lines with the comparison",
+    "functional.retrieval.evaluation.paired_queries": "one order of the queries, with the reasons why there is none",
     "functional.retrieval.advice.examples": "a problem for each row, made by hand; over 500 lines with the registry",
     "functional.retrieval.advice.positions": "a judgment of its own about units, with its constants",
     "functional.retrieval.advice.unknown_identities": "a judgment of its own about labels, with its constants",
@@ -339,7 +335,7 @@ def test_a_file_without_a_reason_would_be_found():
     assert with_one_importer(sources) - ONE_IMPORTER.keys() == {"functional.detection.matching.thing"}
 
 
-NOT_IN_SUMMARIES = re.compile(r"\b(which|those|whom|whose|nobody|so many|whatever)\b", re.IGNORECASE)
+NOT_IN_SUMMARIES = re.compile(r"\b(whom|whose|nobody|so many|whatever)\b", re.IGNORECASE)
 
 
 def summaries(source: str) -> Iterator[str]:
@@ -364,20 +360,20 @@ def unclear(sources: dict[str, str]) -> list[str]:
     ]
 
 
-def test_a_summary_line_says_what_it_is_without_a_relative_clause():
+def test_a_summary_line_has_none_of_the_words_that_make_it_hard_to_read():
     assert unclear(modules()) == []
 
 
 @pytest.mark.parametrize(
     "source",
     [
-        '"""The boxes which count."""',
-        'def boxes():\n    """Boxes of those that count."""',
+        '"""The boxes, whatever they are."""',
+        'def boxes():\n    """Boxes of whom it is known."""',
         'class Boxes:\n    count: int\n    """so many boxes"""',
         'BOXES = 3\n"""boxes that nobody takes"""',
     ],
 )
-def test_a_summary_line_with_a_relative_clause_would_be_found(source):
+def test_a_summary_line_with_such_a_word_would_be_found(source):
     assert len(unclear({"thing": source})) == 1
 
 

@@ -37,8 +37,8 @@ def test_the_code_runs_and_prints_what_a_comment_on_a_line_of_its_own_says(numbe
     assert not said or capsys.readouterr().out.splitlines() == said
 
 
-def test_the_order_is_picture_installation_a_metric_that_prints_its_values_and_claims_last():
-    parts = ["![", "pip install", CODE[0], *CODE[1:], "| you have | you write |", "| claim | figure | shown by |"]
+def test_the_order_is_picture_installation_a_first_example_what_users_replace_more_code_and_figures():
+    parts = ["\n![", "pip install", CODE[0], "| you have | you write |", *CODE[1:], "| claim | figure | shown by |"]
     assert [README.index(part) for part in parts] == sorted(README.index(part) for part in parts)
     assert "compute()" in CODE[0]
     assert CODE[0].splitlines()[-1].startswith("# {'map': ")

@@ -1,6 +1,6 @@
-"""NumPy arrays and lists of numbers in the place of tensors; the checks of arguments take them.
+"""Conversion of NumPy arrays and lists of numbers to tensors, for the checks of arguments.
 
-What lies on a device without float64 is computed on the CPU: it moves there where it enters.
+Tensors on a device without float64 move to the CPU as they enter, and are computed there.
 """
 
 from __future__ import annotations
@@ -22,81 +22,93 @@ SeveralLabels: TypeAlias = Sequence[Sequence[SupportsIndex]] | Sequence[Array] |
 
 Value = TypeVar("Value")
 
-_KINDS = (np.ndarray, list, tuple)
+_CONVERTIBLE = (np.ndarray, list, tuple)
 
 
 def lacks_float64(device: torch.device) -> bool:
-    """Whether a device has no float64: MPS, and others with `has_fp64` False among their properties (Intel's Arc)."""
+    """Return whether a device has no float64: MPS, and devices with the property `has_fp64=False` (Intel's Arc)."""
     if device.type in ("cpu", "cuda"):
         return False
-    properties = getattr(getattr(torch, device.type, None), "get_device_properties", None)
-    return device.type == "mps" or (properties is not None and not getattr(properties(device), "has_fp64", True))
+    if device.type == "mps":
+        return True
+    backend = getattr(torch, device.type, None)
+    get_properties = getattr(backend, "get_device_properties", None)
+    if get_properties is None:
+        return False
+    return not getattr(get_properties(device), "has_fp64", True)
 
 
-def place_of_work(device: torch.device) -> torch.device:
-    """Where what lies on a device is computed: there, or on the CPU if the device has no float64."""
+def compute_device(device: torch.device) -> torch.device:
+    """Return the device that computes with tensors of `device`: itself, or the CPU if it has no float64."""
     return torch.device("cpu") if lacks_float64(device) else device
 
 
-def at_work(value: Value, device: torch.device | None = None) -> Value:
-    """A tensor where it is computed, unless it is on `device`, and is to stay there; all else as it is."""
+def to_compute_device(value: Value, device: torch.device | None = None) -> Value:
+    """Move a tensor to its compute device, unless it is already on `device`; return other values unchanged."""
     if not isinstance(value, Tensor) or value.device == device:
         return value
-    return value.to(place_of_work(value.device))  # type: ignore[return-value]
+    return value.to(compute_device(value.device))  # type: ignore[return-value]
 
 
 def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Tensor]:
-    """Arrays, and lists of numbers, as tensors; all else, and masked values, as they are, for the checks to refuse.
+    """Convert arrays and lists of numbers to tensors; return other values and masked arrays unchanged.
 
-    An array shares its memory with the tensor, but for dtypes, byte orders and strides that torch does not have: these
-    are copied. A list of floats is float64, another what `torch.tensor` makes of it. Both go to `device`; None: that
-    of the first tensor among the values, else the CPU. Tensors are `at_work`.
+    The checks of arguments then refuse what is no tensor. An array shares its memory with the tensor; it is copied only
+    if its dtype, byte order or strides do not exist in torch. A list of floats becomes float64, other lists become what
+    `torch.tensor` makes of them. Both are put on `device`, by default on the device of the first tensor among the
+    values, or else on the CPU. Tensors move to their compute device.
     """
-    values = tuple(at_work(value, device) for value in values)
+    values = tuple(to_compute_device(value, device) for value in values)
     if all(value is None or isinstance(value, Tensor) for value in values):
         return values
-    first = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))
-    place = device or first
+    if device is None:
+        first_tensor = next((value for value in values if isinstance(value, Tensor)), None)
+        device = torch.device("cpu") if first_tensor is None else first_tensor.device
     tensors: list[Any] = []
     for value in values:
-        is_ready = value is None or isinstance(value, Tensor)
-        tensors.append(value if is_ready else _as_tensor(value, place))
+        if value is None or isinstance(value, Tensor):
+            tensors.append(value)
+        else:
+            tensors.append(_as_tensor(value, device))
     return tensors
 
 
 def as_array(value: Any) -> Any:
-    """A column of a table, such as a `pandas.Series`, as an array; all else as it is."""
-    if isinstance(value, (Tensor, *_KINDS)) or not hasattr(value, "to_numpy"):
+    """Convert a column of a table, such as a `pandas.Series`, to an array; return other values unchanged."""
+    if isinstance(value, (Tensor, *_CONVERTIBLE)) or not hasattr(value, "to_numpy"):
         return value
     return value.to_numpy()
 
 
 def fields_as_tensors(record: object, *names: str) -> None:
-    """Put tensors in the place of arrays and lists in some fields of a frozen dataclass."""
-    for name, value in zip(names, as_tensors(*(getattr(record, name) for name in names)), strict=True):
-        object.__setattr__(record, name, value)
+    """Replace arrays and lists by tensors in some fields of a frozen dataclass."""
+    values = [getattr(record, name) for name in names]
+    for name, tensor in zip(names, as_tensors(*values), strict=True):
+        object.__setattr__(record, name, tensor)
 
 
 def has_masked(value: Any) -> bool:
-    """Whether some values of an array, or of a list of arrays, are masked (`numpy.ma`): they stand for no number."""
-    arrays = value if isinstance(value, (list, tuple)) and len(value) and isinstance(value[0], np.ndarray) else (value,)
-    return any(map(np.ma.is_masked, arrays))
+    """Return whether an array, or an array in a list, has masked values (`numpy.ma`): they stand for no number."""
+    is_list_of_arrays = isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], np.ndarray)
+    if is_list_of_arrays:
+        return any(map(np.ma.is_masked, value))
+    return bool(np.ma.is_masked(value))
 
 
 def _as_tensor(value: Any, device: torch.device) -> Any:
     value = as_array(value)
-    if not isinstance(value, _KINDS) or has_masked(value):
+    if not isinstance(value, _CONVERTIBLE) or has_masked(value):
         return value
     try:
-        tensor = _joined(value) if isinstance(value, (list, tuple)) else _shared(value)
+        tensor = _tensor_of_list(value) if isinstance(value, (list, tuple)) else _tensor_of_array(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):  # strings, dicts, lists of unequal lengths
         return value
     return tensor.to(device)
 
 
-def _joined(values: Any) -> Tensor:
-    """A tensor with the numbers, arrays or tensors of a list."""
-    if not len(values):
+def _tensor_of_list(values: Any) -> Tensor:
+    """Return a tensor with the numbers, arrays or tensors in a list."""
+    if len(values) == 0:
         return torch.empty(0, dtype=torch.int64, device="cpu")
     if isinstance(values[0], np.ndarray):
         return torch.from_numpy(np.stack(values))  # `torch.tensor` warns that it is slow
@@ -106,20 +118,21 @@ def _joined(values: Any) -> Tensor:
     return tensor
 
 
-def _shared(array: Array) -> Tensor:
-    """A tensor with the memory of an array, or of a copy that torch can read."""
-    is_readable = all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
-    # Torch computes little with unsigned integers.
-    dtype = "i8" if array.dtype.str[1:] in ("u2", "u4") else array.dtype.newbyteorder("=")
-    array = array.astype(dtype, copy=not is_readable)
-    if not array.flags.writeable:  # `torch.from_numpy` warns of it; nothing here writes to what it is given
+def _tensor_of_array(array: Array) -> Tensor:
+    """Return a tensor that shares the memory of an array, or of a copy where torch cannot read the array."""
+    has_strides_of_torch = all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
+    is_unsigned = array.dtype.str[1:] in ("u2", "u4")  # torch has few operations on unsigned integers
+    dtype = "i8" if is_unsigned else array.dtype.newbyteorder("=")
+    array = array.astype(dtype, copy=not has_strides_of_torch)
+    if not array.flags.writeable:
+        # `torch.from_numpy` warns about arrays that cannot be written to; this package never writes to its input.
         interface = array.__array_interface__ | {"data": (array.ctypes.data, False)}
         array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=array))
     return torch.from_numpy(array)
 
 
 def number_identities(*sides: Array) -> tuple[Array, ...]:
-    """Number names, of all queries and gallery items at once, in the order of the sorted names; "-1" stays -1.
+    """Number names in the order of the sorted names of all sides together; "-1" stays -1.
 
     Args:
         sides: strings [N] of each side; integers are returned as they are.
@@ -138,8 +151,9 @@ def number_identities(*sides: Array) -> tuple[Array, ...]:
     if "U" not in kinds:
         return sides
     if kinds != {"U"}:
-        came = " and ".join(str(side.dtype) for side in sides)
-        raise TypeError(f"`sides` must hold strings on all sides, or integers on all; got {came}.")
-    names = np.unique(np.concatenate([side.ravel() for side in sides]))
-    names = names[names != "-1"]
-    return tuple(np.where(side == "-1", -1, np.searchsorted(names, side)) for side in sides)
+        dtypes = " and ".join(str(side.dtype) for side in sides)
+        raise TypeError(f"`sides` must hold strings on all sides, or integers on all; got {dtypes}.")
+    all_names = np.concatenate([side.ravel() for side in sides])
+    names = np.unique(all_names[all_names != "-1"])
+    numbers = [np.where(side == "-1", -1, np.searchsorted(names, side)) for side in sides]
+    return tuple(numbers)

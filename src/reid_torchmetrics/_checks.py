@@ -1,7 +1,7 @@
-"""Checks of arguments: an int, one of a table, a matrix of floats, as long as another, a known name.
+"""Checks of arguments: types, dtypes, shapes, ranges, and names of options.
 
-Every message names the argument in backticks, the rule, and what came, in one sentence. `TypeError` is for a wrong
-type or dtype, `ValueError` for a wrong value or shape. A rule about a domain is worded where its value is known.
+Every message names the argument in backticks, the rule, and the value that was passed, in one sentence. `TypeError` is
+for a wrong type or dtype, `ValueError` for a wrong value or shape. Rules about one domain are checked in that domain.
 
 A check of a tensor also takes an array or a list of numbers, and returns the tensor.
 """
@@ -19,12 +19,13 @@ import torch
 from torch import Tensor
 
 from . import _hints
-from ._arrays import Array, Integers, IntegersOrNames, Numbers, SeveralLabels, as_tensors, at_work, has_masked  # noqa: F401 - for doors
+from ._arrays import Array, Integers, IntegersOrNames, Numbers, SeveralLabels, as_tensors, has_masked, to_compute_device  # noqa: F401 - for doors
 
 _Device: TypeAlias = torch.device | None
 
 _A_MISSING_VALUE = ", a missing value"
-_MANY = 20  # names, among which one is not seen at once
+_MANY = 20
+"""more names than this need a hint: a reader does not find the right one at once"""
 FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
@@ -33,26 +34,26 @@ def one_of(argument: str, value: object, options: Any) -> None:
     """Raise unless `value` is one of the names in `options`, a collection or a `Literal`."""
     options = get_args(options) or options
     if not isinstance(value, str) or value not in options:
-        hint = likely(value, options) if len(options) > _MANY else ""
+        hint = hint_for_value(value, options) if len(options) > _MANY else ""
         raise ValueError(f"`{argument}` must be one of {', '.join(map(repr, options))}; got {value!r}{hint}.")
 
 
-def likely(value: object, names: Iterable[str]) -> str:
-    """The name that was meant, in words."""
+def hint_for_value(value: object, names: Iterable[str]) -> str:
+    """Return a hint at the name that was probably meant, or an empty string."""
     return _hints.value_meant(value, names)
 
 
 def boolean(argument: str, value: object) -> None:
-    """Raise unless `value` is True or False, of Python or of NumPy."""
+    """Raise unless `value` is True or False, from Python or from NumPy."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"`{argument}` must be True or False; got {_kind(value)}.")
+        raise TypeError(f"`{argument}` must be True or False; got {_describe_type(value)}.")
 
 
 def instance(argument: str, value: object, classes: tuple[type, ...]) -> None:
-    """Raise unless `value` is None or of one of some classes."""
+    """Raise unless `value` is None or an instance of one of the classes."""
     if value is not None and not isinstance(value, classes):
-        named = ", ".join(each.__name__ for each in classes)
-        raise TypeError(f"`{argument}` must be one of {named} or None; got {_kind(value)}.")
+        class_names = ", ".join(accepted.__name__ for accepted in classes)
+        raise TypeError(f"`{argument}` must be one of {class_names} or None; got {_describe_type(value)}.")
 
 
 def nonempty(argument: str, values: Collection[object]) -> None:
@@ -61,16 +62,16 @@ def nonempty(argument: str, values: Collection[object]) -> None:
         raise ValueError(f"`{argument}` must not be empty; got {values!r}.")
 
 
-def alike(argument: str, what: str, values: Sequence[object]) -> None:
-    """Raise unless all parts of `argument` have the same `what`."""
+def alike(argument: str, quantity: str, values: Sequence[object]) -> None:
+    """Raise unless all parts of `argument` have the same value of a quantity."""
     if len(set(values)) > 1:
-        raise ValueError(f"`{argument}` must all have the same {what}; got {', '.join(map(repr, values))}.")
+        raise ValueError(f"`{argument}` must all have the same {quantity}; got {', '.join(map(repr, values))}.")
 
 
 def integer(argument: str, value: int) -> None:
     """Raise unless `value` is an int."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"`{argument}` must be an int; got {_kind(value)}.")
+        raise TypeError(f"`{argument}` must be an int; got {_describe_type(value)}.")
 
 
 def positive_int(argument: str, value: int, least: int = 1, *, fits_int64: bool = True) -> None:
@@ -91,24 +92,26 @@ def cutoff(argument: str, value: int | None) -> None:
 def positive_ints(argument: str, values: Iterable[int], *, distinct: bool = True, fits_int64: bool = True) -> None:
     """Raise unless `values` is a non-empty sequence of ints of at least 1, `distinct` ones or any."""
     if not isinstance(values, (tuple, list)):
-        raise TypeError(f"`{argument}` must be a tuple or list of ints; got {_kind(values)}.")
+        raise TypeError(f"`{argument}` must be a tuple or list of ints; got {_describe_type(values)}.")
     for value in values:
         positive_int(argument, value, fits_int64=fits_int64)
-    if not values or (distinct and len(set(values)) != len(values)):
-        raise ValueError(f"`{argument}` must hold at least one int{' and none twice' * distinct}; got {values!r}.")
+    has_repetitions = len(set(values)) != len(values)
+    if not values or (distinct and has_repetitions):
+        rule = "at least one int and none twice" if distinct else "at least one int"
+        raise ValueError(f"`{argument}` must hold {rule}; got {values!r}.")
 
 
-def index(argument: str, value: int, size: int, what: str) -> None:
-    """Raise unless `value` is the number of one of `size` things."""
+def index(argument: str, value: int, size: int, items: str) -> None:
+    """Raise unless `value` is the number of one of `size` items, such as "queries"."""
     integer(argument, value)
     if not 0 <= value < size:
-        raise ValueError(f"`{argument}` must be the number of one of {size} {what}; got {value}.")
+        raise ValueError(f"`{argument}` must be the number of one of {size} {items}; got {value}.")
 
 
 def integers(argument: str, values: object) -> None:
     """Raise unless `values` is a collection of ints (possibly empty) that fit int64."""
     if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Collection):
-        raise TypeError(f"`{argument}` must be a collection of ints; got {_kind(values)}.")
+        raise TypeError(f"`{argument}` must be a collection of ints; got {_describe_type(values)}.")
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"`{argument}` must hold ints only; got {value!r}.")
@@ -119,7 +122,7 @@ def integers(argument: str, values: object) -> None:
 def integers_or_names(argument: str, values: object) -> None:
     """Raise unless `values` is a collection of ints that fit int64, and of names that are not empty."""
     if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Collection):
-        raise TypeError(f"`{argument}` must be a collection of ints or names; got {_kind(values)}.")
+        raise TypeError(f"`{argument}` must be a collection of ints or names; got {_describe_type(values)}.")
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise TypeError(f"`{argument}` must hold ints or names only; got {value!r}.")
@@ -131,8 +134,8 @@ def integers_or_names(argument: str, values: object) -> None:
 def collection_of_names(argument: str, values: object) -> None:
     """Raise unless `values` is a tuple, list or set of names."""
     if isinstance(values, (str, bytes, Mapping, Tensor)) or not isinstance(values, Collection):
-        came = f"{values!r}, so write ({values!r},)" if isinstance(values, str) else _kind(values)
-        raise TypeError(f"`{argument}` must be a tuple or list of names; got {came}.")
+        got = f"{values!r}, so write ({values!r},)" if isinstance(values, str) else _describe_type(values)
+        raise TypeError(f"`{argument}` must be a tuple or list of names; got {got}.")
     for name in values:
         if not isinstance(name, str):
             raise TypeError(f"`{argument}` must hold names only; got {name!r}.")
@@ -141,7 +144,7 @@ def collection_of_names(argument: str, values: object) -> None:
 def number(argument: str, value: float) -> None:
     """Raise unless `value` is an int or a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"`{argument}` must be a number; got {_kind(value)}.")
+        raise TypeError(f"`{argument}` must be a number; got {_describe_type(value)}.")
 
 
 def fraction(argument: str, value: float) -> None:
@@ -161,7 +164,7 @@ def nonnegative(argument: str, value: float) -> None:
 def fractions(argument: str, values: Iterable[float], *, may_be_empty: bool = False) -> None:
     """Raise unless `values` is a sequence of numbers from 0 to 1."""
     if not isinstance(values, (tuple, list)):
-        raise TypeError(f"`{argument}` must be a tuple or list of floats; got {_kind(values)}.")
+        raise TypeError(f"`{argument}` must be a tuple or list of floats; got {_describe_type(values)}.")
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"`{argument}` must hold floats only; got {value!r}.")
@@ -174,18 +177,18 @@ def fractions(argument: str, values: Iterable[float], *, may_be_empty: bool = Fa
 def array_like(argument: str, value: object) -> None:
     """Raise unless `value` is a tensor, an array or a list."""
     if not isinstance(value, (Tensor, np.ndarray, list, tuple)) or has_masked(value):
-        raise TypeError(f"`{argument}` must be a tensor, an array or a list; got {_kind(value)}.")
+        raise TypeError(f"`{argument}` must be a tensor, an array or a list; got {_describe_type(value)}.")
 
 
 def floating_matrix(argument: str, value: object, columns: str | int, device: _Device = None) -> Tensor:
-    """Raise unless `value` is a 2-D floating point tensor; `columns` is their number, or a name for the message."""
+    """Raise unless `value` is a 2-D floating point tensor; `columns` is their number, or a letter for any number."""
     value = _tensor(argument, value, device)
     if value.dtype not in FLOATING_DTYPES:
         raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
     if value.layout != torch.strided:
         raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
     if value.ndim != 2 or (isinstance(columns, int) and value.shape[1] != columns):
-        raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {[*value.shape]}.")
+        raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {list(value.shape)}.")
     return value
 
 
@@ -193,7 +196,7 @@ def embeddings(argument: str, value: object, device: _Device = None) -> Tensor:
     """Raise unless `value` is a floating point tensor [N, D] with D >= 1; one on `device` stays there."""
     value = floating_matrix(argument, value, "D", device)
     if value.shape[1] == 0:
-        raise ValueError(f"`{argument}` must have at least one dimension per sample; got {[*value.shape]}.")
+        raise ValueError(f"`{argument}` must have at least one dimension per sample; got {list(value.shape)}.")
     return value
 
 
@@ -216,14 +219,13 @@ def weights(argument: str, value: object, length: int, device: torch.device) -> 
 def integer_labels(
     argument: str, value: object, length: int | None = None, device: _Device = None, *, or_whole: bool = False
 ) -> Tensor:
-    """Raise unless `value` is a 1-D integer tensor, of `length` and on `device` where they are given.
+    """Raise unless `value` is a 1-D integer tensor, with `length` entries and on `device` where these are not None.
 
-    With `or_whole`, floats that are whole numbers become int64; to look at them waits for their device.
+    With `or_whole`, floats that are whole numbers become int64. The host then waits for the device of the floats.
     """
     if not isinstance(value, Tensor) and _are_strings(value):
-        raise TypeError(
-            f"`{argument}` must hold integers; got strings, which `reid_torchmetrics.data.number_identities` numbers."
-        )
+        remedy = "which `reid_torchmetrics.data.number_identities` numbers"
+        raise TypeError(f"`{argument}` must hold integers; got strings, {remedy}.")
     value = _tensor(argument, value, device)
     if or_whole and value.dtype in FLOATING_DTYPES:
         value = _whole(argument, value)
@@ -241,19 +243,22 @@ def positions(argument: str, value: object, length: int | None = None, device: _
     if value.dtype not in (torch.float32, torch.float64, *INTEGER_DTYPES):
         raise TypeError(f"`{argument}` must hold integers, or floats of 32 or 64 bits; got {value.dtype}.")
     columns = value[:, None] if value.ndim == 1 else value
-    if columns.ndim != 2 or not 1 <= columns.shape[1] <= 3 or length not in (None, len(value)):
+    has_coordinates = columns.ndim == 2 and 1 <= columns.shape[1] <= 3
+    if not has_coordinates or length not in (None, len(value)):
         size = "N" if length is None else length
-        raise ValueError(f"`{argument}` must have shape [{size}] or [{size}, 1 to 3]; got {[*value.shape]}.")
+        raise ValueError(f"`{argument}` must have shape [{size}] or [{size}, 1 to 3]; got {list(value.shape)}.")
     if device not in (None, value.device):
         raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
-    finite(argument, (~columns.isfinite().all(1)).nonzero()[:, 0])
-    return at_work(columns).double() + 0.0  # -0 is 0
+    is_finite = columns.isfinite().all(1)
+    finite(argument, (~is_finite).nonzero()[:, 0])
+    return to_compute_device(columns).double() + 0.0  # -0 is 0
 
 
 def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor") -> None:
     """Raise unless `value` is a bool tensor of any shape; `rule` is the wording of the message."""
     if not isinstance(value, Tensor) or value.dtype != torch.bool:
-        raise TypeError(f"`{argument}` must {rule}; got {value.dtype if isinstance(value, Tensor) else _kind(value)}.")
+        got = value.dtype if isinstance(value, Tensor) else _describe_type(value)
+        raise TypeError(f"`{argument}` must {rule}; got {got}.")
 
 
 def mask(argument: str, value: object, length: int, device: torch.device, rule: str = "be a bool tensor") -> Tensor:
@@ -271,7 +276,7 @@ def finite(argument: str, rows: Tensor) -> None:
 
 
 def no_nan(argument: str, scores: Tensor) -> None:
-    """Raise if a score is NaN: it has no place in a ranking."""
+    """Raise if a score is NaN, because NaN has no order."""
     if bool(scores.isnan().any()):
         raise ValueError(f"`{argument}` must give scores that can be ordered; got NaN.")
 
@@ -300,10 +305,11 @@ def same_device(first: str, value: Any, second: str, other: Any) -> None:
         raise ValueError(f"`{first}` and `{second}` must be on the same device; got {value.device} and {other.device}.")
 
 
-def same_width(argument: str, width: int, before: int, others: str) -> None:
-    """Raise unless positions have as many coordinates as others."""
-    if width != before:
-        raise ValueError(f"`{argument}` must have as many coordinates as in {others}; got {width} after {before}.")
+def same_width(argument: str, width: int, earlier_width: int, earlier: str) -> None:
+    """Raise unless positions have as many coordinates as earlier ones; `earlier` names these, as in "other batches"."""
+    if width != earlier_width:
+        rule = f"have as many coordinates as in {earlier}"
+        raise ValueError(f"`{argument}` must {rule}; got {width} after {earlier_width}.")
 
 
 def given_for_all(argument: str, length: int, total: int) -> None:
@@ -315,22 +321,26 @@ def given_for_all(argument: str, length: int, total: int) -> None:
 def given_throughout(argument: str, *, given: bool, given_before: bool) -> None:
     """Raise if an optional argument of `update` is given in one batch and left out in another."""
     if given != given_before:
-        came = "a batch with it after batches without" if given else "a batch without it after batches with it"
-        raise ValueError(f"`{argument}` must be given in every batch or in none; got {came}.")
+        got = "a batch with it after batches without" if given else "a batch without it after batches with it"
+        raise ValueError(f"`{argument}` must be given in every batch or in none; got {got}.")
 
 
-def known_arguments(owner: str, given: Collection[str], names: Collection[str], fields: Collection[str] = ()) -> None:
+def known_arguments(
+    owner: str, arguments: Collection[str], names: Collection[str], fields: Collection[str] = ()
+) -> None:
     """Raise if a keyword argument is not one of `names`; `fields` are the fields of a `protocol` argument.
 
-    It is TorchMetrics' error, and begins with its words.
+    The type of the error and its first words are TorchMetrics'.
     """
-    unknown = [name for name in given if name not in names]
+    unknown = [name for name in arguments if name not in names]
     if not unknown:
         return
-    hint = _hints.argument_meant(unknown[0], names)
-    if unknown[0] in fields and not _hints.is_known(unknown[0]):
+    first = unknown[0]
+    if first in fields and not _hints.is_known(first):
         hint = ", which is a field of `Protocol`"
-    raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {', '.join(names)}.")
+    else:
+        hint = _hints.argument_meant(first, names)
+    raise ValueError(f"Unexpected keyword arguments: `{first}`{hint}; `{owner}` takes {', '.join(names)}.")
 
 
 def names_of_labels(argument: str, names: object) -> None:
@@ -345,54 +355,62 @@ def names_of_labels(argument: str, names: object) -> None:
 
 
 def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
-    if isinstance(value, Tensor):  # at once: `update` is called often
-        return at_work(value, device)
+    if isinstance(value, Tensor):  # the fast path, because `update` is called often
+        return to_compute_device(value, device)
     (value,) = as_tensors(value, device=device)
     if not isinstance(value, Tensor):
-        came = _kind(value)
-        remedy = _if_missing(argument) if came.endswith(_A_MISSING_VALUE) else ""
-        raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {came}.{remedy}")
+        got = _describe_type(value)
+        remedy = _remedy_for_missing(argument) if got.endswith(_A_MISSING_VALUE) else ""
+        raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {got}.{remedy}")
     return value
 
 
-def _if_missing(argument: str) -> str:
-    """What to write where a value is missing: only identities may be."""
-    is_identity = argument.endswith("identities")
-    return " Pass `missing='junk'` where samples have no identity." if is_identity else ""
+def _remedy_for_missing(argument: str) -> str:
+    """Return the advice for missing values; only identities may be missing."""
+    if argument.endswith("identities"):
+        return " Pass `missing='junk'` where samples have no identity."
+    return ""
 
 
 def _whole(argument: str, value: Tensor) -> Tensor:
-    limit = 2 / torch.finfo(value.dtype).eps  # from here on a float stands for several numbers
+    """Convert floats that are whole numbers to int64."""
+    limit = 2 / torch.finfo(value.dtype).eps  # larger floats stand for several integers
     is_whole = (value == value.trunc()) & (value.abs() < limit)
     if not bool(is_whole.all()):
         rule = f"integers, or whole numbers below 2**{int(math.log2(limit))} in {value.dtype}"
         first = value[~is_whole][0].item()
-        remedy = _if_missing(argument) if math.isnan(first) else ""
+        remedy = _remedy_for_missing(argument) if math.isnan(first) else ""
         raise ValueError(f"`{argument}` must hold {rule}; got {first}.{remedy}")
     return value.long()
 
 
 def _vector(argument: str, value: Tensor, length: int | None, device: _Device) -> Tensor:
     if value.ndim != 1 or length not in (None, len(value)):
-        raise ValueError(f"`{argument}` must have shape [{'N' if length is None else length}]; got {[*value.shape]}.")
+        size = "N" if length is None else length
+        raise ValueError(f"`{argument}` must have shape [{size}]; got {list(value.shape)}.")
     if device not in (None, value.device):
         raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
     return value
 
 
 def _are_strings(value: object) -> bool:
-    if isinstance(value, np.ndarray) and (value.dtype.kind != "O" or not value.ndim):
+    if isinstance(value, np.ndarray) and (value.dtype.kind != "O" or value.ndim == 0):
         return value.dtype.kind in "US"
     return isinstance(value, (list, tuple, np.ndarray)) and len(value) > 0 and isinstance(value[0], str)
 
 
-def _kind(value: object) -> str:
+def _describe_type(value: object) -> str:
+    """Return the type of a value for a message, with what to write instead where that is known."""
+    name = type(value).__name__
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
-        return f"{type(value).__name__} of tensors, to be joined by `torch.{'cat' if value[0].ndim > 1 else 'stack'}`"
+        function = "cat" if value[0].ndim > 1 else "stack"
+        return f"{name} of tensors, to be joined by `torch.{function}`"
     if isinstance(value, (list, tuple)) and any(item is None for item in value):
-        return f"{type(value).__name__} with None{_A_MISSING_VALUE}"
+        return f"{name} with None{_A_MISSING_VALUE}"
     if hasattr(value, "to_numpy"):
-        return f"{type(value).__name__}, so write `.to_numpy()`"
+        return f"{name}, so write `.to_numpy()`"
     if has_masked(value):
         return "masked values, which stand for no number"
-    return f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    return name

@@ -1,4 +1,4 @@
-"""Packages that only some parts need, and the extras of this package that install them."""
+"""Optional packages, and the extras of this package that install them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ _EXTRAS = {
     "h5py": ("h5py", "files"),
     "orjson": ("orjson", "files"),
 }
-"""by the name of a package: its title, and the extra"""
+"""the title of each package, and the extra that installs it"""
 
 pictures: Callable[[], Any]
-"""gives the room of pictures; the package's face sets it, for the engine knows no tool"""
+"""Return the package `reid_torchmetrics.plot`. `reid_torchmetrics/__init__.py` sets this function, because the engine
+does not import the tools."""
 
 
-def require(what: str, *packages: str) -> None:
-    """Raise unless packages are installed, before any work is done for `what`.
+def require(purpose: str, *packages: str) -> None:
+    """Raise unless all packages are installed that `purpose` needs, before any work is done.
 
     Raises:
-        ModuleNotFoundError: one is not; the message says what to install.
+        ModuleNotFoundError: a package is not installed; the message says how to install it.
     """
-    for package in (each for each in packages if find_spec(each) is None):
-        title, extra = _EXTRAS[package]
-        raise ModuleNotFoundError(f"{what} needs {title}: pip install 'reid-torchmetrics[{extra}]'.", name=package)
+    for package in packages:
+        if find_spec(package) is None:
+            title, extra = _EXTRAS[package]
+            message = f"{purpose} needs {title}: pip install 'reid-torchmetrics[{extra}]'."
+            raise ModuleNotFoundError(message, name=package)
 
 
 def find_orjson() -> Any:

@@ -1,4 +1,4 @@
-"""Files: found to be readable, parsed as JSON, inflated up to a bound, and written as a whole."""
+"""Files: check that they can be read, parse JSON, bound what they inflate to, and write them as a whole."""
 
 from __future__ import annotations
 
@@ -18,32 +18,35 @@ _MAX_INFLATED = 2**26
 """its default, 64 MiB"""
 _MAX_RATIO = 100
 """a file may always inflate to this many times its size; embeddings and labels of real data stay below"""
-_SHAPES = bytes(ord("0") if chr(byte).isdecimal() else byte if byte == ord(".") else ord(" ") for byte in range(256))
-"""what each byte of JSON looks like: a digit, a point or anything else"""
+_DIGITS = bytes(range(ord("0"), ord("9") + 1))
+_OTHERS = bytes(set(range(256)) - set(_DIGITS) - {ord(".")})
+_SHAPES = bytes.maketrans(_DIGITS + _OTHERS, len(_DIGITS) * b"0" + len(_OTHERS) * b" ")
+"""translation of JSON that keeps points, writes 0 for each digit and a space for any other byte"""
 _LONG_INTEGER = b" " + 19 * b"0"
-"""the shape of an integer that may not fit 64 bits; the digits of a fraction have a point in front"""
+"""an integer that may not fit 64 bits, in this translation; the digits of a fraction have a point in front"""
 
 
 def readable(path: str | os.PathLike[str]) -> Path:
-    """The path of a file that can be read.
+    """Return the path of a file that can be read.
 
     Raises:
         FileNotFoundError: there is no such file.
-        IsADirectoryError: it is a folder.
-        PermissionError: it may not be read.
+        IsADirectoryError: the path leads to a folder.
+        PermissionError: the file may not be read.
     """
-    whole, name = Path(path), os.fspath(path)
-    if whole.is_dir():
+    file = Path(path)
+    name = os.fspath(path)
+    if file.is_dir():
         raise IsADirectoryError(f"{name!r} must be a file; got a folder.")
-    if not whole.exists():
+    if not file.exists():
         raise FileNotFoundError(f"There is no file {name!r}.")
-    if not os.access(whole, os.R_OK):
+    if not os.access(file, os.R_OK):
         raise PermissionError(f"{name!r} must be a file that may be read; got one that may not.")
-    return whole
+    return file
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """Return what a file of JSON holds, as `json.loads` reads it; orjson is several times as fast where installed.
+    """Return the contents of a JSON file, as `json.loads` reads them; orjson is several times as fast where installed.
 
     Raises:
         OSError: there is no such file, or it may not be read.
@@ -64,7 +67,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 class Allowance:
-    """The number of bytes that the contents of one file may still take in memory.
+    """Number of bytes that the contents of one file may still take in memory.
 
     Compressed files, tensors that repeat their values, and texts of unequal length take more memory than disk. A small
     file could so fill the memory or take minutes. A file may inflate to 64 MiB or to 100 times its size, whichever is
@@ -72,7 +75,7 @@ class Allowance:
     """
 
     def __init__(self, file_size: int) -> None:
-        """Allow what a file of this size may inflate to.
+        """Allow the number of bytes that a file of this size may inflate to.
 
         Raises:
             ValueError: The environment variable is not a positive integer.
@@ -97,7 +100,7 @@ class Allowance:
 
 
 def write_whole(path: Path, contents: bytes) -> None:
-    """Write a file beside its place, and rename it when it is complete, so that no error loses an older file.
+    """Write a temporary file, and rename it when it is complete, so that an error does not destroy an older file.
 
     The file has the permissions of the older file, and a link still leads to it. A path that is no regular file, such
     as a device or a pipe, is written to directly. Folders that do not exist are made.
@@ -117,16 +120,19 @@ def write_whole(path: Path, contents: bytes) -> None:
 
 
 def _replace(path: Path, contents: bytes) -> None:
-    beside = path.with_name(f".{uuid4().hex}")  # short, as `path` may have as long a name as there can be
+    """Replace a file, or make it, by renaming a complete file in the same folder."""
+    temporary = path.with_name(f".{uuid4().hex}")  # a short name, as that of `path` may have the maximal length
     try:
-        with beside.open("xb") as file:
-            shutil.copymode(path if path.exists() else beside, beside)  # before there is anything to be read
+        with temporary.open("xb") as file:
+            if path.exists():
+                shutil.copymode(path, temporary)  # before the file has contents that others could read
             file.write(contents)
-        beside.replace(path)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def natural_order(path: str | os.PathLike[str]) -> list[int | str]:
-    """What files are sorted by, so that 2 comes before 10: every other part of the path is a number."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", os.fspath(path))]
+    """Return a key that sorts paths by the numbers in them, so that 2 comes before 10."""
+    parts = re.split(r"(\d+)", os.fspath(path))  # text and numbers in turns
+    return [int(part) if part.isdecimal() else part for part in parts]

@@ -1,16 +1,16 @@
-"""What the words of other libraries and of papers are called here, for the messages about unknown names.
+"""Names of other libraries and of papers, and their counterparts here, for messages about unknown names.
 
-A word is looked up before spellings are compared: nearness of spelling cannot know that "labels" are identities.
+A name is looked up before spellings are compared: no comparison of spellings finds that "labels" are identities.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 
 _SIMILAR = 0.75
-"""how alike two spellings are, so that one may be meant by the other"""
+"""similarity of two spellings, from which on one may be a misspelling of the other"""
 
 _IDENTITIES = ("identities", "query_identities")
 _CAMERAS = ("cameras", "query_cameras")
@@ -69,14 +69,14 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("n_boot", "n_resamples", "num_bootstraps", "n_bootstraps"), ("repeats",)),
     **dict.fromkeys(("images", "paths"), ("pictures",)),
 }
-"""arguments of other libraries, and the names here; the first that a function has is the likeliest"""
+"""arguments of other libraries, and the names here; the first name that a function has is suggested"""
 
 ADVICE = {
     **dict.fromkeys(("normalize", "norm_feat", "feat_norm", "l2_normalize"), "`similarity='cosine'` normalizes"),
     **dict.fromkeys(("conf", "conf_thres", "score_threshold"), "do not cut at a confidence, which lowers mAP"),
     **dict.fromkeys(("agnostic", "class_agnostic"), "`average='micro'` takes all classes together"),
 }
-"""arguments of other libraries that need no counterpart, or have one with another value"""
+"""arguments of other libraries without a counterpart here, and what to do instead"""
 
 VALUES = {
     **dict.fromkeys(("l2", "euclid", "sqeuclidean"), ("euclidean",)),
@@ -116,83 +116,106 @@ NUMBERS = {
 }
 """numbers with a cutoff in papers, and their names here"""
 
-_WHOLE_NUMBERS = {
+_WITHOUT_CUTOFF = {
     **dict.fromkeys(("map_r", "mapr", "map_at_r"), "map_at_r"),
     **dict.fromkeys(("r_prec", "rprec", "r_precision"), "r_precision"),
     **dict.fromkeys(("ap", "map", "mean_ap", "mean_average_precision"), "map"),
     "minp": "minp",
     "mrr": "mrr",
 }
-_OF_PAIRS = ("auc", "eer", "tar", "far", "roc_auc", "tar_at_far")
+_VERIFICATION = ("auc", "eer", "tar", "far", "roc_auc", "tar_at_far")
 
 
 def normalized(word: object) -> str:
-    """A word in lower case, with one underscore between its parts: "mAP@R" is "map_r"."""
+    """Return a word in lower case, with one underscore between its parts: "map_r" for "mAP@R"."""
     return re.sub(r"[^a-z0-9.]+", "_", str(word).lower()).strip("_")
 
 
 def is_known(word: str) -> bool:
-    """Whether a word is an argument of other libraries."""
+    """Return whether a word is an argument of other libraries."""
     return normalized(word) in ARGUMENTS
 
 
 def argument_meant(word: str, names: Collection[str]) -> str:
-    """Say the argument of a function that was meant, as in ": may be `k`"; "" if none is known."""
+    """Return a hint at the argument that was meant, such as ", which may be `k`"; "" if none is known."""
     key = normalized(word)
     if key in ADVICE:
         return f": {ADVICE[key]}"
     if key in ARGUMENTS:
-        fitting = [name for name in ARGUMENTS[key] if name in names and name != word]
-        return f", which may be `{fitting[0]}`" if fitting else ""
-    close = get_close_matches(key, names, n=1, cutoff=_SIMILAR)
-    return f", which may be `{close[0]}`" if close else ""
+        matches = [name for name in ARGUMENTS[key] if name in names and name != word]
+    else:
+        matches = get_close_matches(key, names, n=1, cutoff=_SIMILAR)
+    return f", which may be `{matches[0]}`" if matches else ""
 
 
 def value_meant(word: object, names: Iterable[str]) -> str:
-    """Say the value of an option that was meant, as in ", may be 'dot'"; "" if none is known."""
-    key, names = normalized(word), [*names]
-    # Of detections "mAP@0.5" and "map50" are map_50.
+    """Return a hint at the value of an option that was meant, such as ", which may be 'dot'"; "" if none is known."""
+    names = list(names)
+    match = _find_value(normalized(word), names)
+    return "" if match is None else f", which may be {match!r}"
+
+
+def _find_value(key: str, names: Sequence[str]) -> str | None:
+    """Return the name that a normalized word stands for; None if none is known."""
     at_iou = re.fullmatch(r"(?:map|ap)_?(?:0?\.(\d+)|(\d{2}))", key)
-    if at_iou is not None:
+    if at_iou is not None:  # "mAP@0.5" and "map50" are "map_50"
         digits = (at_iou[1] or at_iou[2]).ljust(2, "0")
-        fitting = [name for name in (f"map_{digits}",) if name in names]
+        counterparts: Sequence[str] = (f"map_{digits}",)
     elif key in names:
-        fitting = [key]
+        return key
     else:
-        fitting = [name for name in VALUES.get(key, ()) if name in names]
-    if not fitting and key not in VALUES:
-        fitting = get_close_matches(key, names, n=1, cutoff=_SIMILAR) or [name for name in names if _is_part(key, name)]
-    return f", which may be {fitting[0]!r}" if fitting else ""
+        counterparts = VALUES.get(key, ())
+    for name in counterparts:
+        if name in names:
+            return name
+    if key in VALUES:
+        return None
+    close = get_close_matches(key, names, n=1, cutoff=_SIMILAR)
+    if close:
+        return close[0]
+    for name in names:
+        if _is_beginning(key, name):
+            return name
+    return None
 
 
-def _is_part(key: str, name: str) -> bool:
-    """Whether a name is a word with something behind it: "market" of "market1501"."""
+def _is_beginning(key: str, name: str) -> bool:
+    """Return whether a name begins with a word of three letters at least, as "market1501" begins with "market"."""
     return len(key) > 2 and name.replace("_", "").startswith(key.replace("_", ""))
 
 
 def number_meant(word: object, whole: Collection[str], with_cutoff: Collection[str]) -> str:
-    """The reported number that was meant, in words; `with_cutoff` are the names that take a k behind them."""
+    """Return a hint at the reported number that was meant; "" if none is known.
+
+    Args:
+        word: the name that was passed.
+        whole: names of numbers without a cutoff.
+        with_cutoff: names of numbers that end with a cutoff, such as "rank" for "rank_5".
+    """
     key = normalized(word)
-    if key in _OF_PAIRS:
+    if key in _VERIFICATION:
         return ": it is a number of verification, see `verify` and `verify_pairs`"
     parts = re.fullmatch(r"([a-z_]*[a-z])_?([1-9]\d*)?", key)
-    if key in _WHOLE_NUMBERS or parts is None:
-        name = _WHOLE_NUMBERS.get(key)
+    if key in _WITHOUT_CUTOFF or parts is None:
+        name = _WITHOUT_CUTOFF.get(key)
         return f", which may be {name!r}" if name in whole else ""
     name, k = parts[1].removesuffix("_at"), parts[2]
-    if name == "r" and "@" in str(word):  # "R@1" is of metric learning, "r1" of re-identification
+    if name == "r" and "@" in str(word):  # "R@1" is recall in metric learning, "r1" a rank in re-identification
         name = "recall"
     if name in ("map", "ap", "mean_average_precision") and k:
         return f", which may be 'map_{k}'" if "map" in with_cutoff else ""
     if NUMBERS.get(name) in with_cutoff:
         return _with_cutoff(NUMBERS[name], k, is_recall=name == "recall")
-    close = get_close_matches(name, [*(with_cutoff if k else whole)], n=1, cutoff=_SIMILAR)
-    meant = [f"{found}_{k}" if k else found for found in close]
-    return f", which may be {meant[0]!r}" if meant else ""
+    candidates = with_cutoff if k else whole
+    close = get_close_matches(name, list(candidates), n=1, cutoff=_SIMILAR)
+    if not close:
+        return ""
+    match = f"{close[0]}_{k}" if k else close[0]
+    return f", which may be {match!r}"
 
 
 def _with_cutoff(name: str, k: str | None, *, is_recall: bool) -> str:
-    """A number that takes a k, in words; papers of metric learning call the hit rate recall."""
+    """Return a hint at a number with a cutoff; papers about metric learning call the hit rate recall."""
     if k is None:
         return f", which may be '{name}_1'; it needs its k"
     remark = f"; 'recall_{k}' is the share of the positives" if is_recall else ""
@@ -218,4 +241,4 @@ IMPORTS = {
     **dict.fromkeys(("mINP",), "ReIDMINP"),
     **dict.fromkeys(("cmc", "CMCCurve"), "ReIDCMCCurve"),
 }
-"""names that other packages export, and what this one has for them"""
+"""names that other packages export, and their counterparts in this package"""

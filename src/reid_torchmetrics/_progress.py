@@ -1,4 +1,4 @@
-"""Progress bars of loops that take long, on standard error; tqdm is imported when the first bar is shown."""
+"""Progress bars on standard error for long loops; tqdm is imported when the first bar is shown."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _one_bar = threading.Lock()
 def progress(shown: bool) -> ExitStack:
     """Switch progress bars off, or on again, in all threads; in a `with` statement, until its end.
 
-    What takes longer than five seconds shows a bar on standard error if that is a terminal and tqdm is installed, on
-    process 0, one bar at a time. It is cleared at the end. The environment variable `REID_TORCHMETRICS_PROGRESS=0`
-    switches all bars off.
+    A loop that takes longer than five seconds shows a bar on standard error, if this is a terminal and tqdm is
+    installed. Only process 0 shows bars, one at a time, and clears them at the end. The environment variable
+    `REID_TORCHMETRICS_PROGRESS=0` switches all bars off.
 
     Args:
         shown: True, the default, shows bars where the conditions above hold; False shows none.
@@ -50,18 +50,22 @@ def progress(shown: bool) -> ExitStack:
 
 
 def steps(items: Iterable[Step], what: str) -> Iterator[Step]:
-    """The items of a loop; `what` is a word or two beside the bar, such as "Ranking"."""
+    """Yield the items of a loop, with a bar if the loop takes long; `what` is its label, such as "Ranking"."""
     total = len(items) if isinstance(items, Sized) else None
-    bar, left, next_look = None, iter(items), monotonic() + DELAY
-    for num_done, item in enumerate(left):
-        if monotonic() >= next_look:
-            next_look += DELAY  # another loop may have the bar now, and not then
-            bar = _open_bar(iterable=chain([item], left), desc=what, total=total, initial=num_done)
-        if bar is not None:
-            break
+    remaining = iter(items)
+    next_attempt = monotonic() + DELAY
+    for num_done, item in enumerate(remaining):
+        if monotonic() >= next_attempt:
+            next_attempt += DELAY  # another loop may show its bar now, and have ended by then
+            bar = _open_bar(iterable=chain([item], remaining), desc=what, total=total, initial=num_done)
+            if bar is not None:
+                yield from _with_bar(bar)
+                return
         yield item
-    else:
-        return
+
+
+def _with_bar(bar: Any) -> Iterator[Any]:
+    """Yield the items of an open bar, then close it."""
     try:
         yield from bar
     finally:
@@ -70,13 +74,12 @@ def steps(items: Iterable[Step], what: str) -> Iterator[Step]:
 
 
 def _open_bar(**options: Any) -> Any:
-    """A bar of tqdm, with the lock; None where bars are off, or no terminal shows this process."""
-    is_on = _settings["is_on"] and os.environ.get(VARIABLE, "").lower() not in ("0", "false", "no", "off")
-    is_seen = not getattr(sys.stderr, "closed", True) and sys.stderr.isatty()
-    rank = os.environ.get("RANK", "0")  # of torchrun, before there is a process group
-    if distributed.is_available() and distributed.is_initialized():
-        rank = str(distributed.get_rank())
-    if not (is_on and is_seen and rank == "0"):
+    """Return a bar of tqdm and hold the lock; None where bars are off or no terminal shows this process."""
+    is_switched_off = os.environ.get(VARIABLE, "").lower() in ("0", "false", "no", "off")
+    if is_switched_off or not _settings["is_on"]:
+        return None
+    is_terminal = not getattr(sys.stderr, "closed", True) and sys.stderr.isatty()
+    if not is_terminal or not _is_first_process():
         return None
     try:
         from tqdm import tqdm  # noqa: PLC0415 - optional, and most evaluations are shorter
@@ -85,3 +88,10 @@ def _open_bar(**options: Any) -> Any:
     if not _one_bar.acquire(blocking=False):
         return None
     return tqdm(file=sys.stderr, leave=False, dynamic_ncols=True, **options)
+
+
+def _is_first_process() -> bool:
+    """Return whether this is process 0, or the only one; `RANK` is set by torchrun before there is a process group."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank() == 0
+    return os.environ.get("RANK", "0") == "0"

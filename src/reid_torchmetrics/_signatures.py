@@ -13,23 +13,31 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def with_options(
     signature: inspect.Signature, kinds: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> inspect.Signature:
-    """The signature with options in the place of its last parameter, `**options`; a default is None unless given."""
-    *own, _ = signature.parameters.values()
-    shown = {each.name: each for each in own}
+    """Return a signature in which its last parameter, `**options`, is replaced by keyword arguments.
+
+    Args:
+        signature: of a function with `**options`.
+        kinds: the type of each keyword argument by name.
+        defaults: defaults by name; None where a name is missing.
+    """
+    parameters = dict(signature.parameters)
+    parameters.popitem()  # `**options`
     for name, kind in kinds.items():
-        each = Parameter(name, Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind)
-        shown.setdefault(name, each)
-    return signature.replace(parameters=[*shown.values()])
+        if name not in parameters:
+            default = defaults.get(name)
+            parameters[name] = Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+    return signature.replace(parameters=list(parameters.values()))
 
 
-def takes(options: type) -> Callable[[Function], Function]:
-    """Show in the signature of a function the keys of the `TypedDict` of its `**options`.
+def with_typed_options(options: type) -> Callable[[Function], Function]:
+    """Add the keys of a `TypedDict` to the signature of a function that takes them as `**options`.
 
-    Editors, reference pages and `inspect` read it; the function itself refuses other names.
+    Editors, the reference pages and `inspect` read this signature; the function itself refuses other names.
     """
 
-    def show(function: Function) -> Function:
-        vars(function)["__signature__"] = with_options(inspect.signature(function), get_type_hints(options), {})
+    def add_keys(function: Function) -> Function:
+        signature = inspect.signature(function)
+        vars(function)["__signature__"] = with_options(signature, get_type_hints(options), {})
         return function
 
-    return show
+    return add_keys

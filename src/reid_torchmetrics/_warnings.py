@@ -1,4 +1,4 @@
-"""Warn of the line of the user's code, again each time: whoever warns says how often, and Python's filters whether."""
+"""Warnings that point at the line of the user's code, and are issued each time that the line runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ import threading
 import warnings
 from types import FrameType
 
-_OWN = {"reid_torchmetrics", "torchmetrics", "torch", "jaxtyping", "contextlib", "functools", "threading", "concurrent"}
-"""packages that no user wrote"""
+_LIBRARIES = {
+    "reid_torchmetrics",
+    "torchmetrics",
+    "torch",
+    "jaxtyping",
+    "contextlib",
+    "functools",
+    "threading",
+    "concurrent",
+}
+"""packages between the user's line and a warning"""
 
 
 class AdviceWarning(UserWarning):
@@ -19,16 +28,27 @@ class AdviceWarning(UserWarning):
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of the innermost line outside of this package and of what calls it."""
-    # `warnings.warn` shows a text once for each line under Python's default filter: a loop would hear it once.
-    frame = _outside(sys._getframe(1)) or _outside(sys._current_frames()[threading.main_thread().ident or 0])  # noqa: SLF001
-    place = ("reid_torchmetrics", 1) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-    module = None if frame is None else frame.f_globals.get("__name__")
-    warnings.warn_explicit(text, category, *place, module=module)
+    """Warn at the innermost line of the user's code.
+
+    `warnings.warn` would show a text only once per line under Python's default filter, so that a loop of evaluations
+    would warn in its first turn only.
+    """
+    frame = _find_user_frame(sys._getframe(1))  # noqa: SLF001
+    if frame is None:  # a thread of this package, for which the main thread waits
+        main_thread = threading.main_thread().ident or 0
+        frame = _find_user_frame(sys._current_frames()[main_thread])  # noqa: SLF001
+    if frame is None:
+        warnings.warn_explicit(text, category, filename="reid_torchmetrics", lineno=1)
+        return
+    module = frame.f_globals.get("__name__")
+    warnings.warn_explicit(text, category, filename=frame.f_code.co_filename, lineno=frame.f_lineno, module=module)
 
 
-def _outside(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame of other code; None on a thread of this package."""  # the main thread waits for it
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OWN:
+def _find_user_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame outside of the libraries, from `frame` outwards; None if there is none."""
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in _LIBRARIES:
+            return frame
         frame = frame.f_back
-    return frame
+    return None

@@ -15,7 +15,7 @@ from torch import distributed
 from reid_torchmetrics.command import main
 
 
-class Said(NamedTuple):
+class Output(NamedTuple):
     """What the command left."""
 
     status: int
@@ -37,7 +37,7 @@ def command(capsys, monkeypatch, tmp_path):
             status = end.code
         finally:
             warnings.showwarning = show
-        return Said(status, *capsys.readouterr())
+        return Output(status, *capsys.readouterr())
 
     return call
 
@@ -60,7 +60,7 @@ def called(process, size, folder, words):
     finally:
         os.chdir(before)
         warnings.showwarning = show
-    return Said(status, out.getvalue(), err.getvalue())
+    return Output(status, out.getvalue(), err.getvalue())
 
 
 class Problem(NamedTuple):

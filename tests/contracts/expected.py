@@ -46,15 +46,15 @@ def expected_numbers(problem: Problem) -> Numbers:
     options = problem.row.options
     candidates = judge(problem, options)
     cmc_rule = options.get("cmc_same_camera")
-    candidates_of_cmc = candidates if cmc_rule is None else judge(problem, {**options, "same_camera": cmc_rule})
+    candidates_for_cmc = candidates if cmc_rule is None else judge(problem, {**options, "same_camera": cmc_rule})
     num_positives = [sum(item.grade > 0 for item in items) for items in candidates]
     num_candidates = [len(items) for items in candidates]
     if "draw" in options:
-        means = _drawn_means(problem, candidates, candidates_of_cmc)
+        means = _drawn_means(problem, candidates, candidates_for_cmc)
         return Numbers(means, None, num_positives, num_candidates)
     per_query: dict[str, list[float]] = {}
     for report in (*problem.row.reports, *(f"rank_{k}" for k in range(1, CMC_LENGTH + 1))):
-        judged = candidates_of_cmc if report.startswith("rank_") else candidates
+        judged = candidates_for_cmc if report.startswith("rank_") else candidates
         per_query[report] = [value_of(report, items, problem, max(num_positives)) for items in judged]
     action = options.get("empty_target_action", "skip")
     means = {report: mean_of(report, values, action) for report, values in per_query.items()}
@@ -188,12 +188,12 @@ def mean_of(report: str, values: Sequence[float], action: str) -> float:
 
 
 def _drawn_means(
-    problem: Problem, candidates: Sequence[Sequence[Candidate]], candidates_of_cmc: Sequence[Sequence[Candidate]]
+    problem: Problem, candidates: Sequence[Sequence[Candidate]], candidates_for_cmc: Sequence[Sequence[Candidate]]
 ) -> dict[str, float]:
     """Means of expectations over all galleries that may be drawn."""
     cutoffs = {report: split(report)[1] for report in problem.row.reports if report.startswith("rank_")}
     length = max(CMC_LENGTH, *cutoffs.values())
-    precision, cmc = (_mean_draw(problem, judged, length) for judged in (candidates, candidates_of_cmc))
+    precision, cmc = (_mean_draw(problem, judged, length) for judged in (candidates, candidates_for_cmc))
     means = {report: float(cmc.cmc[k - 1]) for report, k in cutoffs.items()}
     means |= {"map": float(precision.average_precision), "minp": float(precision.inverse_negative_penalty)}
     if not problem.row.options.get("draws_precision", True):

@@ -94,7 +94,7 @@ def test_columns_and_lines_read_the_same_or_fail_with_the_same_words(tmp_path_fa
     for asked in (form, None):
         by_columns = outcome(FORMS[form], path, asked)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(list_lines, "read_table", lambda *_: None)
+            patch.setattr(list_lines, "_read_table", lambda *_: None)
             by_lines = outcome(FORMS[form], path, asked)
         assert by_columns == by_lines
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics._names import YoloMatching
 from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
@@ -80,7 +80,7 @@ def test_overlaps_are_those_of_the_cpu(device, box_format):
 
     def overlaps(where):
         boxes, crowd = moved(corners, where), moved(is_crowd, where)
-        sides = vars(Sides.of(at_work(boxes)))
+        sides = vars(Sides.of(to_compute_device(boxes)))
         plain = pairwise_iou(boxes, boxes, box_format="xywh", whole_pixels=True)
         given = boxes.abs() + torch.tensor([0, 0, 9, 9], device=where)
         return [sides, plain, pairwise_iou(given, given, box_format=box_format, is_crowd=crowd)]

@@ -24,7 +24,7 @@ from torch import distributed
 import reid_torchmetrics
 from reid_torchmetrics.command import streams
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.world import Said, concluding
+from reid_torchmetrics.functional.world import WarningLog, concluding
 from reid_torchmetrics.metrics.base import growing_states
 from tests.distributed.threads import SECONDS, ThreadWorld, run_threads
 
@@ -126,10 +126,10 @@ class Meeting:
 class RecordingWorld(ThreadWorld):
     """A process that notes its collectives."""
 
-    def __init__(self, process: int, meeting: Meeting, said: Said | None = None) -> None:
+    def __init__(self, process: int, meeting: Meeting, warning_log: WarningLog | None = None) -> None:
         super().__init__(process, meeting.size, meeting.barrier, meeting.board)
         self.meeting = meeting
-        self.said = Said(set()) if said is None else said
+        self.warning_log = WarningLog(set()) if warning_log is None else warning_log
 
     def _exchange(self, kind: str, value: Any, *, form: object = None, error: Exception | None = None) -> list[Any]:
         self._is_over = True  # unless the exchange returns
@@ -142,8 +142,8 @@ class RecordingWorld(ThreadWorld):
 _here = threading.local()
 
 
-def _world_of_thread(_group: object, _device: torch.device, said: Said | None = None) -> RecordingWorld:
-    return RecordingWorld(_here.process, _here.meeting, said)
+def _world_of_thread(_group: object, _device: torch.device, warning_log: WarningLog | None = None) -> RecordingWorld:
+    return RecordingWorld(_here.process, _here.meeting, warning_log)
 
 
 @contextlib.contextmanager

@@ -75,7 +75,7 @@ class Counted(World):
 
     def __init__(self, world: World) -> None:
         self.size, self.process, self.members, self.device = world.size, world.process, world.members, world.device
-        self._world, self.calls, self.said = world, [], world.said
+        self._world, self.calls, self.warning_log = world, [], world.warning_log
 
     def _hand_on(self, method: str, received: float, *args: object) -> object:
         self.calls.append(received)

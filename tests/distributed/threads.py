@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.world import DistributedMetricError, Said, World
+from reid_torchmetrics.functional.world import DistributedMetricError, WarningLog, World
 
 SECONDS = 60
 
@@ -25,7 +25,7 @@ class ThreadWorld(World):
 
     def __init__(self, process: int, size: int, barrier: threading.Barrier, board: list[Any]) -> None:
         self.process, self.size, self.members = process, size, tuple(range(size))
-        self._barrier, self._board, self.said = barrier, board, Said(set())
+        self._barrier, self._board, self.warning_log = barrier, board, WarningLog(set())
         self._is_over = False
         """whether an error was raised on all processes, so that `conclude` has nothing to add"""
 

@@ -17,6 +17,17 @@ def rates(genuine: Sequence[float], impostors: Sequence[float], threshold: float
     return far, Fraction(sum(score >= threshold for score in genuine), len(genuine))
 
 
+def counts(genuine: Sequence[float], impostors: Sequence[float]) -> list[tuple[float, int, int, int]]:
+    """Every distinct genuine score, descending, genuine pairs and impostors at or above it, and impostors above it."""
+    counted = []
+    for threshold in sorted({*genuine}, reverse=True):
+        num_genuine_at = sum(score >= threshold for score in genuine)
+        num_impostors_at = sum(score >= threshold for score in impostors)
+        num_impostors_above = sum(score > threshold for score in impostors)
+        counted.append((threshold, num_genuine_at, num_impostors_at, num_impostors_above))
+    return counted
+
+
 def roc(genuine: Sequence[float], impostors: Sequence[float]) -> list[Point]:
     """FAR and TAR at every observed score, after the point that accepts nothing."""
     observed = sorted({*genuine, *impostors}, reverse=True)

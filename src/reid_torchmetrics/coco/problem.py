@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid
-from reid_torchmetrics.functional.world import Said
+from reid_torchmetrics.functional.world import WarningLog
 
 from .data_set import COCO, Row, mask_of
 
@@ -183,7 +183,7 @@ class CocoProblem:
             label_names=self.categories,
             image_sizes=self._image_sizes(),
         )
-        advise_on_detections(evidence, Said())
+        advise_on_detections(evidence, WarningLog())
 
     def _image_sizes(self) -> Tensor:
         """Width and height of each image, NaN where the data set does not have them."""

@@ -1,20 +1,51 @@
-"""`detect`: detections and ground truths in files, by COCO's, LVIS', Pascal VOC's, YOLO's or DOTA's rules."""
+"""`detect`: detections and ground truths in files, by COCO's, LVIS', Pascal VOC's, YOLO's or DOTA's rules.
+
+The files are JSON of COCO and LVIS, and folders of Pascal VOC, YOLO and DOTA.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from inspect import signature
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
+from reid_torchmetrics import _checks
+from reid_torchmetrics._files import read_json
+from reid_torchmetrics.data import (
+    DOTA_CLASSES,
+    VOC_CLASSES,
+    find_voc_classes,
+    read_dota,
+    read_voc,
+    read_yolo,
+    read_yolo_names,
+)
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 
-from .detection_files import read_detection_files
 from .outputs import Outputs
 from .processes import join_processes, share_errors
 from .terminal import log
 
 _METRICS: dict[str, Any] = {"coco": DetectionMAP, "lvis": LvisMAP, "voc": VocMAP, "yolo": YoloMAP, "dota": VocMAP}
 _DEFAULTS: dict[str, Any] = {"dota": {"iou_type": ("rotated",), "rule": "voc07"}}
+_YOLO_NAME_FILES = ("data.yaml", "dataset.yaml", "classes.txt", "obj.names")
+_NUM_PARENTS = 3  # folders above the labels in which names of classes may lie, such as `data/labels/val`
+_ALL_AREAS = {"all": (0.0, 1e10)}
+
+
+class _DetectionFiles(NamedTuple):
+    """Detections and ground truths of the same images, with the facts that their files hold beside boxes."""
+
+    preds: list[dict[str, Any]]
+    target: list[dict[str, Any]]
+    box_format: str
+    options: dict[str, Any]
+    """options of the metric that the files decide, such as names of classes"""
+    notes: list[str]
+    """guesses, as lines for the user"""
 
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
@@ -31,7 +62,7 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     outputs = Outputs(arguments, (arguments.ground_truths, arguments.detections), prefixes)
 
     # All processes read the files, so that all know of an error, and each evaluates some images.
-    files = read_detection_files(arguments, metric_class, option_types, options)
+    files = _read_detection_files(arguments, metric_class, option_types, options)
     log(*files.notes)
     options |= files.options
     if "iou_type" in parameters:
@@ -49,3 +80,138 @@ def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
             for prefix, iou_type in zip(prefixes, iou_types, strict=True):
                 results[prefix] = metric.results(iou_type, across_classes=needs_classes, boxes=needs_boxes)
         return outputs.write(results) if share.process == 0 else 0
+
+
+def _read_detection_files(
+    arguments: SimpleNamespace, metric_class: Any, iou_types: Sequence[str] | None, options: dict[str, Any]
+) -> _DetectionFiles:
+    """Read ground truths and detections by the reader of their files.
+
+    Args:
+        arguments: the paths `ground_truths` and `detections`, `evaluator`, `unknown_categories` and `image_size`.
+        metric_class: the metric of the evaluator.
+        iou_types: the shapes in the command line; None if it has none.
+        options: the options of the metric in the command line.
+
+    Raises:
+        OSError: a path that does not exist, or cannot be read.
+        ValueError: a file and a folder, an option that the files do not take, or contents that cannot be read; the
+            message names the file.
+    """
+    layout = _find_layout(arguments)
+    if arguments.image_size is not None and layout != "yolo":
+        raise ValueError("`--image-size` must be given with folders of YOLO's files only; got other files.")
+    if layout == "coco":
+        return _read_json(arguments, metric_class, iou_types or ("bbox",), options)
+    if iou_types is not None and len(iou_types) > 1:
+        raise ValueError(f"`--iou-type` must be one type for folders; got {' '.join(iou_types)}.")
+    iou_type = None if iou_types is None else iou_types[0]
+    if layout == "yolo":
+        return _read_yolo(arguments, iou_type, options)
+    if layout == "dota":
+        _checks.one_of("iou_type", iou_type or "rotated", ("rotated",))
+        class_names = options.get("class_names", DOTA_CLASSES)
+        invalid = options.get("invalid", "count")
+        preds, target = read_dota(arguments.ground_truths, arguments.detections, class_names, invalid=invalid)
+    else:
+        _checks.one_of("iou_type", iou_type or "bbox", ("bbox",))
+        class_names = options.get("class_names") or _find_voc_names(arguments)
+        preds, target = read_voc(arguments.ground_truths, arguments.detections, class_names)
+    return _DetectionFiles(preds, target, "xyxy", {"class_names": class_names}, notes=[])
+
+
+def _find_layout(arguments: SimpleNamespace) -> str:
+    """Return the layout of the paths: "coco", "voc", "yolo" or "dota".
+
+    Raises:
+        ValueError: a file and a folder, or folders for LVIS' evaluator.
+    """
+    paths = {"ground_truths": Path(arguments.ground_truths), "detections": Path(arguments.detections)}
+    folders = [name for name, path in paths.items() if path.is_dir()]
+    if arguments.evaluator == "dota":
+        return "dota"  # the reader refuses a path that is no folder
+    if not folders:
+        return "coco"
+    if len(folders) == 1:
+        folder = paths.pop(folders[0])
+        (file,) = paths.values()
+        got = f"the folder {str(folder)!r} and {str(file)!r}"
+        raise ValueError(f"`ground_truths` and `detections` must both be files of JSON, or both folders; got {got}.")
+    if arguments.evaluator == "lvis":
+        raise ValueError("`ground_truths` must be a file of JSON for `--evaluator lvis`; got a folder.")
+    for folder in paths.values():
+        if any(file.suffix.lower() == ".xml" for file in folder.iterdir()):
+            return "voc"
+    return "yolo"
+
+
+def _read_json(
+    arguments: SimpleNamespace, metric_class: Any, iou_types: Sequence[str], options: dict[str, Any]
+) -> _DetectionFiles:
+    """Read JSON of COCO or LVIS, with the names and frequencies of the categories."""
+    notes: list[str] = []
+    preds, target = metric_class.coco_to_tm(
+        arguments.detections,
+        arguments.ground_truths,
+        iou_types,
+        invalid=options.get("invalid", "count"),
+        unknown_categories=arguments.unknown_categories,
+        guesses=notes,
+    )
+    file_options: dict[str, Any] = {}
+    if metric_class is LvisMAP:
+        file_options["frequencies"] = LvisMAP.frequencies_of(arguments.ground_truths)
+    if "class_names" not in options:
+        data_set = read_json(arguments.ground_truths)
+        file_options["class_names"] = _distinct_names(data_set.get("categories", [])) or None
+    return _DetectionFiles(preds, target, "xywh", file_options, notes)
+
+
+def _distinct_names(categories: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """Return the names of categories by their ids; a name of several categories is followed by the id."""
+    names = {int(row["id"]): row["name"] for row in categories if row.get("name") is not None}
+    counts = Counter(names.values())
+    for category, name in names.items():
+        if counts[name] > 1:
+            names[category] = f"{name} ({category})"
+    return names
+
+
+def _find_voc_names(arguments: SimpleNamespace) -> Sequence[str]:
+    """Return the 20 classes of Pascal VOC if the annotations have no others, else all of them in ascending order."""
+    # The user may have exchanged both folders.
+    names = {*find_voc_classes(arguments.ground_truths), *find_voc_classes(arguments.detections)}
+    return VOC_CLASSES if names <= set(VOC_CLASSES) else tuple(sorted(names))
+
+
+def _read_yolo(arguments: SimpleNamespace, iou_type: Any, options: dict[str, Any]) -> _DetectionFiles:
+    """Read folders of YOLO's files, with the names of classes in or above the folders."""
+    notes: list[str] = []
+    file_options: dict[str, Any] = {}
+    size = None
+    if arguments.image_size is not None:
+        size = tuple(arguments.image_size)
+        _checks.positive_ints("image_size", size, distinct=False)
+    preds, target = read_yolo(arguments.ground_truths, arguments.detections, image_sizes=size, iou_type=iou_type)
+    if "class_names" not in options:
+        path = _find_name_file(arguments)
+        if path is not None:
+            file_options["class_names"] = read_yolo_names(path)
+            notes.append(f"names of classes from {path}")
+    if size is None and arguments.evaluator == "coco" and "area_ranges" not in options:
+        file_options["area_ranges"] = _ALL_AREAS
+        notes.append(
+            "no numbers of small, medium and large objects, as sizes are shares of the image: see --image-size"
+        )
+    return _DetectionFiles(preds, target, "xyxy", file_options, notes)
+
+
+def _find_name_file(arguments: SimpleNamespace) -> Path | None:
+    """Return the first file with names of classes in the folders of labels, or above them; None if there is none."""
+    for argument in (arguments.ground_truths, arguments.detections):
+        label_folder = Path(argument).resolve()
+        for folder in (label_folder, *label_folder.parents[:_NUM_PARENTS]):
+            for name in _YOLO_NAME_FILES:
+                if (folder / name).is_file():
+                    return folder / name
+    return None

@@ -127,7 +127,7 @@ def find_names(
         elif asked.used is None and key not in keys:
             raise refused(path, f"`names` must be some of {', '.join(keys)}", repr(key))
         elif asked.used is None and name not in named:
-            came = f"{_listed(named)}{_checks.likely(name, named)}"
+            came = f"{_listed(named)}{_checks.hint_for_value(name, named)}"
             raise refused(path, f"`{name}`, named as {key}, must be in the file", came)
     if UNNAMED in arrays:
         return {alone: UNNAMED}

@@ -172,7 +172,7 @@ class BoxColumns:
         """
         name = row.words[self.name]
         if name not in self.labels:
-            value = f"{name!r}{_checks.likely(name, self.labels)} in {row.text!r}"
+            value = f"{name!r}{_checks.hint_for_value(name, self.labels)} in {row.text!r}"
             raise row.fault(argument, "classes of `class_names` only", value)
         return self.labels[name]
 

@@ -6,20 +6,24 @@ query     query item item ...               MSLS; in two columns a query may hav
 items     item item ...                     VisDA, VeRi: numbers of items, of the query with the number of the line
 qrels     query 0 item grade                TREC
 grades    query item grade                  BEIR, below a header
+
+Tables, a query, an item and a number in each line, are read by columns where all lines fit; else line by line, so that
+an error names the line.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any
 
 from .array_files import lines_of_text, read_utf_8, refused
-from .list_tables import TableForm, parse_digits, read_table
-from .word_columns import parse_floats, parse_integers
+from .word_columns import columns_of_blocks, parse_floats, parse_integers
 
 NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"  # no digit fits two parts, which would take quadratic time
 _INTEGER = r"\d{1,18}"  # int64
@@ -44,19 +48,42 @@ _WORDS = {
     "qrels": "query 0 item grade",
     "grades": "query item grade",
 }
+_MAX_NAMES = 1 << 15  # items that are looked up for their string: beyond the cache this costs more than it saves
 _TREC = ("run", "qrels")
 """the forms of TREC"""
+
+
+@dataclass(frozen=True)
+class _TableForm:
+    """The columns of a line; the first one is the query."""
+
+    num_columns: int
+    item: int
+    number: int
+    parse: Callable[[Sequence[str]], list[Any] | None]
+    """the numbers in a column; None if some word is another one"""
+    constant: int | None = None
+    """the column with one word in all lines"""
+
+
+def _parse_digits(words: Sequence[str]) -> list[int] | None:
+    """Return integers of at most 18 digits without a sign; None if some word is none."""
+    letters = "".join(words)
+    return None if "-" in letters or "+" in letters else parse_integers(words)
+
+
 _TABLES = {
-    "run": TableForm(6, item=2, number=4, parse=parse_floats, constant=1),
-    "rank": TableForm(3, item=1, number=2, parse=parse_digits),
-    "qrels": TableForm(4, item=2, number=3, parse=parse_integers),
-    "grades": TableForm(3, item=1, number=2, parse=parse_integers),
+    "run": _TableForm(6, item=2, number=4, parse=parse_floats, constant=1),
+    "rank": _TableForm(3, item=1, number=2, parse=_parse_digits),
+    "qrels": _TableForm(4, item=2, number=3, parse=parse_integers),
+    "grades": _TableForm(3, item=1, number=2, parse=parse_integers),
 }
 """the columns of tables"""
 _HEADERS = ("query-id", "query_id", "queryid", "qid", "query")
 """first words of a header"""
 
 _Lines = Sequence[tuple[str, str]]
+_Table = dict[str, dict[str, Any]]
 
 
 def read_lines(path: Path, forms: Sequence[str], form: str | None) -> Any:
@@ -107,7 +134,7 @@ def _table_by_columns(text: str, forms: Sequence[str], form: str | None, *, has_
             layout = replace(layout, constant=1)
         if form is None and name == "grades" and not has_header:
             return None
-        table = read_table(text, layout)
+        table = _read_table(text, layout)
         if table is None:
             continue
         if name != "rank":
@@ -116,6 +143,42 @@ def _table_by_columns(text: str, forms: Sequence[str], form: str | None, *, has_
         has_repeated_rank = any(len(set(ranks.values())) < len(ranks) for ranks in table.values())
         return _by_rank(table) if is_clear and not has_repeated_rank else None
     return None
+
+
+def _read_table(text: str, form: _TableForm) -> _Table | None:
+    """Return the numbers in a text by query and item; None if some line has another form or repeats an item."""
+    table: _Table = {}
+    num_rows = 0
+    constants: set[str] = set()
+    names: dict[str, str] = {}
+    for columns in columns_of_blocks(text, form.num_columns):
+        if columns is None:
+            return None
+        numbers = form.parse(columns[form.number])
+        if numbers is None:
+            return None
+        if form.constant is not None:
+            constants.update(columns[form.constant])
+        if len(constants) > 1:
+            return None
+        items = columns[form.item]
+        if len(names) < _MAX_NAMES:
+            # One string for each item, whose hash is known, serves all that follows.
+            items = list(map(names.setdefault, items, items))
+        _add_rows(table, columns[0], items, numbers)
+        num_rows += len(numbers)
+    # An item that a query repeats has replaced the first one.
+    num_items = sum(len(row) for row in table.values())
+    return table if 0 < num_items == num_rows else None
+
+
+def _add_rows(table: _Table, queries: Sequence[str], items: Sequence[str], numbers: Sequence[Any]) -> None:
+    """Add rows to a table; rows of a query that follow each other are added together."""
+    is_new = map(operator.ne, queries, queries[1:])
+    starts = compress(range(1, len(queries)), is_new)
+    for start, end in pairwise([0, *starts, len(queries)]):
+        rows = zip(items[start:end], numbers[start:end], strict=True)
+        table.setdefault(queries[start], {}).update(rows)
 
 
 def _by_rank(table: Mapping[str, Mapping[str, int]]) -> dict[str, list[str]]:
@@ -212,16 +275,15 @@ def _is_told(lines: _Lines, form: str, *, has_header: bool) -> bool:
         return True
     if form == "qrels":
         return len({tuple(line.split()[1:2]) for _, line in lines}) == 1
-    return has_header if form == "grades" else form == "rank" and _are_counted(_ranks_in_lines(lines))
-
-
-def _ranks_in_lines(lines: _Lines) -> dict[str, dict[int, int]]:
-    """Return the ranks of each query by the places of the lines."""
-    ranks: dict[str, dict[int, int]] = {}
+    if form == "grades":
+        return has_header
+    if form != "rank":
+        return False
+    ranks: dict[str, dict[int, int]] = {}  # by query and line
     for place, (_, line) in enumerate(lines):
         query, _, rank = line.split()
         ranks.setdefault(query, {})[place] = int(rank)
-    return ranks
+    return _are_counted(ranks)
 
 
 def _are_counted(table: Mapping[str, Mapping[Any, int]]) -> bool:

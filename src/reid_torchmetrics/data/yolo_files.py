@@ -230,17 +230,13 @@ class _Reading:
         is_result = argument == "results"
         by_length = sizes_by_length(lines, self.layout, is_result=is_result)
         sizes = {length: size for length, size in by_length.items() if size is not None}  # all, by this layout
-        visibilities = self._visibilities(is_result=is_result)
+        visibilities = range(0)  # their positions in a line, of keypoints that have them
+        if self.layout.width(is_result=is_result) == 3:
+            visibilities = range(NUM_BOX + 2, NUM_BOX + 3 * self.layout.num_keypoints, 3)
         for line in lines:
             size = sizes[len(line.numbers)]
             check_shares(argument, line, size + is_result, visibilities if size > NUM_BOX else range(0))
         return sizes
-
-    def _visibilities(self, *, is_result: bool) -> range:
-        """Return the positions of the visibilities of keypoints in a line."""
-        if self.layout.width(is_result=is_result) != 3:
-            return range(0)
-        return range(NUM_BOX + 2, NUM_BOX + 3 * self.layout.num_keypoints, 3)
 
     def _warn(self, num_lines: int) -> None:
         if self.is_inferred_rotated:

@@ -31,15 +31,14 @@ def read_yolo_names(path: str | PathLike[str]) -> dict[int, str]:
     suffix = file.suffix.lower()
     if suffix not in _YAML + _TEXT:
         raise refused(file, f"the suffix must be one of {', '.join(_YAML + _TEXT)}", repr(file.suffix))
-    names = _names_of_yaml(file) if suffix in _YAML else _names_of_text(file)
+    if suffix in _YAML:
+        names = _names_of_yaml(file)
+    else:
+        lines = text_lines(file)
+        names = dict(enumerate(line for _, line in lines))
     if not names:
         raise refused(file, "the file must have the name of a class", "none")
     return names
-
-
-def _names_of_text(path: Path) -> dict[int, str]:
-    names = [line for _, line in text_lines(path)]
-    return dict(enumerate(names))
 
 
 def _names_of_yaml(path: Path) -> dict[int, str]:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from reid_torchmetrics._warnings import AdviceWarning
 
-from .world import Said
+from .world import WarningLog
 
 Evidence = TypeVar("Evidence")
 Values = Mapping[str, object]
@@ -51,17 +51,17 @@ class Advice(Generic[Evidence]):
         return self.fires.format(**self.thresholds)
 
 
-def advise(rows: Iterable[Advice[Evidence]], evidence: Evidence, said: Said) -> None:
+def advise(rows: Iterable[Advice[Evidence]], evidence: Evidence, warning_log: WarningLog) -> None:
     """Warn of each row that fires on the evidence, unless the user has heard of it.
 
     Args:
         rows: of a registry, in the order in which they are asked.
         evidence: what the rows look at.
-        said: what the user has heard of.
+        warning_log: topics that the user was warned about.
     """
     fired: set[str] = set()
     for row in rows:
-        if said.knows(row.name):
+        if warning_log.has(row.name):
             fired.add(row.name)
             continue
         if not fired.isdisjoint(row.explained_by):
@@ -69,4 +69,4 @@ def advise(rows: Iterable[Advice[Evidence]], evidence: Evidence, said: Said) -> 
         values = row.find(evidence)
         if values is not None:
             fired.add(row.name)
-            said.tell(row.name, row.text(values), AdviceWarning)
+            warning_log.warn_once(row.name, row.text(values), AdviceWarning)

@@ -39,23 +39,23 @@ class DistributedMetricError(RuntimeError):
     """Raised on every process when some process failed, with the processes and their messages."""
 
 
-class Said:
-    """What was warned of: each subject once for a metric, and in each call of a function."""
+class WarningLog:
+    """Topics that were warned about: a metric warns once about each topic, a function in each of its calls."""
 
-    def __init__(self, subjects: set[str] | None = None) -> None:
-        """Take the subjects that a metric has heard of; None for a function."""
-        self.subjects = subjects
+    def __init__(self, topics: set[str] | None = None) -> None:
+        """Take the topics that a metric has warned about; None for a function."""
+        self.topics = topics
 
-    def knows(self, about: str) -> bool:
-        """Whether the metric has heard of the subject."""
-        return self.subjects is not None and about in self.subjects
+    def has(self, topic: str) -> bool:
+        """Return whether the metric has warned about the topic."""
+        return self.topics is not None and topic in self.topics
 
-    def tell(self, about: str, text: str, category: type[Warning] = UserWarning) -> None:
-        """Warn, unless the metric has heard of the subject."""
-        if self.knows(about):
+    def warn_once(self, topic: str, text: str, category: type[Warning] = UserWarning) -> None:
+        """Warn, unless the metric has warned about the topic before."""
+        if self.has(topic):
             return
-        if self.subjects is not None:
-            self.subjects.add(about)
+        if self.topics is not None:
+            self.topics.add(topic)
         warn(text, category)
 
 
@@ -70,7 +70,7 @@ class World(ABC):
     """numbers of these processes, to tell them from other groups; empty for one process"""
     device: torch.device
     """device of the tensors that are exchanged, settled by the first message"""
-    said: Said
+    warning_log: WarningLog
 
     @abstractmethod
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
@@ -112,9 +112,9 @@ class Alone(World):
     size, process, device = 1, 0, torch.device("cpu")
     members: tuple[int, ...] = ()
 
-    def __init__(self, said: Said | None = None) -> None:
+    def __init__(self, warning_log: WarningLog | None = None) -> None:
         """Take what a metric has heard; None for a function."""
-        self.said = Said() if said is None else said
+        self.warning_log = WarningLog() if warning_log is None else warning_log
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
         """Copy the values."""
@@ -238,11 +238,11 @@ def exchange_rows(world: World, sizes: Sequence[int], *parts: SentRows) -> list[
 
 
 def warn_once(world: World, about: str, text: str, is_so: Callable[[], bool] = lambda: True) -> None:
-    """Warn on process 0 where `is_so`, as often as `Said` says; all processes must call."""
+    """Warn on process 0 where `is_so`, once for each topic; all processes must call."""
 
     def say() -> None:
         if world.process == 0 and is_so():
-            world.said.tell(about, text)
+            world.warning_log.warn_once(about, text)
 
     world.guarded(say)  # a warning may be an error
 

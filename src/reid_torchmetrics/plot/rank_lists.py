@@ -265,7 +265,7 @@ def _make_cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
     return _Cell(listed.picture(), mark, ((f"#{listed.rank}", score), labels))
 
 
-class _Layout(NamedTuple):
+class _CellLayout(NamedTuple):
     """Sizes of cells and the places of columns, in pixels."""
 
     frame: int
@@ -324,7 +324,7 @@ def _draw_rows(
 
 def _arrange_columns(
     cells: Sequence[_Cell], starts: Sequence[int], num_columns: int, height: int, *, least_width: int, gap: int
-) -> _Layout:
+) -> _CellLayout:
     """Return the layout of rows of cells; a cell has the proportions of the median picture.
 
     Args:
@@ -346,7 +346,7 @@ def _arrange_columns(
             left += 2 * gap
         lefts.append(left)
         left += cell_width + gap
-    return _Layout(frame, cell_width, cell_height=height + 2 * frame, lefts=lefts, width=left)
+    return _CellLayout(frame, cell_width, cell_height=height + 2 * frame, lefts=lefts, width=left)
 
 
 def _wrap_captions(cells: Sequence[_Cell], lettering: Lettering, width: int) -> list[list[str]]:

@@ -93,7 +93,8 @@ def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float
     if averages.at_confidence:
         threshold = f"IoU {averages.grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}"
         caption = f"{caption}; {', '.join(averages.at_confidence)} at {threshold}"
-    names = list(next(iter(classes.values())))
+    first_class, *_ = classes.values()
+    names = list(first_class)
     columns = [_column(name, names) for name in names]
     headings = ["class", *(heading for heading, _ in columns)]
     rows = []

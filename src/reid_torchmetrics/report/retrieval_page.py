@@ -206,7 +206,7 @@ def _cameras(results: RetrievalResults) -> list[Html]:
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> list[Html]:
     """Return the reported numbers of each identity, the hardest by the first number first."""
     breakdowns = {name: results.by_identity(name) for name in results.averaged}
-    first_name, first = next(iter(breakdowns.items()))
+    (first_name, first), *_ = breakdowns.items()
     measure, _ = measures.parse_report(first_name)
     order_word = "falling" if measure.lower_is_better else "rising"
     means = -first.mean if measure.lower_is_better else first.mean
@@ -230,7 +230,7 @@ def _breakdown_table(
     filter_by: str = "",
 ) -> Html:
     """Return the means of groups of queries, for each number; `order` selects and sorts the groups."""
-    first = next(iter(breakdowns.values()))
+    first, *_ = breakdowns.values()
     columns: dict[str, Iterable[str]] = {
         label: [str(names.get(group, group)) for group in first.labels[order, 0].tolist()],
         "queries": map(str, first.num_queries[order].tolist()),

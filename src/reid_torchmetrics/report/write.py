@@ -150,7 +150,7 @@ def _comparison_section(means: Mapping[str, float], comparison: Comparison) -> S
 
 
 def _find_model(means: Mapping[str, float], comparison: Comparison) -> str | None:
-    """Return the model whose numbers are among the `means` of a page; None if there is none.
+    """Return the model that has the `means` of a page; None if there is none.
 
     Numbers are compared as texts, for NaN does not equal itself.
     """

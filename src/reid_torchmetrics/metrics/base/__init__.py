@@ -4,11 +4,11 @@
 from .arguments import (
     MetricOptions,
     arguments_of,
-    naming_arguments,
+    explain_bad_call,
+    explicit_signature,
     python_bool,
     show_arguments,
-    spelled_as,
-    spelled_out,
+    signature_of,
 )
 from .growing_states import GrowingStates, shared_copy
 from .process_group import DistributedWorld

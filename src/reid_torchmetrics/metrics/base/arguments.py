@@ -1,4 +1,4 @@
-"""What metrics take: signatures with every option, calls that do not fit, `repr`, and values of Python's own."""
+"""Arguments of metrics: complete signatures, errors of calls that do not fit, `repr`, and plain Python values."""
 
 from __future__ import annotations
 
@@ -33,116 +33,155 @@ class MetricOptions(TypedDict, total=False):
     compute_with_cache: bool
 
 
-_DEFAULTS = (False, False, None, None, jit_distributed_available, True, True)
-_OF_ALL_METRICS: dict[str, Any] = dict(zip(get_type_hints(MetricOptions), _DEFAULTS, strict=True))
+_METRIC_DEFAULTS: dict[str, Any] = {
+    "compute_on_cpu": False,
+    "dist_sync_on_step": False,
+    "process_group": None,
+    "dist_sync_fn": None,
+    "distributed_available_fn": jit_distributed_available,
+    "sync_on_compute": True,
+    "compute_with_cache": True,
+}
+"""defaults of `MetricOptions`"""
 
 
-def arguments_of(kind: type) -> dict[str, inspect.Parameter]:
-    """The arguments of a metric class by name, without the arguments of all metrics.
+def arguments_of(metric_class: type) -> dict[str, inspect.Parameter]:
+    """Return the arguments of a metric class by name, without the options of all metrics.
 
-    For a user's subclass they are the arguments of its base: its own need not be attributes.
+    For a user's subclass they are the arguments of its base class, because its own need not be attributes.
     """
-    package, *_ = __name__.split(".")
-    own, *_ = [base for base in kind.__mro__ if "__init__" in vars(base) and base.__module__.startswith(f"{package}.")]
-    parameters = inspect.signature(own).parameters
+    package = __name__.partition(".")[0]
+    for base in metric_class.__mro__:
+        if "__init__" in vars(base) and base.__module__.startswith(f"{package}."):
+            break
+    arguments = _without_var_keyword(inspect.signature(base).parameters)
+    return {name: parameter for name, parameter in arguments.items() if name not in _METRIC_DEFAULTS}
+
+
+def _without_var_keyword(parameters: Mapping[str, inspect.Parameter]) -> dict[str, inspect.Parameter]:
+    """Return parameters without `**kwargs`."""
     return {
-        name: each
-        for name, each in parameters.items()
-        if name not in _OF_ALL_METRICS and each.kind is not each.VAR_KEYWORD
+        name: parameter for name, parameter in parameters.items() if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     }
 
 
-def spelled_out(
+def explicit_signature(
     options: type | Mapping[str, Any], defaults: Mapping[str, Any] | None = None, *, elsewhere: Collection[str] = ()
 ) -> Callable[[Constructor], Constructor]:
-    """Show in the signature of a metric's constructor all that it takes, and let None stand for every default.
+    """Give a metric's constructor a signature with all of its options, in which None stands for every default.
 
-    Editors, reference pages and makers of objects from configurations read the signature. The constructor is given
-    lists and numbers of Python's own where a caller has those of NumPy, torch or OmegaConf.
+    Editors, reference pages and tools that make objects from configurations read the signature. NumPy's, torch's and
+    OmegaConf's numbers and lists are passed to the constructor as Python's.
 
     Args:
-        options: a `TypedDict` of what its `**options` may be, and of the options of all metrics; or the types of these
-            options by name, as a collection takes them from the signature of its members.
-        defaults: of these options, by name; None where there is none.
+        options: the `TypedDict` of the constructor's `**options` and of the options of all metrics; or the types of
+            these options by name, as a collection takes them from the signature of its members.
+        defaults: defaults of these options by name; None where a name is missing.
         elsewhere: names that an error calls fields of `Protocol`.
     """
-    kinds = get_type_hints(options) if isinstance(options, type) else dict(options)
-    by_default = {**(defaults or {}), **_OF_ALL_METRICS}
-    of_all = get_type_hints(MetricOptions)
-    kinds = {name: kind for name, kind in kinds.items() if name not in of_all} | of_all  # these come last
-    by_default["distributed_available_fn"] = None  # pages and files cannot show a function; None stands for it
+    kinds, option_defaults = _options_in_order(options, defaults or {})
 
     def decorate(init: Constructor) -> Constructor:
+        parameters = dict(with_options(inspect.signature(init, eval_str=True), kinds, option_defaults).parameters)
+        for name, parameter in parameters.items():
+            if parameter.default is not parameter.empty:
+                parameters[name] = parameter.replace(annotation=parameter.annotation | None)
+
         @functools.wraps(init)
         def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
-            if not kwargs.keys() <= shown.keys():
-                listed = inspect.signature(type(self)).parameters | shown  # a user's class takes more than its base
-                names = [name for name, each in listed.items() if name != "self" and each.kind is not each.VAR_KEYWORD]
+            if not kwargs.keys() <= parameters.keys():
+                # A user's class takes more than its base class.
+                accepted = _without_var_keyword(inspect.signature(type(self)).parameters | parameters)
+                names = [name for name in accepted if name != "self"]
                 _checks.known_arguments(type(self).__name__, kwargs, names, elsewhere)
-            given = {name: _plain(value) for name, value in kwargs.items() if value is not None}
-            init(self, *map(_plain, args), **given)
+            plain_kwargs = {name: _plain(value) for name, value in kwargs.items() if value is not None}
+            init(self, *map(_plain, args), **plain_kwargs)
 
-        shown = dict(with_options(inspect.signature(init, eval_str=True), kinds, by_default).parameters)
-        for name, each in shown.items():
-            if each.default is not each.empty:
-                shown[name] = each.replace(annotation=each.annotation | None)
-        vars(initialize)["__signature__"] = inspect.Signature([*shown.values()])
+        vars(initialize)["__signature__"] = inspect.Signature(list(parameters.values()))
         del vars(initialize)["__wrapped__"]  # Sphinx would look for these defaults in its source
         return cast("Constructor", initialize)
 
     return decorate
 
 
-def naming_arguments(
+def _options_in_order(
+    options: type | Mapping[str, Any], defaults: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the types and the defaults of options by name, with the options of all metrics as the last ones."""
+    metric_options = get_type_hints(MetricOptions)
+    all_kinds = get_type_hints(options) if isinstance(options, type) else options
+    kinds = {name: kind for name, kind in all_kinds.items() if name not in metric_options}
+    kinds.update(metric_options)
+    option_defaults = {**defaults, **_METRIC_DEFAULTS}
+    option_defaults["distributed_available_fn"] = None  # pages and configurations cannot show a function
+    return kinds, option_defaults
+
+
+def explain_bad_call(
     method: Callable[Concatenate[Owner, Arguments], Returned],
 ) -> Callable[Concatenate[Owner, Arguments], Returned]:
-    """Let a call that does not fit a method say what the method takes by name, and name the class that a user made."""
+    """Make the error of a call that does not fit a method list its keyword arguments, and name the user's class."""
 
     @functools.wraps(method)
-    def named(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+    def call(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
         try:
             return method(owner, *args, **kwargs)
         except TypeError:
             _check_call(owner, method.__name__, inspect.signature(method), args, kwargs)
-            raise  # it comes from inside
+            raise  # the call fits, so the error comes from within the method
 
-    return named
+    return call
 
 
-def spelled_as(
+def signature_of(
     method: Callable[Concatenate[Any, Arguments], None],
 ) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
-    """Show in the signature of a collection's method what its members take, and name the collection in their errors."""
+    """Give a collection's method the signature of its members' method, and name the collection in errors."""
     signature = inspect.signature(method)
 
-    def decorate(of_all: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
-        @functools.wraps(of_all)
-        def call(owner: Any, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
-            known = {name: value for name, value in kwargs.items() if name in signature.parameters}
-            for name in (name for name in kwargs if name not in known):
-                if not any(each._filter_kwargs(**{name: None}) for each in owner.values(copy_state=False)):  # noqa: SLF001
-                    hint = _hints.argument_meant(name, signature.parameters)
-                    here = f"{type(owner).__name__}.{of_all.__name__}()"
-                    raise TypeError(f"{here} got an unexpected argument {name!r}{hint}.")
-            try:
-                return of_all(owner, *args, **kwargs)
-            except TypeError:
-                _check_call(owner, of_all.__name__, signature, args, known)
-                raise
+    def decorate(collection_method: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
+        name = collection_method.__name__
 
-        vars(call)["__signature__"] = signature.replace(return_annotation=inspect.signature(of_all).return_annotation)
+        @functools.wraps(collection_method)
+        def call(collection: Any, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+            known = {}
+            for argument, value in kwargs.items():
+                if argument in signature.parameters:
+                    known[argument] = value
+                elif not _any_member_takes(collection, argument):
+                    hint = _hints.argument_meant(argument, signature.parameters)
+                    call_name = f"{type(collection).__name__}.{name}()"
+                    raise TypeError(f"{call_name} got an unexpected argument {argument!r}{hint}.")
+            try:
+                return collection_method(collection, *args, **kwargs)
+            except TypeError:
+                _check_call(collection, name, signature, args, known)
+                raise  # the call fits, so the error comes from within a member
+
+        returned = inspect.signature(collection_method).return_annotation
+        vars(call)["__signature__"] = signature.replace(return_annotation=returned)
         return call
 
     return decorate
 
 
-def _check_call(owner: object, method: str, takes: inspect.Signature, args: Any, kwargs: Mapping[str, Any]) -> None:
-    """Raise unless arguments fit a method."""
+def _any_member_takes(collection: Any, argument: str) -> bool:
+    """Return whether the `update` of a metric in a collection takes an argument; users may add metrics of their own."""
+    metrics = collection.values(copy_state=False)
+    return any(metric._filter_kwargs(**{argument: None}) for metric in metrics)  # noqa: SLF001
+
+
+def _check_call(owner: object, method: str, signature: inspect.Signature, args: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raise unless arguments fit the signature of a method."""
     try:
-        takes.bind(owner, *args, **kwargs)
+        signature.bind(owner, *args, **kwargs)
     except TypeError as error:
-        named = [f"`{name}=`" for name, each in takes.parameters.items() if each.kind is each.KEYWORD_ONLY]
-        hint = f"; {', '.join(named)} go by name" if named else ""
+        keyword_only = [
+            f"`{name}=`"
+            for name, parameter in signature.parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        ]
+        hint = f"; {', '.join(keyword_only)} go by name" if keyword_only else ""
         raise TypeError(f"{type(owner).__name__}.{method}(): {error}{hint}.") from None
 
 
@@ -153,35 +192,43 @@ def show_arguments(
     *,
     hidden: Collection[str] = (),
 ) -> str:
-    """Arguments as they are written: the ones that are `always` shown, then attributes that are not their default.
+    """Return the arguments of a metric as code: some always, the others where they differ from their defaults.
 
     Args:
         metric: the metric, with its arguments as attributes.
         always: arguments that are always shown, with their values.
-        defaults: attributes of a metric without arguments, where they are not what the signature says.
+        defaults: defaults of attributes by name, where these differ from the signature.
         hidden: arguments that are not shown.
     """
-    arguments = arguments_of(type(metric)).items()
-    in_signature = {name: each.default for name, each in arguments if name not in {*always, *hidden}}
-    defaults = in_signature | dict(defaults or {})
-    values = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
-    changed = {name: value for name, (value, default) in values.items() if value != default}
-    return ", ".join(f"{name}={value!r}" for name, value in {**always, **changed}.items())
+    all_defaults = {}
+    for name, parameter in arguments_of(type(metric)).items():
+        if name not in always and name not in hidden:
+            all_defaults[name] = parameter.default
+    all_defaults.update(defaults or {})
+    all_defaults.update(_METRIC_DEFAULTS)
+    arguments = dict(always)
+    for name, default in all_defaults.items():
+        value = getattr(metric, name)
+        if value != default:
+            arguments[name] = value
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 
 def python_bool(argument: str, value: object) -> bool:
-    """The value as Python's own bool; raise unless it is True or False, NumPy's among them."""
+    """Return a bool of Python or NumPy as a bool of Python; raise for other values."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"Expected argument `{argument}` to be a boolean; got {type(value).__name__}.")  # noqa: TRY004
     return bool(value)
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and sequences as lists, mappings as dicts, NumPy's numbers as Python's; anything else as it is."""
+    """Convert arrays, sequences, mappings and NumPy's numbers to plain Python; return other values unchanged."""
     if isinstance(value, (np.ndarray, np.generic, Tensor)):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {_plain(name): _plain(each) for name, each in value.items()}
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return (tuple if isinstance(value, tuple) else list)(map(_plain, value))
+        return list(map(_plain, value))
     return value

@@ -1,8 +1,8 @@
-"""Adapts `torchmetrics.Metric` to states that are lists of batches: they only ever grow, and they are large.
+"""Adapts `torchmetrics.Metric` to states that are long lists of batches.
 
-What the base class does to list states at every step (copy them for `forward`, walk over them in `.to`) costs more
-the longer the epoch. All processes agree on how `compute` ends: with a value, or with an error. The hooks below were
-tried on torchmetrics 1.6 and 1.9.
+The base class copies list states for every `forward`, and visits every batch in `.to`; both cost more the longer the
+epoch is. Here no step depends on the number of batches. All processes agree on how `compute` ends: with a value, or
+with an error. The hooks below were tried with torchmetrics 1.6 and 1.9.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import takewhile
 from typing import Any, ClassVar
 
 import torch
@@ -23,28 +22,38 @@ from torchmetrics.utilities import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 from torchmetrics.utilities.prints import rank_zero_only
 
-from reid_torchmetrics._arrays import lacks_float64, place_of_work
+from reid_torchmetrics._arrays import compute_device, lacks_float64
 from reid_torchmetrics._extras import require
-from reid_torchmetrics.functional.world import Alone, Said, World, concluding
+from reid_torchmetrics.functional.world import Alone, WarningLog, World, concluding
 
 from .process_group import DistributedWorld
 
 _FORWARD_FLAGS = (
-    *("_update_count", "_computed", "_to_sync", "_should_unsync", "_enable_grad", "_is_synced", "_cache"),
+    "_update_count",
+    "_computed",
+    "_to_sync",
+    "_should_unsync",
+    "_enable_grad",
+    "_is_synced",
+    "_cache",
     "compute_on_cpu",
 )
+"""attributes that `forward` of the base class changes"""
 _NOT_SCRIPTED = ("update_called", "_world", "_forward_cache")
-_heard: WeakIdKeyDictionary = WeakIdKeyDictionary()  # subjects of warnings, by the first batch that they are about
-_last: list[Any] = [lambda: None, 0, lambda: None]
-"""the batch that came last, weakly, how often it had been written to, and what was kept of it, weakly"""
-_PLAIN = {list, int, bool, str, dict, set, type(None)}  # told by their type alone: `isinstance` asks a metaclass
+_topics_by_batch: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""topics of warnings by the first batch that they are about"""
+_last_copy: list[Any] = [lambda: None, 0, lambda: None]
+"""the last batch as a weak reference, its version (how often it was written to), and a weak reference to its copy"""
+_PLAIN_TYPES = {list, int, bool, str, dict, set, type(None)}
+"""types that are recognized without `isinstance`, which asks a metaclass of torch"""
 
 
 class GrowingStates(Metric):
     """A metric with states that are lists of tensors; `update` appends to them.
 
-    They are added by `_add_growing_states`. Syncing gathers none of them: `compute` combines the processes of `_world`.
-    An error of one process is raised on all of them, in `compute` and wherever the metric is synced.
+    Subclasses add states by `_add_growing_states`. Syncing does not gather the states; instead `compute` exchanges what
+    it needs between the processes of `_world`. An error of one process is raised on all processes, in `compute` and
+    wherever the metric is synced.
     """
 
     __jit_unused_properties__: ClassVar[list[str]] = [*Metric.__jit_unused_properties__, *_NOT_SCRIPTED]
@@ -55,36 +64,41 @@ class GrowingStates(Metric):
     plot_upper_bound: float | None = 1.0
 
     _processes: DistributedWorld | None = None
-    """the processes that share the samples, while they are several and the metric is synced"""
-    _owned = ""
-    """a state of tensors of its own, shared by metrics of one compute group alone"""
+    """the processes that share the samples, while the metric is synced; None for one process"""
+    _identity_state = ""
+    """name of a state with tensors that only metrics of one compute group share"""
     _states_before_forward: dict[str, list[Tensor]] | None = None
-    """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
+    """the states of the metric while `forward` evaluates a batch alone; None outside `forward`"""
     _deferred_error: Exception | None = None
-    """why a batch is missing: `update` raised it, on this process only, and all are to know before they compute"""
+    """the error by which `update` refused a batch, on this process only; `compute` raises it on all processes"""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._empty_states: dict[str, Tensor] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """As in the base class, but without a search for modules: most of a constructor and a collection's `update`."""
-        own = self.__dict__
-        is_plain = type(value) in _PLAIN or not isinstance(value, (Tensor, torch.nn.Module))
-        if is_plain and (name in own or not (hasattr(type(self), name) or self._is_registered(name))):
-            own[name] = value
+        """Set an attribute as the base class does, but set plain values without a search for modules.
+
+        The search takes most of the time of a constructor and of a collection's `update`.
+        """
+        attributes = self.__dict__
+        is_plain = type(value) in _PLAIN_TYPES or not isinstance(value, (Tensor, torch.nn.Module))
+        if is_plain and (name in attributes or not (hasattr(type(self), name) or self._is_registered(name))):
+            attributes[name] = value
         else:
             super().__setattr__(name, value)
 
     def _is_registered(self, name: str) -> bool:
-        """Whether a module keeps an attribute in a place of its own, or has no places yet."""
-        get, absent = self.__dict__.get, (name,)
-        return name in get("_modules", absent) or name in get("_parameters", absent) or name in get("_buffers", absent)
+        """Return whether an attribute is a module, parameter or buffer, or the registries of these do not exist yet."""
+        for registry in ("_modules", "_parameters", "_buffers"):
+            if name in self.__dict__.get(registry, (name,)):
+                return True
+        return False
 
     def _add_growing_states(self, empty: Mapping[str, Tensor]) -> None:
-        """Add states; each of `empty` has no rows, and the dtype and number of axes of what will be appended."""
-        # As `add_state` does, which copies each default, in a fifth of the time.
+        """Add states; `empty` has a tensor without rows for each, with the dtype and axes of its batches."""
+        # The same as `add_state` in a fifth of the time, because it copies each default.
         vars(self).update({name: [] for name in empty})
         self._defaults.update({name: [] for name in empty})
         self._persistent.update(dict.fromkeys(empty, False))
@@ -93,9 +107,9 @@ class GrowingStates(Metric):
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """As in the base class, but an exception inside is raised on all processes, and leaves the metric unsynced."""
+        """Sync as the base class does; an exception inside is raised on all processes, and the metric is unsynced."""
         try:
-            # Also what follows `compute` inside may fail, such as to copy the value; no process may remember it then.
+            # Steps after `compute` may fail as well, such as copying the value. Then no process may cache the value.
             with super().sync_context(*args, **kwargs), concluding(self._world):
                 yield
         except BaseException:
@@ -104,51 +118,64 @@ class GrowingStates(Metric):
             raise
 
     def _synced(self) -> AbstractContextManager[None]:
-        """Combine the processes for a while, under the same conditions as `compute` does."""
-        is_new, gather = not self._is_synced, self.dist_sync_fn
-        return self.sync_context(dist_sync_fn=gather, should_sync=self._to_sync and is_new, should_unsync=is_new)
+        """Sync inside a `with` statement, under the same conditions as `compute`."""
+        is_unsynced = not self._is_synced
+        return self.sync_context(
+            dist_sync_fn=self.dist_sync_fn,
+            should_sync=self._to_sync and is_unsynced,
+            should_unsync=is_unsynced,
+        )
 
     @property
     def _world(self) -> World:
-        return self._processes or Alone(self._said())
+        return self._processes or Alone(self._warning_log())
 
-    def _said(self) -> Said:
-        """What this metric was warned of since `reset`; metrics of a compute group share batches, and hear it once."""
-        batches = (self._states_before_forward or vars(self))[self._owned] if self._owned else []
-        return Said(_heard.setdefault(batches[0], self._told) if batches else self._told)
+    def _warning_log(self) -> WarningLog:
+        """Return the topics that this metric has warned about since `reset`.
 
-    def _warn(self, about: str, text: str) -> None:
-        """Warn of a batch on process 0."""
-        rank_zero_only(self._said().tell)(about, text)
+        The metrics of a compute group share their batches, and therefore their topics.
+        """
+        if self._identity_state:
+            states = self._states_before_forward or vars(self)
+            batches = states[self._identity_state]
+            if batches:
+                return WarningLog(_topics_by_batch.setdefault(batches[0], self._warned))
+        return WarningLog(self._warned)
+
+    def _warn(self, topic: str, text: str) -> None:
+        """Warn about a batch on process 0."""
+        rank_zero_only(self._warning_log().warn_once)(topic, text)
 
     @contextmanager
     def _deferring_errors(self) -> Iterator[None]:
-        """Remember the error that refuses a batch."""
+        """Remember an error by which `update` refuses a batch."""
         try:
             yield
         except Exception as error:
-            self._deferred_error = _copied(error)
+            self._deferred_error = _without_traceback(error)
             raise
 
     def _raise_deferred_error(self) -> None:
-        """Raise the error of `update` on all processes, once, if a batch is missing because it was refused."""
-        if self._deferred_error is not None and self._world.size > 1:  # of one process `update` has raised it
-            refused, self._deferred_error = self._deferred_error, None
-            raise refused
+        """Raise the error by which `update` refused a batch, once, on all processes."""
+        error = self._deferred_error
+        if error is None or self._world.size == 1:  # on a single process `update` has raised it
+            return
+        self._deferred_error = None
+        raise error
 
     def _log_instead(self) -> str | None:
-        """What `self.log` takes in the place of this metric; None if it takes the metric."""
+        """Return code that `self.log` accepts in place of this metric; None if it accepts the metric."""
         return None
 
     @property
     def _forward_cache(self) -> Any:
-        """What `forward` gave last; Lightning reads it as soon as `self.log` is given the metric."""
+        """Value of the last `forward`; Lightning reads it as soon as the metric is passed to `self.log`."""
         reader = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]  # noqa: SLF001
-        instead = self._log_instead() if reader in {"lightning", "pytorch_lightning"} else None
-        if instead is not None:
-            raise TypeError(
-                f"`value` of `self.log` must be a metric of one number; got {type(self).__name__}: log `{instead}`."
-            )
+        if reader in {"lightning", "pytorch_lightning"}:
+            code = self._log_instead()
+            if code is not None:
+                name = type(self).__name__
+                raise TypeError(f"`value` of `self.log` must be a metric of one number; got {name}: log `{code}`.")
         return self.__dict__.get("_forward_cache")  # where the base class has it, for pickles and copies
 
     @_forward_cache.setter
@@ -156,31 +183,31 @@ class GrowingStates(Metric):
         self.__dict__["_forward_cache"] = value
 
     def _append(self, batch: Mapping[str, Tensor]) -> None:
-        """Store what a batch adds to each state."""
+        """Append the values of a batch to each state."""
         for name, values in batch.items():
             getattr(self, name).append(values)
 
-    def _held(self) -> dict[str, list[Tensor]]:
-        """The states, also while `forward` has put them aside."""
+    def _current_states(self) -> dict[str, list[Tensor]]:
+        """Return the states, also while `forward` evaluates a batch alone."""
         return self._states_before_forward or self._copy_state_dict()
 
     def reset(self) -> None:
-        """Forget all samples, and what was refused."""
-        if self._states_before_forward is None:  # `forward` resets, too
-            self._deferred_error, self._told = None, set()
-        # The base class empties lists in place, also lists that a collection shares. They are plain attributes;
-        # `setattr` of a module would look for them among parameters first.
+        """Forget all samples, warnings and refused batches."""
+        if self._states_before_forward is None:  # not a reset by `forward`
+            self._deferred_error = None
+            self._warned = set()
+        # The base class empties lists in place, even lists that other metrics of a collection share.
         vars(self).update({name: [] for name in self._defaults})
         self._processes = None
         super().reset()
 
     def _copy_state_dict(self) -> dict[str, Any]:
-        """The lists themselves: `reset` and sums make new ones. The base class copies all batches at each `forward`."""
+        """Return the lists themselves, as `reset` makes new lists; the base class copies them at each `forward`."""
         return {name: getattr(self, name) for name in self._defaults}
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Append a batch and evaluate it alone; under `dist_sync_on_step` with the batches of the other processes."""
+        """Append a batch and evaluate it alone; `dist_sync_on_step` includes the batches of the other processes."""
         try:
             return self._forward(*args, **kwargs)
         except Exception:
@@ -189,36 +216,41 @@ class GrowingStates(Metric):
             raise
 
     def _join_step(self) -> None:
-        """Compute with the other processes a step that this one refused; they wait for its value."""
+        """Take part in a step whose batch this process refused, because the other processes wait for it."""
         with self.sync_context():
             if self._world.size > 1:
-                type(self).compute(self)  # raises on all what was refused
+                type(self).compute(self)  # raises the deferred error on all processes
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
-        """As in the base class, but a batch that is refused changes nothing."""
-        # As in a transaction: states and flags are put back. The base class loses what it holds.
-        before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
-        self._states_before_forward = {name: [*batches] for name, batches in self._held().items()}
-        # Members of a collection share lists, and each of them appends the batch: to a list of its own.
-        vars(self).update({name: [*batches] for name, batches in self._states_before_forward.items()})
+        """Evaluate a batch as the base class does; a batch that is refused changes nothing.
+
+        The base class loses its states when `update` or `compute` raises an error; here they are restored.
+        """
+        flags = {name: getattr(self, name) for name in _FORWARD_FLAGS}
+        states = {name: list(batches) for name, batches in self._current_states().items()}
+        self._states_before_forward = states
+        # Metrics of a collection share lists. Each metric appends the batch to a list of its own.
+        vars(self).update({name: list(batches) for name, batches in states.items()})
         try:
             return super().forward(*args, **kwargs)
         except BaseException:
-            vars(self).update(before | self._states_before_forward)
+            vars(self).update(flags | states)
             raise
         finally:
             self._states_before_forward = None
-            if not self._is_synced:  # the base class forgets a step's synchronization without `unsync`
+            if not self._is_synced:  # the base class ends a step's synchronization without calling `unsync`
                 self._processes = None
 
     @property
     def update_called(self) -> bool:
-        """Whether there may be samples, on any process: one without samples is no mistake to warn of."""
+        """True if any process may have samples; TorchMetrics warns otherwise."""
+        if super().update_called:
+            return True
         is_distributed = self.distributed_available_fn
-        return super().update_called or (self._to_sync and callable(is_distributed) and bool(is_distributed()))
+        return self._to_sync and callable(is_distributed) and bool(is_distributed())
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        """Take the samples of a checkpoint; the base class appends later batches to the checkpoint's own lists."""
+        """Load the samples of a checkpoint into new lists; the base class would append to the checkpoint's lists."""
         loaded = [name for name in self._defaults if prefix + name in state_dict]
         super()._load_from_state_dict(state_dict, prefix, *args)
         for name in loaded:
@@ -227,131 +259,154 @@ class GrowingStates(Metric):
             self._update_count = max(self._update_count, len(getattr(self, name)))
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add another metric's samples behind its own; the base class puts them before, and keeps its value."""
-        batches_before = self._copy_state_dict()
+        """Append the samples of another metric; the base class prepends them, and keeps the cached value."""
+        own_states = self._copy_state_dict()
         super().merge_state(incoming_state)
-        # The base class has put the other's batches first, and its own behind them.
-        for name, batches in batches_before.items():
-            merged = getattr(self, name)
-            setattr(self, name, [*batches, *merged[: len(merged) - len(batches)]])
+        for name, own_batches in own_states.items():
+            merged = getattr(self, name)  # the batches of the other metric, then the batches of this one
+            num_incoming = len(merged) - len(own_batches)
+            setattr(self, name, own_batches + merged[:num_incoming])
         self._computed = None
         if isinstance(incoming_state, GrowingStates):
             self._deferred_error = self._deferred_error or incoming_state._deferred_error  # noqa: SLF001
 
     def _move_list_states_to_cpu(self) -> None:
-        """Move what the last batches added; the base class walks over all batches at each update."""
-        for batches in (getattr(self, name) for name in self._defaults):
-            # In front of the last batch that was moved before all were.
-            new = [*takewhile(lambda batch: batch.device.type != "cpu", reversed(batches))]
-            batches[len(batches) - len(new) :] = [batch.cpu() for batch in reversed(new)]
+        """Move the new batches to the CPU; the base class visits all batches at each update."""
+        for name in self._defaults:
+            batches = getattr(self, name)
+            position = len(batches) - 1
+            while position >= 0 and batches[position].device.type != "cpu":
+                batches[position] = batches[position].cpu()
+                position -= 1
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ()) -> torch.nn.Module:
-        """Move or cast the states, but integers and states of float64 are never cast; `compute_on_cpu` keeps all there.
+        """Move or cast the states; integers and float64 states are only moved, and `compute_on_cpu` keeps all states.
 
-        Lightning calls `.to(device)` at every `log`: where nothing would change, no batch is visited.
+        Lightning calls `.to(device)` at every `log`. No batch is visited where nothing would change.
         """
-        fn = _of_floats(fn)
+        fn = _for_floats_only(fn)
         if self.compute_on_cpu or not self._would_change(fn):
             return super()._apply(fn, exclude_state=tuple(self._defaults))
         exact = [name for name, empty in self._empty_states.items() if empty.dtype == torch.float64]
-        before = {name: getattr(self, name) for name in exact if name not in exclude_state}
+        states = {name: getattr(self, name) for name in exact if name not in exclude_state}
         result = super()._apply(fn, exclude_state=exclude_state)
-        for name, batches in before.items():
-            moved = zip(batches, getattr(self, name), strict=True)
-            setattr(self, name, [batch.to(cast.device) for batch, cast in moved])
+        for name, batches in states.items():
+            cast_batches = getattr(self, name)
+            moved = [batch.to(cast.device) for batch, cast in zip(batches, cast_batches, strict=True)]
+            setattr(self, name, moved)
         return result
 
     def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
-        # All batches of a state went the same way, so the first and the last tell what the others are.
-        states = [getattr(self, name) for name in self._defaults]
-        kinds = {(batch.dtype, batch.device) for batches in states for batch in (*batches[:1], *batches[-1:])}
-        probes = (torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds)
-        return any((new.dtype, new.device) != kind for new, kind in zip(map(fn, probes), kinds, strict=True))
+        """Return whether `fn` changes the dtype or device of a state.
+
+        All batches of a state were moved together, so the first and the last batch stand for the others.
+        """
+        kinds = set()
+        for name in self._defaults:
+            batches = getattr(self, name)
+            for batch in (*batches[:1], *batches[-1:]):
+                kinds.add((batch.dtype, batch.device))
+        for dtype, device in kinds:
+            result = fn(torch.empty(0, dtype=dtype, device=device))
+            if (result.dtype, result.device) != (dtype, device):
+                return True
+        return False
 
     def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
-        """Remember who shares the samples; only a user's own `dist_sync_fn` gathers them."""
+        """Remember the processes that share the samples; only a user's own `dist_sync_fn` gathers the states."""
         process_group = process_group or self.process_group
-        gathered = {}
         if self.dist_sync_fn is None and dist_sync_fn in (None, gather_all_tensors):
             device = torch.device("cpu") if self.compute_on_cpu else self.device
-            world = DistributedWorld(process_group, device, self._said())
+            world = DistributedWorld(process_group, device, self._warning_log())
             self._processes = world if world.size > 1 else None
-        else:
-            gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
-        # A user's function may give one tensor, or one for each process, some of them empty.
-        for name, parts in gathered.items():
-            listed = [parts] if isinstance(parts, Tensor) else parts
-            setattr(self, name, [part for part in listed if len(part)])
+            return
+        gathered = {name: dist_sync_fn(self._concatenated(name), group=process_group) for name in self._defaults}
+        # A user's function may return one tensor, or one for each process, some of them empty.
+        for name, result in gathered.items():
+            parts = [result] if isinstance(result, Tensor) else result
+            setattr(self, name, [part for part in parts if len(part)])
 
-    def _whole(self, name: str) -> Tensor:
-        """A state as one tensor, also if there is nothing in it: every process must have something to gather."""
-        batches, empty = getattr(self, name), self._empty_states[name]
-        whole = torch.cat(batches) if batches else empty.to(place_of_work(self.device))
-        # A process may hold narrower integers; a matrix of labels is one of bools.
-        return whole.long() if empty.dtype == torch.int64 and whole.dtype != torch.bool else whole
+    def _concatenated(self, name: str) -> Tensor:
+        """Return a state as one tensor; it has no rows if there are no batches, as every process must send a tensor."""
+        batches = getattr(self, name)
+        empty = self._empty_states[name]
+        if not batches:
+            return empty.to(compute_device(self.device))
+        values = torch.cat(batches)
+        # Processes may hold integers of several dtypes. A matrix of labels has bools.
+        if empty.dtype == torch.int64 and values.dtype != torch.bool:
+            return values.long()
+        return values
 
     def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
-        """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""
+        """Undo `sync`; the lists stay the same, so that the metrics of a collection keep sharing them."""
         super().unsync(should_unsync)
         if should_unsync:
             self._processes = None
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
+        """Plot one value, or several over time, by Matplotlib; see `torchmetrics.Metric`."""
         require("A figure", "matplotlib")
         return self._plot(val, ax)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the processes: they cannot be pickled or copied."""
+        """Leave out the processes, because they cannot be pickled or copied."""
         return super().__getstate__() | {"_processes": None}
 
     __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
 
 
-def _copied(error: Exception) -> Exception:
-    """The same error without its traceback: that would keep the batch alive."""
+def _without_traceback(error: Exception) -> Exception:
+    """Return a copy of an error without its traceback, which would keep the batch alive."""
     try:
         return copy.copy(error).with_traceback(None)
     except Exception:  # noqa: BLE001 - an exception with arguments of its own may not be copied
         return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _of_floats(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """A function for floating point tensors; integers, and float64 where the device has none, are only moved."""
+def _for_floats_only(fn: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return `fn` for floats of 16 and 32 bits; integers, and float64 where the device has none, are only moved."""
 
     def apply(values: Tensor) -> Tensor:
         if values.is_floating_point() and values.dtype != torch.float64:
             return fn(values)
         device = fn(torch.empty(0, device=values.device)).device
-        if values.dtype == torch.float64:
-            return values.to(place_of_work(device)) if lacks_float64(device) else fn(values)
-        return values.to(device)
+        if values.dtype != torch.float64:
+            return values.to(device)
+        if lacks_float64(device):
+            return values.to(compute_device(device))
+        return fn(values)
 
     apply.__qualname__ = str(fn)  # the base class recognizes casts by it
     return apply
 
 
 def shared_copy(values: Tensor) -> Tensor:
-    """A tensor to keep, as `detached_copy` makes it, the same one for all metrics that are fed a batch.
+    """Return the `detached_copy` of a batch; all metrics that are updated by the same batch get the same copy.
 
-    On a device each clones a view for itself; they rank it once as well, for the values are compared then.
+    On a GPU each metric clones a view for itself, because comparing values would wait for the GPU.
     """
-    # An inference tensor keeps no count of changes in place, and to compare values on a device waits for it.
-    if values.is_inference() or values.device.type != "cpu":
+    if values.is_inference() or values.device.type != "cpu":  # an inference tensor has no version
         return detached_copy(values)
-    source, version, owned = _last
-    kept: Tensor | None = owned()
-    now = values._version  # noqa: SLF001 - no public name
-    is_last = source() is values and version == now
-    # NumPy, for one, writes without counting versions.
-    if kept is None or not is_last or (kept.data_ptr() != values.data_ptr() and not torch.equal(kept, values)):
-        kept = detached_copy(values)
-        _last[:] = weakref.ref(values), now, weakref.ref(kept)
-    return kept
+    get_source, source_version, get_copy = _last_copy
+    version = values._version  # noqa: SLF001 - no public name
+    last_copy: Tensor | None = get_copy()
+    is_last = get_source() is values and source_version == version
+    # NumPy writes to memory without changing the version of a tensor.
+    if is_last and last_copy is not None and (_share_memory(last_copy, values) or torch.equal(last_copy, values)):
+        return last_copy
+    new_copy = detached_copy(values)
+    _last_copy[:] = weakref.ref(values), version, weakref.ref(new_copy)
+    return new_copy
+
+
+def _share_memory(first: Tensor, second: Tensor) -> bool:
+    """Return whether two tensors begin at the same place in memory."""
+    return first.data_ptr() == second.data_ptr()
 
 
 def detached_copy(values: Tensor) -> Tensor:
-    """A tensor to keep: a view is cloned, so that the batch that it is a part of does not stay alive."""
+    """Detach a tensor; a view is cloned, so that it does not keep the whole batch alive."""
     values = values.detach()
     is_view = values.untyped_storage().nbytes() > values.numel() * values.element_size()
     return values.clone() if is_view else values

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, distributed
 
-from reid_torchmetrics.functional.world import DistributedMetricError, Said, World
+from reid_torchmetrics.functional.world import DistributedMetricError, WarningLog, World
 
 Result = TypeVar("Result")
 
@@ -29,7 +29,7 @@ _NUM_BYTES = _NUM_NUMBERS * 8
 class DistributedWorld(World):
     """The processes of a group that share the samples of a metric."""
 
-    def __init__(self, process_group: Any, samples_device: torch.device, said: Said | None = None) -> None:
+    def __init__(self, process_group: Any, samples_device: torch.device, warning_log: WarningLog | None = None) -> None:
         """Take a process group, or all processes if it is None.
 
         Raises:
@@ -38,7 +38,9 @@ class DistributedWorld(World):
         """
         if not (distributed.is_available() and distributed.is_initialized()):
             raise RuntimeError("A metric is combined over processes only after `torch.distributed.init_process_group`.")
-        self.said = Said(set()) if said is None else said  # a function has a world for each call
+        self.warning_log = (
+            WarningLog(set()) if warning_log is None else warning_log
+        )  # a function has a world for each call
         self._group = distributed.group.WORLD if process_group is None else process_group
         self.size = distributed.get_world_size(self._group)
         self.process = distributed.get_rank(self._group)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import place_of_work
+from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics._extras import require
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection import advice, batches, evaluation, evaluators, inputs
@@ -37,7 +37,7 @@ class BoxOptions(base.MetricOptions, total=False):
     max_bytes: int | None
 
 
-spelled_out = base.spelled_out(BoxOptions, {"invalid": "count", "max_bytes": None})
+explicit_signature = base.explicit_signature(BoxOptions, {"invalid": "count", "max_bytes": None})
 
 
 class BoxMetric(base.GrowingStates, CocoFiles):
@@ -55,7 +55,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest limit"""
 
-    _owned = "detection_counts"
+    _identity_state = "detection_counts"
 
     _of_collection: ClassVar[tuple[tuple[str, str], ...]] = ()
     """options of the collection that it is in, as text: all processes must share them"""
@@ -109,7 +109,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """The evaluator with the options of its matching."""
         return evaluators.EVALUATORS[self._row]
 
-    @base.naming_arguments
+    @base.explain_bad_call
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
 
@@ -145,7 +145,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             options: dict[str, Any] = {"invalid": self.invalid, "note": self._notes.note, "keeps": self._keeps_shapes}
             options |= {"extras": evaluators.EVALUATORS[self._row].extras, "has_boxes": "bbox" in self.iou_type}
             batch = batches.pack_images(preds, target, self._shape_types, self.box_format, self.device, **options)
-            states = self._held()
+            states = self._current_states()
             if batch.states and states["detection_counts"]:
                 batches.check_kind(batch.states, states)
             self._warn_of(batch)
@@ -189,7 +189,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             what = "objects" if self._shape_types else "boxes"
             is_rotated = "rotated" in self.iou_type
             text = batches.text_of_warning(batch.num_dropped, batch.num_invalid, what, is_rotated=is_rotated)
-            self._said().tell("invalid", text)
+            self._warning_log().warn_once("invalid", text)
 
     def _match_requests(self) -> list[evaluation.MatchRequest]:
         """The requests for the matches of `compute`, in order."""
@@ -232,7 +232,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
     def _sharded(self) -> evaluation.ShardedImages:
         states, name = self._copy_state_dict(), type(self).__name__
         # The device of the images, or the CPU if it has no float64.
-        device = place_of_work(self._device_of_images())
+        device = compute_device(self._device_of_images())
         return evaluation.ShardedImages(
             self._world, states, device, self.box_format, name, self._option_texts, self._raise_deferred_error
         )

@@ -52,7 +52,7 @@ class DetectionMetrics(MetricCollection):
         {'map': tensor(0.5050), 'f1_50': tensor(0.6667), 'map/dog': tensor(0.5050)}
     """
 
-    @base.spelled_out(
+    @base.explicit_signature(
         {name: each.annotation for name, each in _OF_MEMBERS.items()},
         {name: each.default for name, each in _OF_MEMBERS.items()},
     )
@@ -100,12 +100,12 @@ class DetectionMetrics(MetricCollection):
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)
 
-    @base.spelled_as(DetectionMAP.update)
+    @base.signature_of(DetectionMAP.update)
     def update(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Check and store images; see `DetectionMAP.update`."""
         super().update(*args, **kwargs)
 
-    forward = base.spelled_as(DetectionMAP.update)(MetricCollection.forward)
+    forward = base.signature_of(DetectionMAP.update)(MetricCollection.forward)
 
     def results(
         self, iou_type: _names.IouType | None = None, *, across_classes: bool = False, boxes: bool = False

@@ -11,11 +11,11 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import place_of_work
+from reid_torchmetrics._arrays import compute_device
 from reid_torchmetrics.functional.detection import batches, curves, evaluation, evaluators, inputs
 from reid_torchmetrics.metrics import base
 
-from .box_metric import BoxMetric, BoxOptions, spelled_out
+from .box_metric import BoxMetric, BoxOptions, explicit_signature
 
 
 class DetectionOptions(BoxOptions, total=False):
@@ -122,7 +122,7 @@ class DetectionMAP(BoxMetric):
         (tensor(0.5050), tensor(0.5000))
     """
 
-    @spelled_out
+    @explicit_signature
     def __init__(  # noqa: PLR0917 - the order of TorchMetrics
         self,
         box_format: _names.BoxFormat = "xyxy",
@@ -220,7 +220,7 @@ class DetectionMAP(BoxMetric):
             overlaps = evaluation.Overlaps.matrices(images.overlaps, image_ids, grids.classes)
             values["ious"] = {group: each.to(self.device) for group, each in overlaps.items()}
             for name in ("precision", "recall", "scores"):
-                values[name] = getattr(grids, name).to(place_of_work(self.device))
+                values[name] = getattr(grids, name).to(compute_device(self.device))
         of_classes = (images.by_class or images).averages(self.rule).of_classes() if self.class_metrics else {}
         nothing = torch.tensor(-1.0, device="cpu")
         for name in ("map", f"mar_{grid.max_detection_thresholds[-1]}"):

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evalua
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 from reid_torchmetrics.metrics import base
 
-from .box_metric import BoxMetric, BoxOptions, spelled_out
+from .box_metric import BoxMetric, BoxOptions, explicit_signature
 
 FREQUENCIES = {"r": "rare", "c": "common", "f": "frequent"}
 """LVIS' letters, and the names of these groups of classes"""
@@ -135,7 +135,7 @@ class VocMAP(EvaluatorMetric):
     VALUES = ("map", "map_50", "map_75")
     _row = "voc"
 
-    @spelled_out
+    @explicit_signature
     def __init__(
         self,
         box_format: _names.BoxFormat = "xyxy",
@@ -201,7 +201,7 @@ class YoloMAP(EvaluatorMetric):
 
     VALUES = ("map", "map_50", "map_75", "precision", "recall", "f1")
 
-    @spelled_out
+    @explicit_signature
     def __init__(
         self,
         box_format: _names.BoxFormat = "xyxy",
@@ -266,7 +266,7 @@ class LvisMAP(EvaluatorMetric):
 
     _row = "lvis"
 
-    @spelled_out
+    @explicit_signature
     def __init__(
         self,
         box_format: _names.BoxFormat = "xyxy",

@@ -49,14 +49,9 @@ class ReIDOptions(ScoreOptions, evaluation.RelevanceOptions, base.MetricOptions,
     """The options of `EmbeddingMetric`."""
 
 
-DEFAULTS = {
-    "protocol": evaluation.DEFAULT_PROTOCOL,
-    "similarity": None,
-    "packed": False,
-    "ties": None,
-    "max_bytes": None,
-}
-spelled_out = base.spelled_out(ReIDOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
+DEFAULTS = {"protocol": evaluation.DEFAULT_PROTOCOL, "packed": False}
+"""of the options that have another default than None"""
+explicit_signature = base.explicit_signature(ReIDOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
 
 
 class EmbeddingMetric(SampleStates):
@@ -119,7 +114,7 @@ class EmbeddingMetric(SampleStates):
     __jit_unused_properties__: ClassVar[list[str]] = [*SampleStates.__jit_unused_properties__, "empty_target_action"]
     higher_is_better = True
 
-    _of_cmc = False
+    _is_for_cmc = False
     """whether the camera rule and the drawn galleries are the ones of the protocol's CMC"""
     _longest = 1
     """the largest rank of a CMC"""
@@ -137,7 +132,7 @@ class EmbeddingMetric(SampleStates):
     _reported = ()
     """numbers that `results` holds besides the reports of the protocol"""
 
-    @spelled_out
+    @explicit_signature
     def __init__(self, **options: Unpack[ReIDOptions]) -> None:
         chosen: dict[str, Any] = {**DEFAULTS, **options}
         scoring: dict[str, Any] = {name: chosen.pop(name, None) for name in ScoreOptions.__annotations__}
@@ -166,7 +161,7 @@ class EmbeddingMetric(SampleStates):
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
         rules = self.protocol.relevance_options
         self._label_rules, self._lists_names = rules, lists_names(rules)
-        draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
+        draw = self._ranks_by(for_cmc=self._is_for_cmc).protocol.draw
         if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
             if type(self).summarize_drawn == EmbeddingMetric.summarize_drawn:
@@ -215,7 +210,7 @@ class EmbeddingMetric(SampleStates):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric or the same kind of samples.
         """
-        return self._value(self._ranking("compute", of_cmc=self._of_cmc))
+        return self._value(self._ranking("compute", for_cmc=self._is_for_cmc))
 
     def _value(self, ranking: evaluation.Ranking) -> Tensor:
         if ranking.counts.valid:
@@ -229,7 +224,7 @@ class EmbeddingMetric(SampleStates):
         empty = torch.full((num_empty,), torch.nan, dtype=torch.float64, device=one_hit.rank.device)
         return self._mean(empty, ranking.drawn).to(self.device, self.dtype).repeat(shape)
 
-    @base.naming_arguments
+    @base.explain_bad_call
     def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> evaluation.RetrievalResults:
         """One value per query, with the reasons where there is none; the same on all processes; all must ask.
 
@@ -249,12 +244,12 @@ class EmbeddingMetric(SampleStates):
         """
         with self._synced():
             asked = {"nearest": repr(nearest), "camera_pairs": repr(camera_pairs)}
-            ranking, of_cmc = (self._ranking("results", of_cmc=of_cmc, asked=asked) for of_cmc in (False, True))
+            ranking, for_cmc = (self._ranking("results", for_cmc=for_cmc, asked=asked) for for_cmc in (False, True))
             _checks.positive_int("nearest", nearest, least=0)
             _checks.boolean("camera_pairs", camera_pairs)
             protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
-            setup = self._ranks_by(of_cmc=False).setup(ranking.labels)
-            results = evaluation.summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
+            setup = self._ranks_by(for_cmc=False).setup(ranking.labels)
+            results = evaluation.summarize(ranking, for_cmc, protocol, setup, max_rank=max(50, self._longest))
             lists = self._rank_lists(nearest, None) if nearest else None
             pairs = self._camera_pairs(protocol) if camera_pairs else None
             names = gather_names(self._world, ranking.names) or None
@@ -298,14 +293,14 @@ class EmbeddingMetric(SampleStates):
 
         with self._synced():
             asked = {"threshold": repr(threshold)}
-            options = self._ranks_by(of_cmc=False)
+            options = self._ranks_by(for_cmc=False)
             (least, samples), _ = meet(self._world, collect, lambda: self._settings("duplicates", asked))
             pairs = evaluation.pair_samples(samples, options, self._world, max_bytes=self.max_bytes)
             return find_pairs(pairs, least)
 
     def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
         (queries,) = _arrays.as_tensors(queries)
-        options = self._ranks_by(of_cmc=False)
+        options = self._ranks_by(for_cmc=False)
         asked = {"k": repr(k), "queries": repr(queries.tolist() if isinstance(queries, Tensor) else queries)}
 
         def collect() -> Samples:
@@ -319,7 +314,7 @@ class EmbeddingMetric(SampleStates):
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
         reported = means_among(protocol.reports)
-        names = {name: self._ranks_by(of_cmc=parse_report(name)[0].is_cmc) for name in reported}
+        names = {name: self._ranks_by(for_cmc=parse_report(name)[0].is_cmc) for name in reported}
         samples = self._world.guarded(lambda: self._accepted_samples().samples)
         return evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
 
@@ -330,23 +325,23 @@ class EmbeddingMetric(SampleStates):
     def _average(self, values: Tensor, **options: Any) -> Tensor:
         return mean_over_queries(values, **options)
 
-    def _ranks_by(self, *, of_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
+    def _ranks_by(self, *, for_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
         chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank, "lists": self.ground_truth}
         chosen["exchanged"] = self._exchanged if exchanged is None else exchanged
         chosen["counts_ties"] = self._counts_ties
-        return evaluation.RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
+        return evaluation.RankingOptions.of(self.protocol, for_cmc=for_cmc, longest=self._longest, **chosen)
 
     def _ranking(
-        self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None, exchanged: bool | None = None
+        self, method: str, *, for_cmc: bool, asked: Mapping[str, str] | None = None, exchanged: bool | None = None
     ) -> evaluation.Ranking:
         """The ranking that `method` needs; processes compare the method and its settings."""
-        options = self._ranks_by(of_cmc=of_cmc, exchanged=exchanged)
+        options = self._ranks_by(for_cmc=for_cmc, exchanged=exchanged)
         return self._rank_once(options, lambda: self._settings(method, asked or {}), self.max_bytes)
 
     def _settings(self, method: str, asked: Mapping[str, str]) -> Settings:
         """The class, the method that was called with some arguments, and the options that decide the value."""
         public = {key: value for key, value in vars(self).items() if not key.startswith("_") and key not in _NEUTRAL}
-        ranked, protocol = self._ranks_by(of_cmc=self._of_cmc).describe(), self.protocol
+        ranked, protocol = self._ranks_by(for_cmc=self._is_for_cmc).describe(), self.protocol
         chosen = {each.name: repr(getattr(protocol, each.name)) for each in fields(protocol) if each.name != "name"}
         # An option of the class goes before a field of its name: the `rule` of open sets before that of AP.
         chosen |= {key: repr(value) for key, value in public.items() if isinstance(value, (str, int, float, tuple))}

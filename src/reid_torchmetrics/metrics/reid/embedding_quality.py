@@ -22,7 +22,7 @@ from torch import Tensor, linalg
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional import world
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.relevance import check_needed
@@ -93,7 +93,7 @@ class EmbeddingQuality(base.GrowingStates):
     plot_lower_bound = plot_upper_bound = None  # type: ignore[assignment]
     __jit_unused_properties__: ClassVar[list[str]] = [*base.GrowingStates.__jit_unused_properties__, "higher_is_better"]
 
-    @base.spelled_out(base.MetricOptions)
+    @base.explicit_signature(base.MetricOptions)
     def __init__(self, measures: Sequence[_names.QualityMeasure] = _FEW, **kwargs: Unpack[base.MetricOptions]) -> None:
         super().__init__(**kwargs)
         _checks.instance("measures", measures, (tuple, list))
@@ -112,7 +112,7 @@ class EmbeddingQuality(base.GrowingStates):
         """
         return {name: _HIGHER_IS_BETTER[name] for name in self.measures}
 
-    @base.naming_arguments
+    @base.explain_bad_call
     def update(self, embeddings: Tensor | _checks.Array, identities: Tensor | _checks.Integers | None = None) -> None:
         """Check a batch and add it up; for "uniformity" and "hubness" its embeddings are kept, by reference.
 
@@ -128,16 +128,18 @@ class EmbeddingQuality(base.GrowingStates):
         """
         with self._deferring_errors():
             checked = _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None))
-            rows = at_work(checked).detach().double()
+            rows = to_compute_device(checked).detach().double()
             if checked.dtype == torch.float64:  # squares of other dtypes fit
                 _check_squares_fit(rows)
             norms = linalg.vector_norm(rows, dim=1, keepdim=True)
             batch = {"moments": self._moments_of(rows, norms)}
-            for earlier in self._held()["moments"]:
+            for earlier in self._current_states()["moments"]:
                 _checks.same_dimension("embeddings", rows.shape[1], "earlier embeddings", earlier.shape[1] - _FIRST)
             if "alignment" in self.measures:
                 check_needed({"identities": "for the measure 'alignment'"}, {"identities": identities})
-                bits = at_work(_checks.whole_labels("identities", identities, len(rows), checked.device)).long()
+                bits = to_compute_device(
+                    _checks.whole_labels("identities", identities, len(rows), checked.device)
+                ).long()
                 # |u|^2 is 1, or 0 of a zero vector.
                 columns = [bits.view(norms.dtype)[:, None], norms >= 0, norms > 0, rows / norms.clamp(min=1e-150)]
                 batch["identity_sums"] = _by_identity(torch.cat(columns, 1)[bits >= 0])
@@ -164,10 +166,10 @@ class EmbeddingQuality(base.GrowingStates):
             moments[1, _FIRST:] = rows.square().sum(0)
         return moments
 
-    def _held(self) -> dict[str, list[Tensor]]:
+    def _current_states(self) -> dict[str, list[Tensor]]:
         """The states, after sums were added up in place: of samples always, of identities after they doubled."""
         with self._deferring_errors():
-            states = super()._held()
+            states = super()._current_states()
             moments, sums = states["moments"], states["identity_sums"]
             moments[:] = [sum(moments[1:], first) for first in moments[:1]]
             if len(sums) > 1 and sum(map(len, sums)) >= 2 * len(sums[0]):
@@ -197,7 +199,7 @@ class EmbeddingQuality(base.GrowingStates):
             raise world.differing("embedding dimension", dimensions)
         num_columns = _FIRST + max(dimensions)
         num_rows = num_columns if "rankme" in self.measures else 2
-        moments = self._whole("moments").view(-1, num_rows, num_columns).sum(0)
+        moments = self._concatenated("moments").view(-1, num_rows, num_columns).sum(0)
         moments = world.all_reduce_values(self._world, moments.flatten).view_as(moments)
         numbers = torch.arange(sum(sizes), device=moments.device).split(sizes)[self._world.process]
         roles = torch.full_like(numbers, QUERY | GALLERY, dtype=torch.int8)

@@ -13,7 +13,7 @@ from torch.nn import functional
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, verify_pairs
 from reid_torchmetrics.functional.world import SentRows, Settings, exchange_rows, meet
 from reid_torchmetrics.metrics import base
@@ -66,7 +66,7 @@ class PairVerification(base.GrowingStates):
 
     __jit_unused_properties__: ClassVar[list[str]] = [*base.GrowingStates.__jit_unused_properties__, "higher_is_better"]
 
-    @base.spelled_out(base.MetricOptions)
+    @base.explicit_signature(base.MetricOptions)
     def __init__(
         self,
         metric: _names.PairMetric = "eer",
@@ -88,7 +88,7 @@ class PairVerification(base.GrowingStates):
         """Whether it is neither an error rate nor a cost."""
         return self.metric in {"accuracy", "auc", "tar_at_far"}
 
-    @base.naming_arguments
+    @base.explain_bad_call
     def update(
         self,
         first: Tensor | _checks.Array,
@@ -116,13 +116,14 @@ class PairVerification(base.GrowingStates):
             if first.shape != second.shape:
                 raise ValueError(f"`second` must have the shape of `first`, {[*first.shape]}; got {[*second.shape]}.")
             same = _checks.mask("same", same, len(first), first.device)
-            if self._held()["scores"]:
-                _checks.given_throughout("index", given=index is not None, given_before=bool(self._held()["index"]))
+            states = self._current_states()
+            if states["scores"]:
+                _checks.given_throughout("index", given=index is not None, given_before=len(states["index"]) > 0)
             batch = {"same": same.clone()}
             if index is not None:
                 index = _checks.whole_labels("index", index, len(first), first.device)
                 batch["index"] = index.to(torch.int64, copy=True)
-            first, second = (at_work(side).detach().double() for side in (first, second))
+            first, second = (to_compute_device(side).detach().double() for side in (first, second))
             batch["scores"] = functional.cosine_similarity(first, second, eps=_LEAST_NORM)
         self._append(batch)
 
@@ -157,7 +158,7 @@ class PairVerification(base.GrowingStates):
 
         def look() -> tuple[dict[str, Tensor], tuple[int, int]]:
             self._raise_deferred_error()
-            states = {name: at_work(self._whole(name)) for name in self._defaults}
+            states = {name: to_compute_device(self._concatenated(name)) for name in self._defaults}
             return states, (len(states["scores"]), len(states["index"]))
 
         chosen = {name: repr(getattr(self, name)) for name in ("metric", "far", "p_target")}

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval.measures import hit_rate_at
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.world import warn_once
 
-from .embedding_metric import EmbeddingMetric, ReIDOptions, spelled_out
+from .embedding_metric import EmbeddingMetric, ReIDOptions, explicit_signature
 
 
 class ReIDOpenSet(EmbeddingMetric):
@@ -44,7 +44,7 @@ class ReIDOpenSet(EmbeddingMetric):
 
     _shown: ClassVar[tuple[str, ...]] = ("fpir", "rank", "rule")
 
-    @spelled_out
+    @explicit_signature
     def __init__(
         self,
         fpir: float | Sequence[float] = (0.01, 0.1),
@@ -66,7 +66,7 @@ class ReIDOpenSet(EmbeddingMetric):
 
     def compute(self) -> Tensor:
         """Rank all samples, and find the best score of every query; see `EmbeddingMetric.compute`."""
-        if not self._ranking("compute", of_cmc=False).counts.valid:  # it says why, and is shared with other metrics
+        if not self._ranking("compute", for_cmc=False).counts.valid:  # it says why, and is shared with other metrics
             return torch.full_like(torch.tensor(self.fpir, device=self.device), torch.nan, dtype=self.dtype)
         identified = evaluation.Identification.from_rank_lists(self._rank_lists(1, None))
         if self._states_before_forward is None:  # a batch may well have queries of one kind

@@ -1,15 +1,15 @@
-"""The samples that metrics hold, and their ranking: once for all metrics that hold the same samples.
+"""The samples that metrics hold, and a cache of rankings, so that metrics with equal samples rank them once.
 
 `update` checks a batch and stores it; `compute` ranks all samples (`SampleStates._rank_once`).
 
-A ranking is kept under its options, processes and device, and is used again for equal samples
+The key of a cached ranking consists of its options, processes and device. The ranking is used again for equal samples,
 unless a buffer, the ranks or a learned similarity may have changed since (`KeptRanking.is_for`). For instance:
 
-    a, b, c = ReIDMeanAP(), ReIDMINP(), ReIDMeanAP(ties="optimistic")     each is given the same batches
-    a.compute()                  ranks
-    b.compute()                  the same key, equal samples: the ranking of a
-    c.compute()                  another key: ranks, and is kept beside it
-    a.update(...); a.compute()   other samples: ranks, and what was kept is let go
+    a, b, c = ReIDMeanAP(), ReIDMINP(), ReIDMeanAP(ties="optimistic")     all are updated by the same batches
+    a.compute()                  ranks the samples
+    b.compute()                  finds the ranking of a: the same key and equal samples
+    c.compute()                  has another key: ranks the samples; both rankings are kept
+    a.update(...); a.compute()   has other samples: ranks them; the earlier rankings are dropped
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from torchmetrics.utilities.prints import rank_zero_only
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _hints
-from reid_torchmetrics._arrays import place_of_work
-from reid_torchmetrics._signatures import takes
+from reid_torchmetrics._arrays import compute_device
+from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.advice import advise
 from reid_torchmetrics.functional.fingerprints import count_forgotten
 from reid_torchmetrics.functional.result_cache import Kept, ResultCache, drawn_number, number_of_all, version_of
@@ -61,7 +61,7 @@ from reid_torchmetrics.functional.retrieval.sharding import (
     names_from_tensor,
 )
 from reid_torchmetrics.functional.world import Settings, meet, warn_once
-from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
+from reid_torchmetrics.metrics.base import GrowingStates, explain_bad_call, shared_copy
 
 _EMPTY = {
     "embeddings": torch.empty((0, 0), device="cpu"),
@@ -69,18 +69,24 @@ _EMPTY = {
     **{name: label.empty(device=torch.device("cpu")) for name, label in LABELS.items()},
     "label_names": torch.empty(0, dtype=torch.uint8, device="cpu"),
 }
-_UNNAMED = {Tensor, type(None)}  # types of labels without names
-_PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
-_NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
-_PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
-_clock = map(int, itertools.count())  # `torch.compile` compiles anew for each number of a count alone
-_times: WeakIdKeyDictionary = WeakIdKeyDictionary()  # when a batch came, by its roles, which belong to it alone
-_versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # its embeddings then: how often written to, some rows
-rankings: ResultCache[KeptRanking] = ResultCache("embeddings")  # of all metrics
+_TYPES_WITHOUT_NAMES = {Tensor, type(None)}
+_PROBED = (64, 256)
+"""numbers of queries and gallery items: the scores of all their pairs tell whether a function has learned"""
+_PROBED_WITH_ALL = 4
+"""number of queries that are scored with every gallery item, and of gallery items that are scored with every query"""
+_NUM_ROWS = 8
+"""number of rows of an array that are compared to notice that a buffer was filled anew"""
+_clock = map(int, itertools.count())  # `torch.compile` would compile anew for each number of a plain count
+_times: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""time of the update that stored a batch, by the roles of the batch, a tensor that belongs to it alone"""
+_versions: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""version of the embeddings of a batch at its update, and some of their rows, by these embeddings"""
+rankings: ResultCache[KeptRanking] = ResultCache("embeddings")
+"""rankings of all metrics"""
 
 
 class SampleStates(GrowingStates):
-    """Holds embeddings and labels; `update` checks a batch and stores it, nothing else."""
+    """Base class of metrics that hold embeddings and labels; `update` only checks and stores a batch."""
 
     if TYPE_CHECKING:  # `torch.jit` does not know these types
         embeddings: list[Tensor]
@@ -88,13 +94,13 @@ class SampleStates(GrowingStates):
         groups: list[Tensor]
         label_names: list[Tensor]
 
-    _owned = "roles"
+    _identity_state = "roles"
     _label_rules: Mapping[str, Any] = MappingProxyType({})
-    """the options that list labels, or say what becomes of missing ones"""
+    """options that list labels, or treat missing labels"""
     _camera_rules: tuple[str, str] | None = None
-    """name and rules of a benchmark with rules about cameras, if it was named"""
+    """name and camera rules of the benchmark, if the user named one that has such rules"""
     _lists_names = False
-    """whether some of them want names, or change labels that are missing"""
+    """whether some of `_label_rules` need names of labels, or replace missing labels"""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -102,8 +108,8 @@ class SampleStates(GrowingStates):
         self._roles_given: set[str] = set()
         self._num_forgotten = 0
 
-    @takes(BatchLabels)
-    @naming_arguments
+    @with_typed_options(BatchLabels)
+    @explain_bad_call
     def update(
         self,
         embeddings: Tensor | _checks.Array,
@@ -149,86 +155,106 @@ class SampleStates(GrowingStates):
         """
         with self._deferring_errors():
             is_array = not isinstance(embeddings, Tensor)
-            for name in (name for name in labels if name not in LABELS):
-                hint = _hints.argument_meant(name, ["is_query", *LABELS])
-                raise TypeError(f"update() got an unexpected keyword argument {name!r}{hint}.")
-            named: dict[str, Any] = {"identities": identities, "cameras": cameras, "index": index, **labels}
-            self._check_needed(named, is_query)
-            held: Mapping[str, list[Tensor]] = self._states_before_forward or vars(self)
+            _check_label_names(labels)
+            label_values: dict[str, Any] = {"identities": identities, "cameras": cameras, "index": index, **labels}
+            self._check_needed(label_values, is_query)
+            earlier: Mapping[str, list[Tensor]] = self._states_before_forward or vars(self)
             names: Tensor | None = None
-            # Nearly all batches are tensors, which need not be looked at.
-            if held["label_names"] or self._lists_names or not _UNNAMED.issuperset(map(type, named.values())):
-                named, names = self._without_names(named, held)
-            embeddings, is_query, given = check_batch(self._read_embeddings(embeddings), is_query, named)
-            check_against_earlier(held, embeddings, given)
-            # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
-            batch = {name: values.detach().clone() for name, values in given.items()}
+            # Nearly all labels are tensors, which hold no names.
+            may_have_names = not _TYPES_WITHOUT_NAMES.issuperset(map(type, label_values.values()))
+            if earlier["label_names"] or self._lists_names or may_have_names:
+                label_values, names = self._without_names(label_values, earlier)
+            embeddings, is_query, checked_labels = check_batch(
+                self._read_embeddings(embeddings), is_query, label_values
+            )
+            check_against_earlier(earlier, embeddings, checked_labels)
+            # Labels are copied, because a loop may fill its buffers anew. Embeddings are large, and are not copied.
+            batch = {name: values.detach().clone() for name, values in checked_labels.items()}
+            has_groups = "groups" in checked_labels
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
-            if "groups" in given:
+            if has_groups:
                 batch["roles"] += GROUPED
             batch["embeddings"] = shared_copy(embeddings)
             if names is not None:
                 batch["label_names"] = names.to(embeddings.device)
-            if note_roles(self._roles_given, is_query, grouped="groups" in given):
+            if note_roles(self._roles_given, is_query, grouped=has_groups):
                 mixed_roles = advice.RetrievalEvidence(has_mixed_roles=True)
-                rank_zero_only(advise)(advice.RETRIEVAL_ADVICE.values(), mixed_roles, self._said())
+                rank_zero_only(advise)(advice.RETRIEVAL_ADVICE.values(), mixed_roles, self._warning_log())
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         self._append(batch)
 
     def _without_names(
-        self, labels: dict[str, Any], held: Mapping[str, list[Tensor]]
+        self, labels: dict[str, Any], earlier: Mapping[str, list[Tensor]]
     ) -> tuple[dict[str, Any], Tensor | None]:
-        """Labels with numbers in the place of names, and the names as a state has them; None without names."""
-        held_names = held["label_names"]
-        if not (held_names or self._lists_names or any(map(may_hold_names, labels.values()))):
+        """Replace names of labels by numbers.
+
+        Args:
+            labels: the labels of a batch.
+            earlier: the states with the earlier batches.
+
+        Returns:
+            The labels with numbers, and their names in the form of the state `label_names`; None without names.
+        """
+        earlier_states = earlier["label_names"]
+        if not (earlier_states or self._lists_names or any(map(may_hold_names, labels.values()))):
             return labels, None
-        earlier = names_from_tensor(held_names[-1]) if held_names else {}
+        earlier_names = names_from_tensor(earlier_states[-1]) if earlier_states else {}
         numbered = hash_names(labels, self._label_rules)
-        check_kinds(held, earlier, numbered, names_in_rules(self._label_rules))
+        check_kinds(earlier, earlier_names, numbered, names_in_rules(self._label_rules))
         if not numbered.names:
             return numbered.values, None
-        # Labels that were named before stay named, also where this batch has none of them.
-        named: dict[str, Mapping[int, str]] = {name: {} for name in earlier}
-        return numbered.values, names_as_tensor(named | numbered.names)
+        # A label that had names in earlier batches keeps having names, even if this batch has none.
+        names: dict[str, Mapping[int, str]] = {label: {} for label in earlier_names}
+        names.update(numbered.names)
+        return numbered.values, names_as_tensor(names)
 
     def reset(self) -> None:
         """Forget all samples."""
-        if self._states_before_forward is None:  # `forward` resets, too
+        if self._states_before_forward is None:  # not a reset by `forward`
             self._roles_given = set()
             self._num_forgotten = 0
         super().reset()
 
     def _read_embeddings(self, embeddings: object) -> Tensor:
-        """Embeddings as a tensor; raise unless they are."""
+        """Return embeddings as a tensor; raise unless they are floats [N, D]."""
         return _checks.embeddings("embeddings", embeddings, getattr(embeddings, "device", None))
 
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         """Raise unless a batch has all labels that it must have."""
 
     def _accepted_samples(self) -> HeldSamples:
+        """Return the samples of this process; raise if a batch was refused, or written to since its update."""
         self._raise_deferred_error()
         check_not_written(self.embeddings)
-        if self._states_before_forward is None and not self.index and self._world.process == 0:
-            labels = (getattr(self, name) for name in DECIDING if name != "groups")
-            # Some batches lack groups: their roles stand for these.
-            batches, given = self.roles if self.groups else [], iter([batch for batch in self.groups if len(batch)])
-            groups = [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
-            self._num_forgotten = count_forgotten(self.roles, groups, *labels) or self._num_forgotten
-        # Samples are ranked where they are, unless there is no float64.
+        is_whole_epoch = self._states_before_forward is None
+        if is_whole_epoch and not self.index and self._world.process == 0:
+            self._num_forgotten = self._count_forgotten() or self._num_forgotten
         device = self.embeddings[-1].device if self.embeddings else self.device
         states = {name: getattr(self, name) for name in self._defaults}
         times = [_times.get(roles, -1) for roles in self.roles]
-        return HeldSamples(states, place_of_work(device), max(times, default=-1))
+        return HeldSamples(states, compute_device(device), max(times, default=-1))
+
+    def _count_forgotten(self) -> int:
+        """Count the batches that repeat earlier ones, as after a forgotten `reset`; see `count_forgotten`."""
+        labels = [getattr(self, name) for name in DECIDING if name != "groups"]
+        groups = []
+        if self.groups:
+            # Batches without groups are represented by their roles.
+            batches_of_groups = iter([batch for batch in self.groups if len(batch)])
+            for roles in self.roles:
+                has_groups = bool((roles[:1] & GROUPED).any())
+                groups.append(next(batches_of_groups, roles) if has_groups else roles)
+        return count_forgotten(self.roles, groups, *labels)
 
     @torch.no_grad()
     def _rank_once(self, options: RankingOptions, describe: Callable[[], Settings], max_bytes: int | None) -> Ranking:
-        """Rank the samples of all processes, or find that they were ranked for another metric.
+        """Rank the samples of all processes, or return the ranking that another metric made of equal samples.
 
-        An error at the end is this process's alone: `conclude` tells the others.
+        An error in the last steps occurs on this process alone; `concluding` raises it on the others.
 
         Args:
             options: how samples are ranked.
-            describe: says what was asked for, which must be the same on all processes.
+            describe: returns the settings, which must be the same on all processes.
             max_bytes: bound on the scores that are held at a time; None as for the metrics.
 
         Raises:
@@ -236,82 +262,99 @@ class SampleStates(GrowingStates):
         """
         world = self._world
 
-        def look() -> tuple[tuple[HeldSamples, Hashable, Kept[KeptRanking] | None], list[int]]:
-            held = self._accepted_samples()
-            # All that `rank_samples` is given besides the samples; `max_bytes` changes no rank.
-            key = (options, world.members, held.device)
-            kept = rankings.find(held.states, key, lambda kept: kept.may_be_of(held))
+        def find_kept() -> tuple[tuple[HeldSamples, Hashable, Kept[KeptRanking] | None], list[int]]:
+            held_samples = self._accepted_samples()
+            # All arguments of `rank_samples` besides the samples, except `max_bytes`, which changes no rank.
+            key = (options, world.members, held_samples.device)
+            kept = rankings.find(held_samples.states, key, lambda kept: kept.may_be_of(held_samples))
             if kept is None or world.size > 1:
-                _ = held.samples  # an error about them is raised here, on all processes
-            if kept is not None and not kept.result.is_for(held, options.similarity):
+                _ = held_samples.samples  # an error about the samples is raised here, on all processes
+            if kept is not None and not kept.result.is_for(held_samples, options.similarity):
                 kept = None
-            return (held, key, kept), [drawn_number(), 0 if kept is None else kept.number]
+            kept_number = 0 if kept is None else kept.number
+            return (held_samples, key, kept), [drawn_number(), kept_number]
 
-        (held, key, kept), table = meet(world, look, describe)
-        # Samples may have changed on another process alone: a ranking is used again if all processes have it.
-        if kept is None or number_of_all([offered for _, offered in table]) is None:
-            ranking = rank_samples(held.samples, options, world, max_bytes=max_bytes)
-            kept = Kept(table[0][0], KeptRanking(ranking, held, options.similarity))
-            if held.states["embeddings"] or world.members:  # nothing but newer samples ends what has no embeddings
-                rankings.keep(held.states, key, kept)
+        (held_samples, key, kept), table = meet(world, find_kept, describe)
+        kept_numbers = [kept_number for _, kept_number in table]
+        # Samples may have changed on another process only. All processes must have kept the same ranking.
+        if kept is None or number_of_all(kept_numbers) is None:
+            ranking = rank_samples(held_samples.samples, options, world, max_bytes=max_bytes)
+            new_number = table[0][0]
+            kept = Kept(new_number, KeptRanking(ranking, held_samples, options.similarity))
+            # Rankings are dropped when their embeddings are freed, so one process without embeddings keeps none.
+            if held_samples.states["embeddings"] or world.members:
+                rankings.keep(held_samples.states, key, kept)
         ranking = kept.result.ranking
         if self._states_before_forward is None and ranking.undefined:  # on all processes alike
             warn_once(world, "undefined", ranking.undefined)
-        is_without_cameras = "cameras" not in ranking.labels
-        missing_cameras = self._camera_rules if is_without_cameras else None
-        advice.advise_on_retrieval(
-            ranking.with_evidence(num_forgotten=self._num_forgotten, missing_cameras=missing_cameras), world
-        )
+        missing_cameras = None if "cameras" in ranking.labels else self._camera_rules
+        evidence = ranking.with_evidence(num_forgotten=self._num_forgotten, missing_cameras=missing_cameras)
+        advice.advise_on_retrieval(evidence, world)
         return ranking
+
+
+def _check_label_names(labels: Mapping[str, object]) -> None:
+    """Raise if a keyword argument of `update` is no label."""
+    for name in labels:
+        if name not in LABELS:
+            hint = _hints.argument_meant(name, ["is_query", *LABELS])
+            raise TypeError(f"update() got an unexpected keyword argument {name!r}{hint}.")
 
 
 def check_batch(
     embeddings: Tensor, is_query: Any, labels: Mapping[str, object]
 ) -> tuple[Tensor, bool | Tensor | None, dict[str, Tensor]]:
-    """The embeddings, roles and labels of `update` as tensors; raise unless they fit each other."""
+    """Convert the roles and labels of `update` to tensors; raise unless they fit the embeddings."""
     length, device = len(embeddings), embeddings.device
-    given = {name: value for name, value in labels.items() if value is not None}
     if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
         is_query = _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
-    checked = {name: LABELS[name].check(name, value, length, device) for name, value in given.items()}
+    checked = {}
+    for name, value in labels.items():
+        if value is not None:
+            checked[name] = LABELS[name].check(name, value, length, device)
     return embeddings, is_query, checked
 
 
 def check_kinds(
-    held: Mapping[str, list[Tensor]], earlier: Collection[str], numbered: NumberedLabels, extra: Sequence[str] = ()
+    earlier: Mapping[str, list[Tensor]],
+    earlier_names: Collection[str],
+    numbered: NumberedLabels,
+    extra: Sequence[str] = (),
 ) -> None:
     """Raise if a batch has names for a label that was integers in earlier batches, or the reverse.
 
     Args:
-        held: the states of the earlier batches.
-        earlier: the labels that were names in them.
+        earlier: the states of the earlier batches.
+        earlier_names: the labels that had names in them.
         numbered: the labels of the batch.
-        extra: the labels that users name, which come together.
+        extra: the labels with names by the user, which are columns of one label.
 
     Raises:
-        ValueError: it has.
+        ValueError: the kinds differ.
     """
     for label, values in numbered.values.items():
-        is_new = not (hasattr(values, "__len__") and len(values)) or not any(map(len, held.get(label, ())))
-        if is_new:
+        is_empty = not (hasattr(values, "__len__") and len(values))
+        is_first = not any(map(len, earlier.get(label, ())))
+        if is_empty or is_first:
             continue
-        arguments = {name: argument_of(label, name) for name in extra} if label == EXTRA else {label: label}
-        for name, argument in arguments.items():
-            if (name in numbered.names) == (name in earlier):
+        columns = extra if label == EXTRA else [label]
+        for name in columns:
+            has_names = name in numbered.names
+            had_names = name in earlier_names
+            if has_names == had_names or are_missing(values) or all(map(are_missing, earlier[label])):
                 continue
-            if are_missing(values) or all(map(are_missing, held[label])):
-                continue
-            kinds = ("names", "integers") if name in numbered.names else ("integers", "names")
-            came = f"a batch of {kinds[0]} after batches of {kinds[1]}"
-            raise ValueError(f"`{argument}` must be names in every batch, or integers in every batch; got {came}.")
+            argument = argument_of(label, name) if label == EXTRA else label
+            kind, earlier_kind = ("names", "integers") if has_names else ("integers", "names")
+            got = f"a batch of {kind} after batches of {earlier_kind}"
+            raise ValueError(f"`{argument}` must be names in every batch, or integers in every batch; got {got}.")
 
 
 def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tensor, labels: LabelValues) -> None:
-    """Raise unless a batch has the dimension and the labels of the `earlier` batches, the states of a metric."""
+    """Raise unless a batch has the dimension and the labels of the earlier batches in the states of a metric."""
     if not earlier["embeddings"]:
         return
-    before = earlier["embeddings"][-1].shape[1]
-    _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
+    earlier_dimension = earlier["embeddings"][-1].shape[1]
+    _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", earlier_dimension)
     for name, label in LABELS.items():
         if label.sides == SIDES and (name in labels) != bool(earlier[name]):
             _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
@@ -324,45 +367,67 @@ def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tenso
 
 
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
-    """The role of each sample, `QUERY`, `GALLERY` or both; int8 [length]."""
+    """Return the role of each sample, `QUERY`, `GALLERY` or both, as int8 [length]."""
     if isinstance(is_query, Tensor):
         return torch.where(is_query, QUERY, GALLERY).to(torch.int8)
-    role = {None: QUERY | GALLERY, True: QUERY, False: GALLERY}[is_query]
+    if is_query is None:
+        role = QUERY | GALLERY
+    else:
+        role = QUERY if is_query else GALLERY
     return torch.full((length,), role, dtype=torch.int8, device=device)
 
 
-def note_roles(before: set[str], is_query: bool | Tensor | None, *, grouped: bool) -> bool:
-    """Note how a batch has roles and groups; whether some batches have queries and others no roles.
+def note_roles(kinds: set[str], is_query: bool | Tensor | None, *, grouped: bool) -> bool:
+    """Add the kind of a batch to the kinds of earlier batches.
+
+    Args:
+        kinds: "queries", "gallery" and "both" for the roles of earlier batches, where "both" are samples of
+            leave-one-out; "groups" and "no groups" for gallery items with and without them.
+        is_query: of the batch.
+        grouped: whether the batch has groups.
+
+    Returns:
+        Whether some batches have roles and others do not.
 
     Raises:
         ValueError: some batches with gallery items have groups, and others do not.
     """
     if grouped and is_query is None:
         raise ValueError("`groups` must come with `is_query`, as a query is no member of a group; got them without.")
-    is_mask = isinstance(is_query, Tensor)  # it is not looked at, for that would wait for a GPU
+    is_mask = isinstance(is_query, Tensor)  # its values are not read, because the host would wait for a GPU
     if is_mask or not is_query:
-        if before & {"groups", "no groups"}:
-            _checks.given_throughout("groups", given=grouped, given_before="groups" in before)
-        before.add("groups" if grouped else "no groups")
-    before.add("nothing" if is_query is None else "queries" if is_mask or is_query else "gallery")
-    return {"nothing", "queries"} <= before
+        if kinds & {"groups", "no groups"}:
+            _checks.given_throughout("groups", given=grouped, given_before="groups" in kinds)
+        kinds.add("groups" if grouped else "no groups")
+    if is_query is None:
+        kinds.add("both")
+    elif is_mask or is_query:
+        kinds.add("queries")
+    else:
+        kinds.add("gallery")
+    return {"both", "queries"} <= kinds
 
 
 def record_update(embeddings: Tensor, roles: Tensor, *, is_array: bool) -> None:
-    """Remember that a batch came now, and how it was, whichever metrics hold it."""
-    # NumPy counts no versions, nor do tensors of `inference_mode`, whose buffers differ in their first row.
-    number = _NUM_ROWS if is_array else int(embeddings.is_inference())
-    rows = _some(embeddings, number).clone() if number else None
-    _times[roles], _versions[embeddings] = next(_clock, 0), (version_of(embeddings), rows)
+    """Record the time of an update, and the version and some rows of its embeddings.
+
+    NumPy counts no versions, and neither do tensors of `inference_mode`; their rows are compared instead. Buffers of
+    `inference_mode` differ in their first row.
+    """
+    num_rows = _NUM_ROWS if is_array else int(embeddings.is_inference())
+    rows = _spread(embeddings, num_rows).clone() if num_rows else None
+    _times[roles] = next(_clock, 0)
+    _versions[embeddings] = (version_of(embeddings), rows)
 
 
 def check_not_written(batches: Sequence[Tensor]) -> None:
-    """Raise if embeddings were written to after they came.
+    """Raise if embeddings were written to after their update.
 
     Raises:
-        ValueError: some were.
+        ValueError: the message has the number of the first such batch.
     """
-    if written := [place for place, block in enumerate(batches) if _is_written(block)]:
+    written = [number for number, block in enumerate(batches) if _is_written(block)]
+    if written:
         raise ValueError(
             "`embeddings` must stay as they are from `update` to `compute`, because they are not copied; got"
             f" {len(written)} of {len(batches)} batches that were written to in place, the first of them batch"
@@ -371,75 +436,99 @@ def check_not_written(batches: Sequence[Tensor]) -> None:
 
 
 def _is_written(block: Tensor) -> bool:
+    """Return whether a batch of embeddings has another version, or other rows, than at its update."""
     version, rows = _versions.get(block, (version_of(block), None))
-    is_same = rows is None or torch.equal(rows.nan_to_num(), _some(block, _NUM_ROWS)[: len(rows)].nan_to_num())
-    return not is_same or version != version_of(block)
+    if version != version_of(block):
+        return True
+    if rows is None:
+        return False
+    current_rows = _spread(block, _NUM_ROWS)[: len(rows)]
+    return not torch.equal(rows.nan_to_num(), current_rows.nan_to_num())
 
 
 @dataclass(frozen=True)
 class HeldSamples:
-    """The samples of a metric, batch by batch; they are joined only to be ranked."""
+    """Samples of a metric in batches; they are concatenated only to be ranked."""
 
     states: Mapping[str, list[Tensor]]
     device: torch.device
-    """where they are ranked"""
+    """device that ranks them"""
     time: int
-    """when the last of them came, -1 if it is unknown, as for samples from a checkpoint"""
+    """time of the last update; -1 if it is unknown, as for samples from a checkpoint"""
 
     @cached_property
     def samples(self) -> Samples:
-        """The samples of all batches; a ValueError is raised if merged batches do not fit each other."""
+        """Samples of all batches; raises a ValueError if merged batches do not fit each other."""
         return Samples.joined(self.states, self.device)
 
 
 class KeptRanking:
-    """A ranking, with the state of its ranks and scores, to notice what changed before it is used again."""
+    """A cached ranking, with versions of its ranks and some scores, to notice changes before it is used again."""
 
     def __init__(self, ranking: Ranking, samples: HeldSamples, similarity: object) -> None:
-        """Note the versions of the ranks, and some scores of a learned similarity."""
+        """Record the versions of the ranks, and some scores of a learned similarity."""
         self.ranking = ranking
         self._time = next(_clock, 0)
         self._versions = self._rank_versions()
         self._probe = _probe(samples, similarity)
 
     def may_be_of(self, samples: HeldSamples) -> bool:
-        """Whether samples came before it: NumPy, for one, counts no versions of a buffer that is filled anew."""
+        """Return whether all samples were updated before the ranking was made.
+
+        Later samples may be a buffer that was filled anew, and NumPy counts no versions of it.
+        """
         return samples.time <= self._time
 
     def is_for(self, samples: HeldSamples, similarity: object) -> bool:
-        """Whether it is still the ranking of equal samples that `may_be_of`."""
-        are_as_written = self._versions == self._rank_versions()  # the ranks
-        return are_as_written and all(map(torch.equal, self._probe, _probe(samples, similarity)))
+        """Return whether it is still the ranking of equal samples that passed `may_be_of`."""
+        if self._versions != self._rank_versions():  # the user wrote to the ranks
+            return False
+        return all(map(torch.equal, self._probe, _probe(samples, similarity)))
 
     def _rank_versions(self) -> list[int]:
-        ranking = self.ranking
-        parts = [part for part in (ranking, ranking.ranks, ranking.ranks.tied, ranking.drawn) if part is not None]
-        values_of_parts = (value for part in parts for value in vars(part).values())
-        return [version_of(values) for values in values_of_parts if isinstance(values, Tensor)]
+        """Return the versions of all tensors of the ranking."""
+        versions = []
+        for part in (self.ranking, self.ranking.ranks, self.ranking.ranks.tied, self.ranking.drawn):
+            if part is None:
+                continue
+            for value in vars(part).values():
+                if isinstance(value, Tensor):
+                    versions.append(version_of(value))  # noqa: PERF401 - a loop in a loop
+        return versions
 
 
-def _probe(held: HeldSamples, similarity: Any) -> list[Tensor]:
-    """Some scores of a similarity that is a function: it has learned if they change; none for a similarity by name.
+def _probe(held_samples: HeldSamples, similarity: Any) -> list[Tensor]:
+    """Return some scores of a similarity function, which change when it learns; no scores for a similarity by name.
 
-    Its parameters could be anywhere. Every query and every gallery item is scored, so that a rule about a single one
-    shows, too.
+    The parameters of a function could be anywhere. Every query and every gallery item is scored, so that a rule about a
+    single one of them is noticed.
     """
     if not callable(similarity):
         return []
-    samples = held.samples
-    query, gallery = ((samples.roles & role > 0).nonzero()[:, 0] for role in (QUERY, GALLERY))
-    if not (len(query) and len(gallery)):
+    samples = held_samples.samples
+    query = (samples.roles & QUERY > 0).nonzero()[:, 0]
+    gallery = (samples.roles & GALLERY > 0).nonzero()[:, 0]
+    if len(query) == 0 or len(gallery) == 0:
         return []
-    pairs = [
-        (_some(query, _PROBED[0]), _some(gallery, _PROBED[1])),
-        (_some(query, _PROBED_WITH_ALL), gallery),
-        (query, _some(gallery, _PROBED_WITH_ALL)),
+    num_queries, num_items = _PROBED
+    blocks = [
+        (_spread(query, num_queries), _spread(gallery, num_items)),
+        (_spread(query, _PROBED_WITH_ALL), gallery),
+        (query, _spread(gallery, _PROBED_WITH_ALL)),
     ]
-    sides = ((samples.rows(one), samples.rows(other)) for one, other in pairs)
-    scores = (EmbeddingScores(*rows, similarity=similarity, max_bytes=DEFAULT_MAX_BYTES) for rows in sides)
-    return [each.all().nan_to_num() for each in scores]
+    values = []
+    for some_queries, some_items in blocks:
+        scores = EmbeddingScores(
+            samples.rows(some_queries),
+            samples.rows(some_items),
+            similarity=similarity,
+            max_bytes=DEFAULT_MAX_BYTES,
+        )
+        values.append(scores.all().nan_to_num())
+    return values
 
 
-def _some(positions: Tensor, number: int) -> Tensor:
-    """Up to `number` positions, spread over all of them."""
-    return positions[:: -(-len(positions) // number) or 1].contiguous()
+def _spread(rows: Tensor, most: int) -> Tensor:
+    """Return at most `most` rows, evenly spread."""
+    step = -(-len(rows) // most) or 1
+    return rows[::step].contiguous()

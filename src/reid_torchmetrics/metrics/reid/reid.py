@@ -11,14 +11,14 @@ from torchmetrics import Metric, MetricCollection
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _extras, _names
-from reid_torchmetrics._arrays import at_work, place_of_work
+from reid_torchmetrics._arrays import compute_device, to_compute_device
 from reid_torchmetrics.functional.retrieval import evaluation, measures
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.verification import Duplicates
 from reid_torchmetrics.metrics import base
 
-from .embedding_metric import DEFAULTS, EmbeddingMetric, ReIDOptions, spelled_out
+from .embedding_metric import DEFAULTS, EmbeddingMetric, ReIDOptions, explicit_signature
 
 
 class CollectionOptions(ReIDOptions, evaluation.ProtocolOptions, total=False):
@@ -66,7 +66,7 @@ class ReIDMeanAP(_MeanOfMeasure):
         tensor(0.8333)
     """
 
-    @spelled_out
+    @explicit_signature
     def __init__(
         self,
         *,
@@ -121,10 +121,10 @@ class ReIDCMC(_MeanOfMeasure):
         tensor(0.5000)
     """
 
-    _of_cmc = True
+    _is_for_cmc = True
     _shown = ("top_k",)
 
-    @spelled_out
+    @explicit_signature
     def __init__(self, top_k: int = 1, *, mode: _names.CmcMode | None = None, **options: Unpack[ReIDOptions]) -> None:
         super().__init__(**options)
         self._change(mode=mode)
@@ -156,10 +156,10 @@ class ReIDCMCCurve(EmbeddingMetric):
         tensor([0.5000, 1.0000, 1.0000])
     """
 
-    _of_cmc = True
+    _is_for_cmc = True
     _shown = ("max_rank",)
 
-    @spelled_out
+    @explicit_signature
     def __init__(
         self, max_rank: int = 50, *, mode: _names.CmcMode | None = None, **options: Unpack[ReIDOptions]
     ) -> None:
@@ -210,13 +210,13 @@ class ReIDMeasure(_MeanOfMeasure):
     plot_upper_bound = None
     _shown = ("metric",)
 
-    @spelled_out
+    @explicit_signature
     def __init__(self, metric: str, **options: Unpack[ReIDOptions]) -> None:
         row, k = parse_report(metric, argument="metric")
         if row.is_cmc:
-            self._of_cmc, self._longest = True, k
+            self._is_for_cmc, self._longest = True, k
         super().__init__(**options)
-        draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
+        draw = self._ranks_by(for_cmc=self._is_for_cmc).protocol.draw
         if draw is not None and not row.has_expectation(k):
             raise ValueError(f"`protocol` must not draw galleries for the report {metric!r}; got {draw!r}.")
         self.metric = self._number = metric
@@ -231,7 +231,7 @@ class ReIDMeasure(_MeanOfMeasure):
 class _RecallSum(_MeanOfMeasure):
     """The sum of a CMC at some ranks, in percent, in both directions: `rsum`."""
 
-    _of_cmc = True
+    _is_for_cmc = True
     _shown = ("numbers",)
     plot_upper_bound = None
 
@@ -241,11 +241,11 @@ class _RecallSum(_MeanOfMeasure):
 
     def compute(self) -> Tensor:
         """Rank all samples in both directions."""
-        rankings = [self._ranking("compute", of_cmc=True, exchanged=exchanged) for exchanged in (False, True)]
-        total = torch.zeros((), dtype=torch.float64, device=place_of_work(self.device))
+        rankings = [self._ranking("compute", for_cmc=True, exchanged=exchanged) for exchanged in (False, True)]
+        total = torch.zeros((), dtype=torch.float64, device=compute_device(self.device))
         for number in self.numbers:
             self._number = number
-            total += 100 * sum(at_work(self._value(ranking)).double() for ranking in rankings)
+            total += 100 * sum(to_compute_device(self._value(ranking)).double() for ranking in rankings)
         return total.to(self.device, self.dtype)
 
 
@@ -276,7 +276,7 @@ class ReIDMetrics(MetricCollection):
         {'map': tensor(0.6667), 'minp': tensor(0.5833), 'rank_1': tensor(0.5000), 'rank_2': tensor(1.)}
     """
 
-    @base.spelled_out(CollectionOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
+    @base.explicit_signature(CollectionOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
     def __init__(
         self,
         ranks: Iterable[int] | None = None,
@@ -286,44 +286,47 @@ class ReIDMetrics(MetricCollection):
         directions: Sequence[str] | None = None,
         **options: Unpack[CollectionOptions],
     ) -> None:
-        given: dict[str, Any] = {**DEFAULTS, **options}
-        lists, named = given.pop("ground_truth", None), given.pop("protocol")
-        reasons = {} if lists is not None else evaluation.find_protocol(named).needed_by(given)
-        protocol, given = evaluation.take_protocol(named, given, lists=lists is not None)
-        camera_rules = None if lists is not None else evaluation.camera_rules_of(named, protocol)
+        chosen: dict[str, Any] = {**DEFAULTS, **options}
+        lists, named = chosen.pop("ground_truth", None), chosen.pop("protocol")
+        protocol, of_members = evaluation.take_protocol(named, chosen, lists=lists is not None)
+        # What follows from the name of the protocol: members are passed the protocol with all changes.
+        reasons: dict[str, str] = {}
+        camera_rules = None
+        if lists is None:
+            reasons = evaluation.find_protocol(named).needed_by(chosen)
+            camera_rules = evaluation.camera_rules_of(named, protocol)
         reports = protocol.reports
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
             reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
-        protocol = protocol.changed({"reports": reports})
-        given["ground_truth"] = evaluation.ListedTruth.of(lists, protocol)  # once for all members
+            protocol = protocol.changed({"reports": reports})
+        of_members |= {"protocol": protocol, "ground_truth": evaluation.ListedTruth.of(lists, protocol)}
         self._directions = _checked_directions(directions, protocol)
         sides = {f"{direction}/": place == 1 for place, direction in enumerate(self._directions)} or {"": False}
         members: dict[str, Metric | MetricCollection] = {
-            f"{side}{name}": _member(name, protocol=protocol, exchanged=exchanged, **given)
+            f"{side}{name}": _member(name, exchanged=exchanged, **of_members)
             for side, exchanged in sides.items()
             for name in reports
         }
         recalls = [name for name in reports if parse_report(name)[0].is_cmc]
         if self._directions and recalls:
-            members["rsum"] = _RecallSum(recalls, protocol=protocol, **given)
+            members["rsum"] = _RecallSum(recalls, **of_members)
         for member in members.values():
             member._of_collection = (("directions", repr(self._directions)),)  # noqa: SLF001
-            # Members are given the changed protocol, and not what the user named.
             member._needed_by_options = reasons  # noqa: SLF001
             member._camera_rules = camera_rules  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name: rank_10 before rank_5
             self._modules[name] = self._modules.pop(name)
 
-    @base.spelled_as(EmbeddingMetric.update)
+    @base.signature_of(EmbeddingMetric.update)
     def update(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Check and store a batch; see `EmbeddingMetric.update`."""
         if self._directions and kwargs.get("is_query") is None:
             raise ValueError("`is_query` must be given with `directions`, whose roles are exchanged; got none.")
         super().update(*args, **kwargs)
 
-    forward = base.spelled_as(EmbeddingMetric.update)(MetricCollection.forward)
+    forward = base.signature_of(EmbeddingMetric.update)(MetricCollection.forward)
 
     def _compute_groups_create_state_ref(self, copy: bool = False) -> None:  # noqa: FBT002 - the base class's
         """As in the base class, but all lists at once: its `setattr` looks for each among the parameters of a module.
@@ -348,7 +351,7 @@ class ReIDMetrics(MetricCollection):
         named = ((name, one) for name, one in self.items(copy_state=False) if isinstance(one, EmbeddingMetric))
         return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in named}
 
-    @base.naming_arguments
+    @base.explain_bad_call
     def results(
         self, *, nearest: int = 0, camera_pairs: bool = False, direction: str | None = None
     ) -> evaluation.RetrievalResults:

@@ -54,6 +54,14 @@ def test_queries_are_spread_over_the_set():
     assert count_tied_pairs(given_scores(scores, relevance), relevance) == (2 * 20 * 20, 4 * 20 * 20)
 
 
+@pytest.mark.parametrize("sizes", [(0, 5), (5, 0), (0, 0), (1, 1)])
+def test_an_empty_problem_has_no_tied_pairs(sizes):
+    num_queries, num_items = sizes
+    relevance = find_relevance(torch.zeros(num_queries, dtype=torch.int64), torch.zeros(num_items, dtype=torch.int64))
+    num_tied, _ = count_tied_pairs(given_scores(torch.ones(sizes), relevance), relevance)
+    assert num_tied == 0
+
+
 def test_no_label_is_looked_at_where_no_scores_tie(monkeypatch):
     scores, *identities = problem(num_levels=10**6)
     scores[:] = torch.arange(scores.numel()).reshape(scores.shape)

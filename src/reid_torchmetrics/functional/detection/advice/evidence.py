@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST, are_shares, are_within
 from reid_torchmetrics.functional.detection.batches import sides_of
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, Detections, GroundTruths
@@ -128,9 +128,9 @@ def sample_boxes(blocks: Sequence[Tensor]) -> Tensor:
     step = -(-len(blocks) // _MOST_BATCHES)
     chosen = [block[:_MOST_ROWS] for block in blocks[::step]]
     if len(chosen) == 1:
-        return at_work(chosen[0])
+        return to_compute_device(chosen[0])
     device = chosen[0].device
-    return at_work(torch.cat([block.to(device) for block in chosen]))
+    return to_compute_device(torch.cat([block.to(device) for block in chosen]))
 
 
 def _unit_of(boxes: Tensor, is_within: bool, box_format: str) -> str | None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.advice import Advice, Values, advise
 from reid_torchmetrics.functional.box_units import LEAST_BOXES, MOST
-from reid_torchmetrics.functional.world import Said
+from reid_torchmetrics.functional.world import WarningLog
 
 from . import examples, objects, readings, repetitions
 from .evidence import LEAST_SHARE, PIXELS, DetectionEvidence
@@ -28,9 +28,9 @@ _MOST_SHOWN = 3  # labels in a text
 _LEAST_ROUNDED = 0.1  # of the coordinates that are larger than a dtype holds to a pixel
 
 
-def advise_on_detections(evidence: DetectionEvidence, said: Said) -> None:
+def advise_on_detections(evidence: DetectionEvidence, warning_log: WarningLog) -> None:
     """Warn of what is probably not meant, after the numbers are computed."""
-    advise(DETECTION_ADVICE.values(), evidence, said)
+    advise(DETECTION_ADVICE.values(), evidence, warning_log)
 
 
 def _without_lists(evidence: DetectionEvidence) -> Values | None:

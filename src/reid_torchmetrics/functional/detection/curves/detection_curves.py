@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional.detection.inputs import ImageRows, nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -58,7 +58,7 @@ def compute_ap(
         _checks.array_like(argument, value)
     x, y = (
         torch.as_tensor(value, dtype=torch.float64, device=getattr(value, "device", "cpu"))
-        for value in map(at_work, (recall, precision))
+        for value in map(to_compute_device, (recall, precision))
     )
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"`recall` and `precision` must have the same shape [N]; got {[*x.shape]} and {[*y.shape]}.")

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.advice import BatchNotes, advise_on_detections
 from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
-from reid_torchmetrics.functional.world import ALONE, Said, World, concluding
+from reid_torchmetrics.functional.world import ALONE, WarningLog, World, concluding
 
 from .evidence import advise_on_images, evidence_of_objects
 from .image_matches import ImageMatches, MatchRequest
@@ -101,7 +101,7 @@ def evaluate_boxes(
     (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
     matches = request.run(*numbered, is_difficult=is_difficult, classes=classes)
     results = make_results(replace(matches, ids=ids), rule, confidence)
-    advise_on_detections(evidence_of_objects(*numbered, matches.matches, request.grid), Said())
+    advise_on_detections(evidence_of_objects(*numbered, matches.matches, request.grid), WarningLog())
     return results
 
 
@@ -203,7 +203,7 @@ def evaluate_images(
         of_rule = dict(zip(("rule", "confidence"), chosen.checked(rule, confidence), strict=True))
         settings = {"evaluator": evaluator, "grid": repr(grid), **{name: str(each) for name, each in of_rule.items()}}
         settings["boxes"] = repr(boxes)
-        device = _arrays.place_of_work(states["detection_counts"][0].device)
+        device = _arrays.compute_device(states["detection_counts"][0].device)
         images = ShardedImages(world, states, device, box_format, "evaluate_images", lambda: settings)
         return images, request, of_rule | {"class_names": named_classes(class_names)}
 

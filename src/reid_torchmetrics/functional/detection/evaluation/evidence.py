@@ -89,7 +89,7 @@ def advise_on_images(
         count_other_detections=lambda: remember("other detections", count_others),
         count_repeated_labels=count_repeated_labels,
     )
-    advise_on_detections(evidence, world.said)
+    advise_on_detections(evidence, world.warning_log)
 
 
 def _asks_for_sizes(grid: CocoGrid, value_names: Collection[str] | None) -> bool:

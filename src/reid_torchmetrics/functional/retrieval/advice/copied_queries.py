@@ -17,9 +17,24 @@ _CLOSE = 1e-2  # of the norm
 
 
 def has_copied_queries(query: Tensor, gallery: Tensor, relevance: Relevance) -> bool:
-    """Whether most queries have a copy in the gallery that counts as a right answer."""
-    copies = find_copies(query, gallery)
-    return len(copies[0]) > 0 and _count_as_right(query, gallery, copies, relevance)
+    """Whether most queries have a copy in the gallery that counts as a right answer, and others that are no copies.
+
+    Where all items of an identity have one embedding, copies tell nothing.
+    """
+    copied, places = find_copies(query, gallery)
+    right: set[int] = set()
+    has_others = False
+    for number, place in zip(copied.tolist(), places.tolist(), strict=True):
+        # Positives of the query, as positions in the whole gallery: its copy counts if it is one of them.
+        tile = relevance.tile(slice(number, number + 1))
+        positives = tile.columns[tile.positive]
+        if relevance.kept is not None:
+            positives = relevance.kept[positives]
+        if place in positives.tolist():
+            right.add(number)
+        distance = (gallery[positives].double() - query[number]).norm(dim=1)
+        has_others |= bool((distance > _CLOSE * query[number].double().norm()).any())
+    return has_others and len(right) >= LEAST_QUERIES and 2 * len(right) > len(query[:: _step(query)])
 
 
 def find_copies(
@@ -50,20 +65,3 @@ def find_copies(
 def _step(query: Float[Tensor, "queries dim"]) -> int:
     """The step from one query to the next that is looked for."""
     return -(-len(query) // _MOST_QUERIES) or 1
-
-
-def _count_as_right(query: Tensor, gallery: Tensor, copies: tuple[Tensor, Tensor], relevance: Relevance) -> bool:
-    """Whether most queries have a copy that counts as a right answer, and others that are no copies.
-
-    Where all items of an identity have one embedding, copies tell nothing.
-    """
-    right, has_others = set(), False
-    for number, place in zip(*(side.tolist() for side in copies), strict=True):
-        # Positives of the query, as positions in the whole gallery: its copy counts if it is one of them.
-        tile = relevance.tile(slice(number, number + 1))
-        positives = tile.columns[tile.positive]
-        positives = positives if relevance.kept is None else relevance.kept[positives]
-        right |= {number} if place in positives.tolist() else set()
-        distance = (gallery[positives].double() - query[number]).norm(dim=1)
-        has_others |= bool((distance > _CLOSE * query[number].double().norm()).any())
-    return has_others and len(right) >= LEAST_QUERIES and 2 * len(right) > len(query[:: _step(query)])

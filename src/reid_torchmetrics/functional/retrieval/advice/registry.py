@@ -23,7 +23,7 @@ def advise_on_retrieval(evidence: RetrievalEvidence, world: World) -> None:
 
     def give() -> None:
         if world.process == 0:
-            advise(RETRIEVAL_ADVICE.values(), evidence, world.said)
+            advise(RETRIEVAL_ADVICE.values(), evidence, world.warning_log)
 
     world.guarded(give)  # a warning may be an error
 

@@ -32,9 +32,9 @@ def count_tied_pairs(scores: Scores, relevance: Relevance) -> tuple[int, int]:
 
     Nearly always no two of some items tie, whatever their labels. Then no pair is looked at, and none counts as tied.
     """
-    if scores.sent is not None or not relevance.num_kept:
-        return 0, 0
     num_queries = relevance.num_queries
+    if scores.sent is not None or num_queries == 0 or relevance.num_kept == 0:
+        return 0, 0
     num_examined = min(_MOST_QUERIES, -(-num_queries // _QUERIES_PER_EXAMINED))
     if scores.at is None:  # a whole row has to be computed
         num_examined = min(num_examined, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -36,17 +35,10 @@ def find_unknown(
         return []
     matched = identities[is_valid]
     if "identities" in names:
-        return _names_among(matched, words_for_unknown(names["identities"]))
-    return _numbers_among(matched)
-
-
-def _names_among(matched: Int[Tensor, " valid"], words: Mapping[int, str]) -> list[str]:
-    numbers = torch.tensor(list(words), dtype=torch.int64, device=matched.device)
-    return sorted(words[number] for number in matched[torch.isin(matched, numbers)].unique().tolist())
-
-
-def _numbers_among(matched: Int[Tensor, " valid"]) -> list[int]:
-    """The negative identities besides -1, where they are few among others."""
+        words = words_for_unknown(names["identities"])
+        is_word = torch.isin(matched, torch.tensor(list(words), dtype=torch.int64, device=matched.device))
+        return sorted(words[number] for number in matched[is_word].unique().tolist())
+    # Negative identities besides -1, where they are few among others.
     negative = matched[matched < -1].unique().tolist()
     has_others = bool((matched >= 0).any())
     if not has_others or len(negative) > MOST_NUMBERS:

@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._signatures import takes
+from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional.retrieval.advice import (
     RetrievalEvidence,
     advise_on_retrieval,
@@ -53,7 +53,7 @@ class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
     gallery_groups: Tensor | _checks.IntegersOrNames | None
 
 
-@takes(EvaluateOptions)
+@with_typed_options(EvaluateOptions)
 @torch.no_grad()
 def evaluate(
     query: Shaped[Tensor, "queries dim"] | _checks.Array | Files,
@@ -178,7 +178,7 @@ def evaluate(
     return _evaluate(problem, protocol, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
 
 
-@takes(EvaluateOptions)
+@with_typed_options(EvaluateOptions)
 @torch.no_grad()
 def evaluate_scores(
     scores: Float[Tensor, "queries gallery"] | _checks.Array | None = None,
@@ -322,17 +322,13 @@ def _chosen(
     given = dict(zip(names, sides, strict=True)) | labels
     missing_cameras = None
     if not lists:
-        _check_effect(find_protocol(protocol).needed_by(options), given)
+        # An option without its label has no effect. Leave-one-out: labels of the gallery are those of the queries.
+        reasons = find_protocol(protocol).needed_by(options)
+        missing = {name: reason for name, reason in reasons.items() if given.get(f"query_{name}") is None}
+        check_needed(missing, given, "query_", "gallery_")
         if given["query_cameras"] is None:
             missing_cameras = camera_rules_of(protocol, chosen)
     return given, chosen, missing_cameras
-
-
-def _check_effect(reasons: Mapping[str, str], labels: Mapping[str, Any]) -> None:
-    """Raise if an option that was chosen has no effect, because its label is missing."""
-    # Leave-one-out: labels of the gallery are those of the queries.
-    missing = {name: reason for name, reason in reasons.items() if labels.get(f"query_{name}") is None}
-    check_needed(missing, labels, "query_", "gallery_")
 
 
 def _evaluate(
@@ -347,12 +343,12 @@ def _evaluate(
     """Rank, summarize, and give advice; `evidence` is what the caller knows for it."""
     _checks.positive_int("max_rank", max_rank)
     ranked: dict[str, Any] = {"ties": setup.ties, "longest": max_rank}
-    options = problem.ranking_options(protocol, of_cmc=True, **ranked)
+    options = problem.ranking_options(protocol, for_cmc=True, **ranked)
     options = replace(options, counts_ties=counts_ties)
     # Once, or twice where the CMC has a camera rule of its own.
-    ranking = of_cmc = rank_problem(problem, options)
+    ranking = for_cmc = rank_problem(problem, options)
     if protocol.for_cmc is not protocol:
-        ranking = rank_problem(problem, problem.ranking_options(protocol, of_cmc=False, **ranked))
+        ranking = rank_problem(problem, problem.ranking_options(protocol, for_cmc=False, **ranked))
     cameras, searched = problem.labels.gallery.get("cameras"), protocol.search_cameras
     numbers = rules_by_number(protocol.relevance_options, problem.labels.names)["search_cameras"]
     if not ranking.counts.valid and cameras is not None and len(cameras) and searched:
@@ -363,8 +359,8 @@ def _evaluate(
             " results are NaN.",
             lambda: not set(numbers or ()) & set(cameras.tolist()),
         )
-    results = replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
-    examined = examine_ranking(replace(of_cmc, evidence=evidence), problem, options)
+    results = replace(summarize(ranking, for_cmc, protocol, setup, max_rank=max_rank), problem=problem)
+    examined = examine_ranking(replace(for_cmc, evidence=evidence), problem, options)
     advise_on_retrieval(replace(ranking, evidence=examined).with_evidence(), ALONE)
     return results
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
-from reid_torchmetrics._signatures import takes
+from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.advice import RetrievalEvidence, advise_on_retrieval
 from reid_torchmetrics.functional.retrieval.measures import parse_report
@@ -60,7 +60,7 @@ class ListOptions(SideLabels, ProtocolOptions, total=False):
     """Further labels of both sides, and fields of the protocol to change."""
 
 
-@takes(ListOptions)
+@with_typed_options(ListOptions)
 @torch.no_grad()
 def evaluate_lists(
     retrieved: Lists,
@@ -140,7 +140,7 @@ def evaluate_lists(
     _check_beside(positives, {**labels, "self_index": self_index}, {"gains": gains, "num_positives": num_positives})
     if positives is not None and options.get("leave_one_out"):
         raise ValueError("`leave_one_out` must come with labels and `self_index`; got `positives`.")
-    reader, retrieved = ItemReader(), _arrays.at_work(retrieved)
+    reader, retrieved = ItemReader(), _arrays.to_compute_device(retrieved)
     if positives is None:
         reasons = chosen.needed_labels | find_protocol(protocol).needed_by(options)
         check_needed(reasons, labels, "query_", "gallery_")
@@ -207,7 +207,7 @@ def _evaluate_by_labels(
         return ranking, left, hits, num_candidates
 
     ranking, left, hits, num_candidates = rank(protocol)
-    of_cmc = ranking if protocol.for_cmc is protocol else rank(protocol.for_cmc)[0]
+    for_cmc = ranking if protocol.for_cmc is protocol else rank(protocol.for_cmc)[0]
     cutoff = _largest_cutoff(protocol)
     num_left = (left >= 0).sum(1)
     is_short = torch.zeros_like(num_left, dtype=torch.bool)
@@ -223,7 +223,7 @@ def _evaluate_by_labels(
         "scores": _minus_rank(left),
     }
     setup = Setup.of("stable", "none, ranked lists", None, given, cut=True)
-    results = _summarize(ranking, of_cmc, left, hits, protocol, setup, max_rank=max_rank, **known)
+    results = _summarize(ranking, for_cmc, left, hits, protocol, setup, max_rank=max_rank, **known)
     return _with_names(replace(results, list_counts=counts), queries, reader), ranking.with_evidence()
 
 
@@ -286,7 +286,7 @@ def summarize_lists(
 
 def _summarize(
     ranking: Ranking,
-    of_cmc: Ranking,
+    for_cmc: Ranking,
     items: Tensor,
     hits: Tensor,
     protocol: Protocol,
@@ -296,7 +296,7 @@ def _summarize(
     **known: Any,
 ) -> RetrievalResults:
     """Results of rankings of lists; `known` are fields of `RankLists`, as in `summarize_lists`, and cameras."""
-    results = summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank)
+    results = summarize(ranking, for_cmc, protocol, setup, max_rank=max_rank)
     total = ranking.ranks.num_queries
     first = hits.byte().argmax(1, keepdim=True)
     lacks_hit = ~hits.gather(1, first)[:, 0]

@@ -283,10 +283,10 @@ class RetrievalProblem:
         places = self.places if self.places is None or self.groups is None else self.places[self.groups.first]
         return places if places is None or relevance.kept is None else places[relevance.kept]
 
-    def ranking_options(self, protocol: Protocol, *, ties: str, of_cmc: bool, longest: int = 1) -> RankingOptions:
+    def ranking_options(self, protocol: Protocol, *, ties: str, for_cmc: bool, longest: int = 1) -> RankingOptions:
         """What decides the ranking under a protocol, for the CMC or for other measures."""
         source = {"similarity": self.source.similarity, "rerank": self.source.rerank}
-        return RankingOptions.of(protocol, of_cmc=of_cmc, longest=longest, ties=ties, **source)
+        return RankingOptions.of(protocol, for_cmc=for_cmc, longest=longest, ties=ties, **source)
 
     def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
         """What decides the numbers besides the protocol."""

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
-from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
 
@@ -67,7 +67,7 @@ def mean_by(
         TypeError: a label tensor is not an integer tensor.
         ValueError: labels that are not as long as `values`, or on another device.
     """
-    values = at_work(values)
+    values = to_compute_device(values)
     named = {"label": label, **{f"labels[{place}]": each for place, each in enumerate(labels)}}
     columns = [_checks.whole_labels(name, each, len(values), values.device).long() for name, each in named.items()]
     # A group is a distinct row of labels.
@@ -134,7 +134,7 @@ def bootstrap_interval(
     """
     generator = seeded(generator)
     Resampling(generator, level, repeats)
-    values = at_work(values)
+    values = to_compute_device(values)
     if identities is not None:
         identities = _checks.whole_labels("identities", identities, len(values), values.device)
     weight = None if weight is None else _checks.weights("weight", weight, len(values), values.device)

@@ -151,9 +151,9 @@ def examine_ranking(
     about_order = "distances_as_similarity" if matrix is None else "distances_as_scores"
 
     def look() -> tuple[None, list[int]]:
-        is_told = to.said.knows(about_order)
+        is_told = to.warning_log.has(about_order)
         is_odd = opposite is not None and not is_told and seems_backwards(ranking.ranks, ranking.query_identities)
-        return None, [int(is_odd), int(to.said.knows("tied_pairs"))]
+        return None, [int(is_odd), int(to.warning_log.has("tied_pairs"))]
 
     table = [[0, 0]]
     may_tie = are_many(*ranking.tied_pairs)  # all processes have the same numbers

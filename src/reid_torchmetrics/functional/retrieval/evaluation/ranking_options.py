@@ -98,10 +98,10 @@ class RankingOptions:
     """whether ties are counted for advice, as neither the caller nor the protocol chose `ties`; ranks do not change"""
 
     @classmethod
-    def of(cls, protocol: Protocol, *, of_cmc: bool, longest: int, **chosen: Any) -> RankingOptions:
+    def of(cls, protocol: Protocol, *, for_cmc: bool, longest: int, **chosen: Any) -> RankingOptions:
         """Take what `protocol` says of relevance and of drawn galleries, for the CMC or for other measures."""
         # Expectations are made for a long curve; metrics at several ranks share it.
-        decisive = _decisive(protocol, of_cmc=of_cmc)
+        decisive = _decisive(protocol, for_cmc=for_cmc)
         ranks = (k for measure, k in map(parse_report, protocol.reports) if measure.is_cmc)
         max_rank = 0 if decisive.draw is None else max(longest, *ranks, _SHORTEST_CURVE)
         return cls(decisive, max_rank=max_rank, **chosen)
@@ -126,11 +126,11 @@ class RankingOptions:
 
 
 @functools.lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond
-def _decisive(protocol: Protocol, *, of_cmc: bool) -> Protocol:
+def _decisive(protocol: Protocol, *, for_cmc: bool) -> Protocol:
     """What of a protocol decides a ranking, for the CMC or for other measures."""
     # All other fields keep their defaults, so that protocols that rank alike are equal.
-    protocol = protocol.for_cmc if of_cmc else protocol
-    draws = protocol.draw is not None and (of_cmc or protocol.draws_precision)
+    protocol = protocol.for_cmc if for_cmc else protocol
+    draws = protocol.draw is not None and (for_cmc or protocol.draws_precision)
     decisive = {name: getattr(protocol, name) for name in (*_OF_RELEVANCE, *(_OF_DRAWS if draws else ()))}
     for name in ("junk_identities", *AGREEMENT_RULES):
         decisive[name] = in_one_order(decisive[name])

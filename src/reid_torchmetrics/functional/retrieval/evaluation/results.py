@@ -218,8 +218,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
             _checks.one_of("name", name, self.camera_pairs)
             return replace(self.camera_pairs[name], camera_names=self.names_of("cameras") or None)
         problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
-        of_cmc = measures.parse_report(name)[0].is_cmc
-        options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=of_cmc)
+        for_cmc = measures.parse_report(name)[0].is_cmc
+        options = problem.ranking_options(self.protocol, ties=self.setup.ties, for_cmc=for_cmc)
         pairs = mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
         return replace(pairs, camera_names=self.names_of("cameras") or None)
 
@@ -425,25 +425,25 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
 
 def summarize(
-    ranking: Ranking, of_cmc: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int
+    ranking: Ranking, for_cmc: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int
 ) -> RetrievalResults:
-    """Evaluate every query, and the numbers that `protocol` reports; `of_cmc` is ranked under the CMC's camera rule.
+    """Evaluate every query, and the numbers that `protocol` reports; `for_cmc` is ranked under the CMC's camera rule.
 
     Everything but the ranks, which may be large, is copied: rankings may be shared.
     """
-    ranks, action = ranking.ranks, of_cmc.counts.counting(protocol.empty_target_action)
-    drawn = None if of_cmc.drawn is None else _as_reported(of_cmc.drawn, protocol, max_rank)
+    ranks, action = ranking.ranks, for_cmc.counts.counting(protocol.empty_target_action)
+    drawn = None if for_cmc.drawn is None else _as_reported(for_cmc.drawn, protocol, max_rank)
 
     def value(name: str) -> Float[Tensor, " queries"]:
         # An expectation where the protocol draws galleries for the measure, else a number of the whole gallery.
         row, _ = measures.parse_report(name)
         if drawn is not None and protocol.draws(row):
             return measures.measure_drawn(name, drawn).clone()
-        return measures.measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol).clone()
+        return measures.measure(name, (for_cmc if row.is_cmc else ranking).ranks, protocol).clone()
 
     weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
     if drawn is None:
-        cmc = measures.cmc_curve(of_cmc.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
+        cmc = measures.cmc_curve(for_cmc.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
     else:
         cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
     # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
@@ -465,7 +465,7 @@ def summarize(
         protocol=protocol,
         setup=setup,
         label_names=ranking.names or None,
-        ranks_for_cmc=of_cmc.ranks if drawn is None and protocol.for_cmc is not protocol else None,
+        ranks_for_cmc=for_cmc.ranks if drawn is None and protocol.for_cmc is not protocol else None,
         drawn=drawn,
         **copies,
     )

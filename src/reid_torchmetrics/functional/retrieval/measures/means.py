@@ -9,7 +9,7 @@ from jaxtyping import Float, Real
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._arrays import at_work
+from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics._names import EmptyTargetAction, MedianRule
 from reid_torchmetrics.functional import segments
 
@@ -93,7 +93,7 @@ def median_over_queries(
         ValueError: an unknown rule, or weights that are negative, not finite or not one for each query.
     """
     _checks.one_of("rule", rule, _MEDIAN_RULES)
-    values = at_work(values)
+    values = to_compute_device(values)
     weight = torch.ones_like(values) if weight is None else weight
     weight = _checks.weights("weight", weight, len(values), values.device)
     counted = ~values.isnan() & (weight > 0)

@@ -18,7 +18,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _names, _progress
-from reid_torchmetrics._signatures import takes
+from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import (
     LABEL_OPTIONS,
@@ -175,7 +175,7 @@ class RankCounter:
         tensor([2, 4])
     """
 
-    @takes(StreamOptions)
+    @with_typed_options(StreamOptions)
     def __init__(
         self,
         query: Shaped[Tensor, "queries dim"] | _checks.Array,

@@ -15,7 +15,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
-from reid_torchmetrics._signatures import takes
+from reid_torchmetrics._signatures import with_typed_options
 from reid_torchmetrics.functional import segments
 
 from .extra_labels import AGREEMENT_RULES, EXTRA, as_mapping, check_agreement, number_rows
@@ -59,7 +59,7 @@ _MAX_DIFFERING = 4  # labels that must differ: more have more sets of them than 
 _FEW_LABELS = 8  # up to here a pass over the samples for each label costs less than looking labels up
 
 
-@takes(SideLabels)
+@with_typed_options(SideLabels)
 def find_relevance(
     query_identities: Shaped[Tensor, "queries ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,
     gallery_identities: Shaped[Tensor, "gallery ..."] | _checks.IntegersOrNames | _checks.SeveralLabels | None = None,

@@ -156,7 +156,7 @@ class Relevance:
 
     def to(self, device: torch.device | str) -> Relevance:
         """The same on a device, or on the CPU for one without float64; a function `junk_pairs` is left as it is."""
-        device = _arrays.place_of_work(torch.device(device))
+        device = _arrays.compute_device(torch.device(device))
         shared = None if self.shared is None else _moved(self.shared, device)
         rules = tuple(_moved(rule, device) for rule in self.rules)
         return _moved(replace(self, rules=rules, shared=shared), device)

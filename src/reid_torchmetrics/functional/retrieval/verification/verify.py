@@ -1,30 +1,40 @@
-"""Verification over all query-gallery pairs: are the two of one identity?
+"""Verification over all query-gallery pairs, or over given pairs: are the two of one identity?
 
 A pair is accepted if it scores at least a threshold. The false accept rate FAR is the share of impostors that are
 accepted, the true accept rate TAR that of genuine pairs, and FRR = 1 - TAR. They are also called FMR, and 1 - FNMR.
+
+Given pairs, of the benchmarks of faces, speakers and kinship, are the pairs of one query. The protocol of LFW cuts them
+into folds, in their order, and judges each fold by a threshold on the distance that the other folds choose from a grid.
+
+Recognition has one prediction for each query, judged over all queries together.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_listed_relevance
+from reid_torchmetrics.functional.retrieval.scores import Scores, given_scores
 
 from .scored_pairs import ScoredPairs, impostor_quantiles
 
 PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
 """the policies of `TIE_POLICIES` that need counts alone: a genuine pair is a positive, an impostor a negative"""
+PREDICTION_TIES = {name: policy for name, policy in TIE_POLICIES.items() if not policy.groups}
+"""the policies of `TIE_POLICIES` that order predictions: a correct one is a positive, and its query is its place"""
+_LARGEST = 4.0  # squared distance of two unit vectors, where the grid of thresholds ends
 
 
 class ReceiverOperatingCharacteristic(NamedTuple):
@@ -50,6 +60,14 @@ class NonMatchRates(NamedTuple):
     rates: Float[Tensor, " rates"]
     thresholds: Float[Tensor, " rates"]
     """a genuine pair that scores at most this is missed"""
+
+
+class FoldAccuracies(NamedTuple):
+    """The share of each fold's pairs that are judged rightly."""
+
+    accuracy: Float[Tensor, " folds"]
+    thresholds: Float[Tensor, " folds"]
+    """pairs with a distance below it are taken for pairs of one identity"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,17 +287,42 @@ def verify(scores: Scores, relevance: Relevance) -> Verification:
     """
     pairs = ScoredPairs(scores, relevance)
     genuine = pairs.genuine_scores()
-    thresholds, num_genuine_at = count_genuine(genuine)
+    distinct, repeats = genuine.unique_consecutive(return_counts=True)
+    thresholds, num_genuine_at = distinct.flip(0), repeats.flip(0).cumsum(0)
     at, above = pairs.count_impostors(thresholds)
     return Verification(thresholds, num_genuine_at, at, above, len(genuine), pairs.num_impostors())
 
 
-def count_genuine(
-    ascending: Float[Tensor, " genuine"],
-) -> tuple[Float[Tensor, " thresholds"], Int[Tensor, " thresholds"]]:
-    """Distinct scores of genuine pairs, descending, and how many score at least each."""
-    distinct, repeats = ascending.unique_consecutive(return_counts=True)
-    return distinct.flip(0), repeats.flip(0).cumsum(0)
+@torch.no_grad()
+def verify_pairs(
+    scores: Float[Tensor, " pairs"] | _checks.Numbers, same: Bool[Tensor, " pairs"] | _checks.Integers
+) -> Verification:
+    """Count genuine and impostor pairs by their scores, higher is closer; distances enter as `-distances`.
+
+    The counts are those of `verify` for one query that has all pairs.
+
+    Args:
+        scores: of each pair.
+        same: whether the two of a pair are of one identity.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: lengths or devices that do not fit, a NaN, or no pair of one of the two kinds.
+
+    Example:
+        >>> from reid_torchmetrics.functional.retrieval import verify_pairs
+        >>> found = verify_pairs([0.9, 0.8, 0.6, 0.4], [True, False, True, False])
+        >>> found.tar_at_far([0.0, 0.5]), found.area_under_curve()
+        (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.7500, dtype=torch.float64))
+    """
+    scores, same = _checked("scores", scores, same)
+    genuine = same.nonzero()[:, 0]
+    relevance = find_listed_relevance([genuine], num_gallery=len(same))
+    found = verify(given_scores(scores[None], relevance), relevance)
+    if not found.num_genuine or not found.num_impostors:
+        came = f"{found.num_genuine} pairs of one identity and {found.num_impostors} of two"
+        raise ValueError(f"`same` must be True for some pairs and False for others; got {came}.")
+    return found
 
 
 @torch.no_grad()
@@ -306,3 +349,100 @@ def fnmr_at_fmr(scores: Scores, relevance: Relevance, fmr: Sequence[float]) -> N
     thresholds = impostor_quantiles(pairs, fmr)
     num_missed = torch.searchsorted(genuine, thresholds, right=True)
     return NonMatchRates(torch.where(thresholds.isnan(), torch.nan, num_missed.double() / len(genuine)), thresholds)
+
+
+@torch.no_grad()
+def accuracy_over_folds(
+    distances: Float[Tensor, " pairs"] | _checks.Numbers,
+    same: Bool[Tensor, " pairs"] | _checks.Integers,
+    *,
+    folds: int = 10,
+    step: float = 0.01,
+) -> FoldAccuracies:
+    """Accuracy of each fold, at the first threshold with the most right judgments in the other folds; LFW's protocol.
+
+    The reported number is the mean, `.accuracy.mean()`. Folds are runs of pairs in the order given, as of
+    scikit-learn's `KFold`; thresholds are 0, `step`, ... below 4, made for squared distances of unit vectors, and a
+    pair of cosine c has the squared distance 2 - 2 c.
+
+    Source: Huang et al., "Labeled Faces in the Wild", 2007; the grid is that of facenet and insightface.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: lengths or devices that do not fit, a NaN, fewer pairs than folds, or a `step` that is not above 0.
+    """
+    distances, same = _checked("distances", distances, same)
+    _checks.positive_int("folds", folds, least=2)
+    _checks.nonnegative("step", step)
+    if step == 0:
+        raise ValueError(f"`step` must be above 0; got {step}.")
+    if len(distances) < folds:
+        raise ValueError(f"`distances` must have a pair for each of {folds} folds; got {len(distances)}.")
+    # As NumPy's `arange`, number by number.
+    grid = torch.arange(math.ceil(_LARGEST / step), dtype=torch.float64, device=distances.device) * step
+    parts = [*zip(distances.double().tensor_split(folds), same.tensor_split(folds), strict=True)]
+    # For each fold, [folds, thresholds]: pairs that are judged rightly in it, and in all others.
+    right = torch.stack([_num_right(part, mask, grid) for part, mask in parts])
+    in_others = right.sum(0) - right
+    first = (in_others == in_others.amax(1, keepdim=True)).byte().cummax(1).values.logical_not().sum(1)
+    sizes = torch.tensor([len(part) for part, _ in parts], device=distances.device)
+    return FoldAccuracies(right.gather(1, first[:, None])[:, 0] / sizes.double(), grid[first])
+
+
+def _checked(argument: str, values: object, same: object) -> tuple[Tensor, Tensor]:
+    # Python's floats are float64: in float32 different scores might tie.
+    values = _checks.floating_vector(argument, np.asarray(values) if isinstance(values, (list, tuple)) else values)
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    _checks.no_nan(argument, values)
+    return values, _checks.mask("same", same, len(values), values.device)
+
+
+def _num_right(distances: Tensor, same: Tensor, thresholds: Tensor) -> Int[Tensor, " thresholds"]:
+    """Pairs of one identity below each threshold, and pairs of two at or above it."""
+    below, far_below = (torch.searchsorted(distances[mask].sort().values, thresholds) for mask in (same, ~same))
+    return below + (~same).sum() - far_below
+
+
+def global_average_precision(
+    confidence: Float[Tensor, " queries"] | _checks.Numbers,
+    correct: Bool[Tensor, " queries"] | _checks.Integers,
+    has_target: Bool[Tensor, " queries"] | _checks.Integers | None = None,
+    *,
+    ignore_without_target: bool = False,
+    ties: _names.TieName = "pessimistic",
+) -> Float[Tensor, ""]:
+    """GAP = (1/M) sum_i P(i) rel(i) over the predictions of all queries, the most confident first; micro-AP.
+
+    P(i) is the share of correct ones among the first i predictions, rel(i) whether the i-th is correct, M the number
+    of queries that have a target. A query without target can only be predicted wrongly: a confident prediction for it
+    costs precision. Google Landmarks' evaluation sorts stably. float64; NaN if no query has a target.
+
+    Source: Perronnin, Liu and Renders, "A Family of Contextual Measures of Similarity between Distributions with
+    Application to Image Retrieval", CVPR 2009; Weyand et al., "Google Landmarks Dataset v2", CVPR 2020.
+
+    Args:
+        confidence: of each query's one prediction; minus infinity for a query without prediction.
+        correct: whether the prediction is right.
+        has_target: whether there is anything to predict for the query; None if there is for all.
+        ignore_without_target: leave out the queries without target instead of counting their predictions as wrong.
+        ties: who goes first among equal confidences, a key of `PREDICTION_TIES`.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, a NaN, a correct prediction without target.
+    """
+    _checks.one_of("ties", ties, PREDICTION_TIES)
+    confidence = _checks.floating_vector("confidence", confidence)
+    _checks.no_nan("confidence", confidence)
+    has_target = torch.ones_like(confidence, dtype=torch.bool) if has_target is None else has_target
+    correct = _checks.mask("correct", correct, len(confidence), confidence.device)
+    has_target = _checks.mask("has_target", has_target, len(confidence), confidence.device)
+    if num_impossible := int((correct & ~has_target).sum()):
+        raise ValueError(f"`correct` must be False for a query without target; got {num_impossible} that are True.")
+    if ignore_without_target:
+        confidence, correct = confidence[has_target], correct[has_target]
+    policy, place = PREDICTION_TIES[ties], torch.arange(1, len(correct) + 1, device=correct.device)
+    turn = (correct != policy.positives_first).long() if policy.by_place is None else policy.by_place(place)
+    order = turn.argsort(stable=True)
+    hits = correct[order[confidence[order].argsort(descending=True, stable=True)]].double()
+    return (hits.cumsum(0) / place * hits).sum() / has_target.sum()
