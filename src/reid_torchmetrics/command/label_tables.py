@@ -12,7 +12,7 @@ from reid_torchmetrics import _arrays, _names, data
 from reid_torchmetrics._files import natural_order
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
-from .inputs import find_files, split_array
+from .inputs import split_array
 from .sample_sets import Columns, SampleSet
 from .terminal import log
 
@@ -86,21 +86,6 @@ def label_files(words: Sequence[str], extra_labels: Sequence[str] = ()) -> dict[
         else:
             raise ValueError(f"`--labels` must be files, or one of {', '.join(fields)} = a file; got {word!r}.")
     return files
-
-
-def read_label_tables(
-    word: str, rules: LabelRules, used: set[str], guesses: list[str], *, keeps_names: bool
-) -> LabelSource:
-    """Read the tables that a word names; arguments as of `read_table`."""
-    paths = find_files(word)
-    tables = [read_table(path, rules, used, guesses, keeps_names=keeps_names) for path in paths]
-    return LabelSource(word, paths, tables)
-
-
-def read_label_arrays(word: str, field: str, rules: LabelRules) -> LabelSource:
-    """Read the files that a word names with the array of one label."""
-    paths = find_files(word)
-    return LabelSource(word, paths, [read_field(path, field, rules) for path in paths])
 
 
 def read_table(

@@ -12,7 +12,7 @@ from reid_torchmetrics import _names, data
 from reid_torchmetrics.functional.retrieval.relevance import SIDES, number_names
 
 from . import matrices, roles
-from .inputs import find_source
+from .inputs import find_files, find_source
 from .kinds import named_values
 from .label_tables import (
     FILE_NAMES,
@@ -21,8 +21,8 @@ from .label_tables import (
     LabelSource,
     check_shards,
     label_files,
-    read_label_arrays,
-    read_label_tables,
+    read_field,
+    read_table,
     rows_by_name,
 )
 from .sample_sets import Columns, SampleSet
@@ -141,11 +141,17 @@ def _read_label_files(
     """Read the files of `--labels`, tables first; for `keeps_names` see `read_table`."""
     labels: dict[str, list[LabelSource]] = {}
     for word, used in zip(words.get(TABLES, ()), names_in_tables, strict=True):
-        source = read_label_tables(word, rules, used, guesses, keeps_names=keeps_names)
-        labels.setdefault(TABLES, []).append(source)
+        paths = find_files(word)
+        tables = [read_table(path, rules, used, guesses, keeps_names=keeps_names) for path in paths]
+        labels.setdefault(TABLES, []).append(LabelSource(word, paths, tables))
     for field, field_words in words.items():
-        if field != TABLES:
-            labels[field] = [read_label_arrays(word, field, rules) for word in field_words]
+        if field == TABLES:
+            continue
+        labels[field] = []
+        for word in field_words:
+            paths = find_files(word)
+            arrays = [read_field(path, field, rules) for path in paths]
+            labels[field].append(LabelSource(word, paths, arrays))
     return labels
 
 

@@ -92,12 +92,18 @@ def _evaluate(
     counts = _sum_over_blocks(world, gallery_set, ~is_listed, read_gallery, counter.count, "Counting")
     results = evaluate_stream(counter, counts, protocol=protocol, **curve_options)
 
-    # The counter knows the names of the queries; all processes have read the labels of all files.
-    names = hash_names(query_set.labels(slice(None)), protocol.relevance_options).names
-    gallery_names = hash_names(gallery_set.labels(slice(None)), protocol.relevance_options).names
+    # The counter knows the names of the queries alone.
+    names = _merge_names(query_set, gallery_set, protocol.relevance_options)
+    return replace(results, label_names=without_extra(names) or None)
+
+
+def _merge_names(query_set: SampleSet, gallery_set: SampleSet, rules: Mapping[str, Any]) -> dict[str, dict[int, str]]:
+    """Return the names of labels in both sets; all processes have read the labels of all files."""
+    names = hash_names(query_set.labels(slice(None)), rules).names
+    gallery_names = hash_names(gallery_set.labels(slice(None)), rules).names
     for label, table in gallery_names.items():
         names[label] = merge_names([*names.get(label, {}).items(), *table.items()], label)
-    return replace(results, label_names=without_extra(names) or None)
+    return names
 
 
 def _find_listed(relevance: Relevance, num_items: int) -> _arrays.Array:

@@ -54,18 +54,19 @@ def plot_detection_precision_recall(
 ) -> Plotted:
     """Draw precision over recall: of all classes of one evaluation and their mean, or the means of several by name.
 
-    The curves are COCO's: at each recall the largest precision from there on, 0 where the recall is not
-    reached, in the area range and with the limit of detections of `map`. The legend has the average precision by the
-    rule of the evaluation, in its title. By "coco" that is the mean height of the line; the other rules take the
-    area between its points, too, or under slopes that are not drawn. Classes without ground truths are left out; of
-    more than ten only the mean has a name, and of more than 200 there are 200 lines, from the lowest average precision
-    to the highest, and a remark. In percent, drawn into `ax` if given. Returns the figure and its axes.
+    The curves are COCO's: at each recall they have the largest precision from there on, and 0 where the recall is not
+    reached, in the area range and with the limit of detections of `map`. The legend has the average precision, and its
+    title the rule of the evaluation. By the rule "coco" average precision is the mean height of the curve; the other
+    rules take the area between its points, too, or under slopes that are not drawn. Classes without ground truths are
+    left out. If there are more than ten classes, only the mean has a name; if there are more than 200, only 200 curves
+    are drawn, evenly from the lowest average precision to the highest, and a remark says so. All values are in percent.
+    Returns the figure and its axes.
 
     Args:
         results: of a metric or of an evaluation.
         iou_threshold: one of the evaluation's; None for the mean over all of them.
         class_names: of the classes by label; without a name the label is shown.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -146,17 +147,17 @@ def plot_detection_confidence(
 ) -> Plotted:
     """Draw precision, recall and F1 over the least confidence of accepted detections.
 
-    They are means over the classes with ground truths, for precision over the classes that also have a detection, or of
-    one class; see `confidence_curve`. A line marks the confidence with the highest F1; the legend has the values
-    there, or says that nothing is defined. Precision ends at the highest score: above it nothing is detected. In
-    percent, drawn into `ax` if given. Returns the figure and its axes.
+    The values are means over the classes with ground truths, for precision over the classes that also have a detection,
+    or values of one class; see `confidence_curve`. A line marks the confidence with the highest F1. The legend has the
+    values there, or says that nothing is defined. Precision ends at the highest score, as nothing is detected above it.
+    All values are in percent. Returns the figure and its axes.
 
     Args:
         results: of a metric or of an evaluation.
         iou_threshold: one of the evaluation's.
         class_names: of the classes by label; without a name the label is shown.
         label: the class; None for the means.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -203,14 +204,14 @@ def plot_detection_confidence(
 def plot_detection_curve(curve: DetectionCurve, *, rule: DetectionRule = "voc", ax: Axes | None = None) -> Plotted:
     """Draw precision over recall after each detection of a class, its upper envelope, and the points of a rule.
 
-    The legend has the average precision: by "voc" the area under the envelope, which is shaded; by "voc07" and "coco"
-    the mean of 11 or 101 points, which are marked; by the others trapezoids that are not drawn. Ignored detections are
-    left out. In percent, drawn into `ax` if given. Returns the figure and its axes.
+    The legend has the average precision. By "voc" it is the area under the envelope, which is shaded; by "voc07" and
+    "coco" it is the mean of 11 or 101 points, which are marked; by the other rules it is the area of trapezoids, which
+    are not drawn. Ignored detections are left out. All values are in percent. Returns the figure and its axes.
 
     Args:
         curve: `ranked.of_class(label)` of the results of an evaluator.
         rule: as in `compute_ap`.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.

@@ -21,11 +21,12 @@ _LEAST_WIDTH = 1.0  # percentage points, so that bars of almost nothing are not 
 def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotted:
     """Draw the differences of two models with their confidence intervals, a row for each number.
 
-    In percentage points; the label says on which side of 0 each model is better. At the right are the differences and
-    their p-values, with those by Holm's correction where more than two models were compared; the point is filled where
-    the last one is at most 1 - `level`. Of more than two models it draws the second; `comparison.by_name` has all. The
-    mean rank is no share: its difference is written but not drawn. Nor is an undefined difference drawn. Drawn into
-    `ax` if given. Returns the figure and its axes; the figure is higher where more than ten numbers were compared.
+    Differences are in percentage points; the label of the axis says on which side of 0 each model is better. At the
+    right are the differences and their p-values, with those by Holm's correction if more than two models were compared.
+    A point is filled if its last p-value is at most 1 - `level`. If more than two models were compared, the second one
+    is drawn; `comparison.by_name` has all of them. The difference of the mean rank, which is no share, is written but
+    not drawn, and neither is an undefined one. The plot is drawn into `ax` if it is given. Returns the figure and its
+    axes; a figure of more than ten numbers is higher.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -92,12 +93,12 @@ def _comparison_title(comparison: Comparison) -> str:
 def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -> Plotted:
     """Draw the percentage points of average precision that the repair of each kind of error adds, with their counts.
 
-    Below them are the gains if all false positives, or all misses, are dropped. The gains of two repairs do not add up:
-    the sum of the bars is no number. Drawn into `ax` if given. Returns the figure and its axes.
+    Below the kinds of errors are the gains if all false positives, or all misses, are dropped. The gains of two repairs
+    do not add up, so the sum of the bars means nothing. Returns the figure and its axes.
 
     Args:
         breakdown: `results.error_breakdown()`, or the result of `error_breakdown`.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.

@@ -44,14 +44,14 @@ def plot_camera_pairs(
 
     The colors always go from 0 to 100 %, so pictures of several epochs can be compared. Numbers are in the cells of up
     to twelve rows and columns. A hatched cell is not defined: no query of the camera has a right answer in the other.
-    Drawn into `ax` if given, which shares its place with the scale of colors. Returns the figure and its axes.
+    Returns the figure and its axes.
 
     Args:
         pairs: `results.by_camera_pair()`.
         name: of the measure in the picture, such as "mAP".
         camera_names: of the cameras by label; None for those that the evaluation was given. Without a name the label
             is shown.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -112,17 +112,17 @@ def plot_confusion_matrix(
 ) -> Plotted:
     """Draw how often ground truths of a class (rows) were detected as a class (columns), or were missed.
 
-    The last row has the detections that took no ground truth, the last column the ground truths that no detection took.
-    Colors are shares of each row, from 0 to 100 %. Numbers, percentages or counts, are in the cells of up to twelve
-    classes, but for zeros. A hatched row has no counts. Of more than thirty classes some have their names beside the
-    cells. Of more than 100 the classes of the pairs that are confused most are drawn, in shares of whole rows. Drawn
-    into `ax` if given, which shares its place with the scale of colors. Returns the figure and its axes.
+    The last row has the detections that matched no ground truth, the last column the ground truths that no detection
+    matched. Colors are shares of each row, from 0 to 100 %. The cells of up to twelve classes have numbers, as
+    percentages or counts, except zeros. A hatched row has no counts. If there are more than thirty classes, only some
+    have their names beside the cells. If there are more than 100, the most confused ones are drawn, in shares of whole
+    rows. Returns the figure and its axes.
 
     Args:
         matrix: `results.confusion_matrix()`, or the result of `confusion_matrix`.
         normalize: whether the numbers in the cells are percentages of their row, or counts.
         class_names: of the classes by label; without a name the label is shown.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.

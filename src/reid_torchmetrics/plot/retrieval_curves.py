@@ -53,17 +53,17 @@ def plot_retrieval_precision_recall(
 ) -> Plotted:
     """Draw the mean interpolated precision over recall of one evaluation, with single queries or not, or of several.
 
-    The interpolated precision at a recall is the largest at that recall or a higher one; the mean is taken at 101
-    recalls, see `mean_precision_recall_curve`. Curves are staircases: a height holds up to its recall. The legend has
-    the average precision by the rule of the protocol, in words in its title; only by "interpolated_101" is it the mean
-    height of the line. The curves are of the whole gallery, also where the protocol draws galleries and average
-    precision is an expectation over them. In percent, drawn into `ax` if given. Returns the figure and its axes.
+    The interpolated precision at a recall is the largest precision at that recall or a higher one; the mean is taken at
+    101 recalls, see `mean_precision_recall_curve`. Curves are staircases: a height holds up to its recall. The legend
+    has the average precision, and its title the rule of the protocol; only by "interpolated_101" is average precision
+    the mean height of the curve. The curves are those of the whole gallery, also if the protocol draws galleries and
+    average precision is an expectation over them. All values are in percent. Returns the figure and its axes.
 
     Args:
         results: of `evaluate` or of a metric.
         queries: queries of a single evaluation to draw beside the mean, counted from 0, such as `results.hardest(5)`.
             They are named by their `query_index`; of more than ten only the mean has a name.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -144,10 +144,10 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
 def plot_cmc(curves: Named[Tensor], *, ax: Axes | None = None) -> Plotted:
     """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
 
-    The identification rate in percent over the rank, drawn into `ax` if given. The axis always goes from 0 to 100 %, so
-    pictures of several epochs can be compared. Ranks are shown up to the last one at which a curve rises, at least ten.
-    For a curve of NaN the legend says that no query was evaluated. Returns the figure and its axes; the figure is made
-    without pyplot, so it need not be closed.
+    The plot shows the identification rate in percent over the rank. The axis always goes from 0 to 100 %, so pictures
+    of several epochs can be compared. Ranks are shown up to the last one at which a curve rises, at least ten. For a
+    curve of NaN the legend says that no query was evaluated. The curves are drawn into `ax` if it is given. Returns the
+    figure and its axes; the figure is made without pyplot, so it need not be closed.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -177,11 +177,11 @@ def plot_cmc(curves: Named[Tensor], *, ax: Axes | None = None) -> Plotted:
 def plot_first_ranks(results: Named[RetrievalResults], *, ax: Axes | None = None) -> Plotted:
     """Draw the share of the valid queries with their first match at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
 
-    In percent, of one evaluation or of several side by side, in the whole gallery. There are bins up to the last one
-    with a query; the axis ends at the multiple of 20 % above the highest bar. A rank between two, as the tie policy
-    "expected" has it, is in the bin of the higher one. Queries count with their weight where the protocol gives them
-    one. The title, or the legend of several, has the number of queries with a match. Drawn into `ax` if given. Returns
-    the figure and its axes.
+    Shares are in percent, of one evaluation or of several side by side, in the whole gallery. There are bins up to the
+    last one with a query; the axis ends at the multiple of 20 % above the highest bar. A rank between two whole ones,
+    which the tie policy "expected" gives, is in the bin of the higher one. Queries count with their weight if the
+    protocol gives them one. The title, or the legend of several evaluations, has the number of queries with a match.
+    The bars are drawn into `ax` if it is given. Returns the figure and its axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.

@@ -37,9 +37,10 @@ _FAINT: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "linestyle": "dotte
 def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw TAR over FAR, of one verification or of several by name: the ROC curve, exact at all its corners.
 
-    In percent, with a logarithmic axis of FAR. It begins at a power of ten below the share of one impostor, 0.1 % at
-    most, so pictures of several epochs can be compared. The legend has the area under the curve (AUC), or says which
-    pairs are lacking. Drawn into `ax` if given. Returns the figure and its axes.
+    Rates are in percent, and the axis of FAR is logarithmic. It begins at a power of ten below the share of one
+    impostor, 0.1 % at most, so pictures of several epochs can be compared. The legend has the area under the curve
+    (AUC), or says which pairs are lacking. The curves are drawn into `ax` if it is given. Returns the figure and its
+    axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -63,10 +64,10 @@ def plot_roc(verification: Named[Verification], *, ax: Axes | None = None) -> Pl
 def plot_det(verification: Named[Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw FRR over FAR, of one verification or of several by name: the detection error tradeoff.
 
-    In percent, with two logarithmic axes. Each begins at a power of ten below the share of one pair, 0.1 % at most, so
-    pictures of several epochs can be compared; an FRR of 0 is drawn on the border. A point marks the equal error rate
-    (EER), which the legend has; or it says which pairs are lacking. Drawn into `ax` if given. Returns the figure
-    and its axes.
+    Rates are in percent, and both axes are logarithmic. Each begins at a power of ten below the share of one pair, 0.1
+    % at most, so pictures of several epochs can be compared; an FRR of 0 is drawn on the border. A point marks the
+    equal error rate (EER), which is in the legend; or the legend says which pairs are lacking. The curves are drawn
+    into `ax` if it is given. Returns the figure and its axes.
 
     Source: Martin et al., "The DET Curve in Assessment of Detection Task Performance", Eurospeech 1997, where the axes
     are normal deviates.
@@ -102,10 +103,10 @@ def plot_tpir(
 ) -> Plotted:
     """Draw TPIR over FPIR, of one open-set identification or of several by name, with the mate within `rank`.
 
-    In percent, with a logarithmic axis of FPIR. It begins at a power of ten below the share of one non-mated query,
-    0.1 % at most, so pictures of several epochs can be compared. Nothing is interpolated: the curve has steps, where
-    one more non-mated query raises an alarm. The legend has TPIR at `fpir`, or says which queries are lacking. Drawn
-    into `ax` if given. Returns the figure and its axes.
+    Rates are in percent, and the axis of FPIR is logarithmic. It begins at a power of ten below the share of one
+    non-mated query, 0.1 % at most, so pictures of several epochs can be compared. Nothing is interpolated: the curve
+    has a step where one more non-mated query raises an alarm. The legend has TPIR at `fpir`, or says which queries are
+    lacking. The curves are drawn into `ax` if it is given. Returns the figure and its axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -193,16 +194,16 @@ def plot_scores(
 ) -> Plotted:
     """Draw the shares of the genuine and of the impostor pairs in each bin of their score.
 
-    In percent of all genuine, and of all impostor pairs, on a logarithmic axis from 0.001 % to 100 %, where the few
-    impostors that score high can be seen. With a `histogram` of fixed `limits` both axes are the same in every epoch.
-    A vertical line is drawn at the threshold of each of `far`; the legend says if there is none. Drawn into `ax` if
-    given. Returns the figure and its axes.
+    Shares are in percent of all genuine, and of all impostor pairs, on a logarithmic axis from 0.001 % to 100 %, so
+    that the few impostors with high scores can be seen. With a `histogram` of fixed `limits` both axes are the same in
+    every epoch. A vertical line is drawn at the threshold for each of `far`; the legend says if there is none. Returns
+    the figure and its axes.
 
     Args:
         histogram: of `score_histogram`.
         verification: of the same scores, by `verify`; None for no thresholds.
         far: false accept rates.
-        ax: where to draw.
+        ax: axes to draw into; None for those of a new figure.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
