@@ -49,24 +49,25 @@ def draw_boxes(
 ) -> NDArray[np.uint8]:
     """Draw the right and wrong detections of an image, and the ground truths that were missed.
 
-    Boxes are matched as COCO does, or as another evaluator. Right detections are green and have a check mark, wrong
-    ones are red and have a cross, and missed ground truths are blue and dashed; crowds and difficult ground truths, and
-    detections matched to one, are gray. A ground truth that is not missed is not drawn, nor is a detection with a NaN,
-    though it is counted. Beside a box are its label and score, below the image are the counts. Letters with accents,
-    Greek and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes, and a warning names them.
+    Boxes are matched as by COCO, or by another evaluator. Right detections are green and have a check mark, wrong ones
+    are red and have a cross, and missed ground truths are blue and dashed. Crowds and difficult ground truths, and
+    detections matched to one, are gray. Ground truths that are not missed are not drawn. A detection with a NaN is
+    counted, but not drawn. Each box has its label and score, and the counts are below the image. Letters with accents,
+    Greek and Cyrillic letters need Matplotlib's fonts; Chinese characters are empty boxes, and a warning names them.
 
     Args:
         picture: as for `draw_rank_lists`; boxes are in its pixels.
         detections: `boxes` [detections, 4], `scores` and `labels` of the image, as for `DetectionMAP.update`.
         ground_truths: `boxes` [ground truths, 4] and `labels` of the image, and `iscrowd` or `difficult`, if any are.
-            With `rotated_boxes` on both sides these are drawn and matched in place of `boxes`.
+            If both dicts have `rotated_boxes`, these are drawn and matched in place of `boxes`.
         class_names: of the classes by label; without a name the label is shown.
-        min_score: the least score of a detection that is accepted, for all or by label, such as
-            `results.best_confidences()`; the others are not drawn, and their ground truths are missed.
+        min_score: the least score of accepted detections, for all or by label, such as `results.best_confidences()`;
+            detections with lower scores are not drawn, and their ground truths are missed.
         iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh", as in `DetectionMAP`.
-        average: "micro" for a detection that may match a ground truth of any label, as in `DetectionMAP`.
-        evaluator: of the matching, such as `results.evaluator`, in the units of its evaluation; None for COCO.
+        average: "micro" if a detection may match a ground truth of any label, as in `DetectionMAP`.
+        evaluator: the evaluator for matching, such as `results.evaluator`, in the units of its evaluation; None for
+            COCO.
         height: the picture is scaled to it, in pixels, or to a width of two times that, if it is wide.
         title: a line above the picture.
 
@@ -111,15 +112,15 @@ def draw_box_grid(
         titles: of the images; None for their `image_id`, where the ground truths have them.
         columns: how many images are in a row; None for about as many as there are rows.
         class_names: of the classes by label.
-        min_score: the least score that is accepted, for all or by label.
+        min_score: the least score of accepted detections, for all or by label.
         iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh".
-        average: "micro" for a detection that may match a ground truth of any label.
-        evaluator: of the matching; None for COCO.
+        average: "micro" if a detection may match a ground truth of any label.
+        evaluator: the evaluator for matching; None for COCO.
         height: each picture is scaled to it, in pixels, or to a width of two times that, if it is wide.
 
     Returns:
-        An image [H, W, 3]. Without pictures it says so.
+        An image [H, W, 3]; the text "no images" if there are none.
 
     Raises:
         ModuleNotFoundError: Pillow is not installed.

@@ -50,10 +50,10 @@ def draw_rank_lists(
     """Draw one row for each list: the query, its first candidates, and the first right answer if it is not among them.
 
     Right candidates have a green frame with a check mark, wrong ones a red frame with a cross. Below a candidate are
-    its rank and score, and its identity and camera where they are known. Behind the list is the first right answer with
-    its rank, or a remark that there is none or which candidate it is. Places behind the last candidate are pale.
-    Pictures keep their proportions; a cell has those of the median picture. Text is cut where it is too long. Letters
-    with accents, Greek and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes.
+    its rank and score, and its identity and camera if they are known. Behind the list is the first right answer with
+    its rank; if there is none, or if it is a candidate, a remark says so. Places behind the last candidate are pale.
+    Pictures keep their proportions; a cell has those of the median picture. Text that is too long is cut. Letters with
+    accents, Greek and Cyrillic letters need Matplotlib's fonts; Chinese characters are empty boxes.
 
     A picture is an image of Pillow; a NumPy array of uint8, [H, W, 3], [H, W, 4] or [H, W]; a tensor [3, H, W] of uint8
     or of floats in [0, 1]; or an item of a data set: a tuple that begins with one of these, or a dict that has it as
@@ -63,16 +63,16 @@ def draw_rank_lists(
         lists: such as `results.nearest(10)`, or `lists.select(lists.confident_mistakes(10))`.
         pictures: of the queries by `query_index`, and of the gallery by `index`: a function of the number, or something
             indexed by it, such as a data set.
-        gallery_pictures: of the gallery, if it is another data set than that of the queries, as it is where the
-            evaluation was not given `index`; None for `pictures`.
-        names: of the identities; without a name that of the evaluation is shown, or the number.
+        gallery_pictures: of the gallery, if it is another data set than that of the queries, as it is if the evaluation
+            has no `index`; None for `pictures`.
+        names: of the identities; without one the name in the evaluation is shown, or the number.
         height: of a picture, in pixels.
         title: a line above all rows.
-        average_precision: [queries of the results], such as `results.average_precision`, to be written below each
-            query; None for none.
+        average_precision: [queries of the results], such as `results.average_precision`, which is written below each
+            query; None for no such line.
 
     Returns:
-        An image [H, W, 3]. Without lists it says so.
+        An image [H, W, 3]; the text "no queries" if there are no lists.
 
     Raises:
         ModuleNotFoundError: Pillow is not installed.

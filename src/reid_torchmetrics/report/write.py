@@ -58,37 +58,40 @@ def write_report(
 
     The page loads nothing, and can be sent as one file. The same results and options give the same bytes, with the same
     versions of Matplotlib and Pillow. The file is written as a whole, and replaces an older one, with its permissions;
-    folders that do not exist are made. Among several processes only one should call this. A picture that is missing has
-    the reason in its place, and there is a warning.
+    folders that do not exist are made. If there are several processes, only one should call this function. If a picture
+    is missing, the page has the reason in its place, and there is a warning.
 
-    Of a retrieval it shows the numbers with their intervals and conventions, why queries were left out, curves, the
-    hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection, by any evaluator,
-    it shows the numbers, the classes, curves, errors and the images with the most errors. What the results lack has a
-    sentence in its place. For results of `evaluate` without rank lists or pairs of cameras, these are computed: the
+    For a retrieval the page shows the numbers with their intervals and conventions, why queries were left out, curves,
+    the hardest queries and confident mistakes, pairs of cameras, cameras and identities. For a detection, by any
+    evaluator, it shows the numbers, the classes, curves, errors and the images with the most errors. A sentence says
+    what the results lack. If results of `evaluate` have no rank lists or pairs of cameras, these are computed: the
     gallery is ranked once more, and once for its cameras.
 
     Args:
         results: of an evaluation, or from `results` of a metric.
         path: of the file.
-        title: None for one that names the protocol.
-        pictures: as in `plot.draw_rank_lists`, for the rank lists; of a detection the images by their `image_id`, with
-            `detections` and `ground_truths` unless the results hold boxes. None for tables alone.
-        names: of a retrieval: of the identities; without a name the number is shown.
-        gallery_pictures: of a retrieval: as in `plot.draw_rank_lists`.
-        num_hardest: of a retrieval: how many of the hardest queries are shown; None for 60.
-        num_mistakes: of a retrieval: how many confident mistakes; None for 20.
+        title: None for a title with the name of the protocol.
+        pictures: for a retrieval the pictures of the rank lists, as in `plot.draw_rank_lists`; for a detection the
+            images by their `image_id`, with `detections` and `ground_truths` unless the results hold boxes. None for
+            tables alone.
+        names: for a retrieval: names of the identities; without a name the number is shown.
+        gallery_pictures: for a retrieval: as in `plot.draw_rank_lists`.
+        num_hardest: for a retrieval: number of the hardest queries on the page; None for 60.
+        num_mistakes: for a retrieval: number of confident mistakes; None for 20.
         comparison: the result of `compare` for these results and others; None for no such section.
-        generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
-        duplicates: of a retrieval: near duplicates of the queries, by `find_duplicates` or by a metric, for a section
-            with the numbers without them.
-        duplicate_pictures: of a retrieval: of what queries are near to in `duplicates`; None for those of the gallery.
-        class_names: of a detection: by label, else those of the results; without a name the label is shown.
-        num_worst: of a detection: how many of the images with the most errors; None for 20.
-        detections: of a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a
+        generator: for a retrieval: random generator for the intervals; None for one with the seed 0.
+        duplicates: for a retrieval: near duplicates of the queries, from `find_duplicates` or from a metric, for a
+            section with the numbers without them.
+        duplicate_pictures: for a retrieval: pictures of the samples that the queries are near to in `duplicates`; None
+            for those of the gallery.
+        class_names: for a detection: names of the classes by label; None for those of the results. Without a name the
+            label is shown.
+        num_worst: for a detection: number of images with the most errors; None for 20.
+        detections: for a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a
             function of the number or the name, or something indexed by it. None for the boxes of
             `metric.results(boxes=True)`.
-        ground_truths: of a detection: likewise.
-        box_format: of a detection: format of the boxes; None for "xyxy".
+        ground_truths: for a detection: likewise.
+        box_format: for a detection: format of the boxes; None for "xyxy".
 
     Raises:
         IsADirectoryError: `path` is that of a folder.
