@@ -306,7 +306,7 @@ ONE_IMPORTER = {
     "integrations.drawings": "knows no Lightning, which the callback does",
     "metrics.detection.coco_files": "files that a metric writes and reads; over 400 lines with the metric",
     "plot.judged_boxes": "judges boxes, and draws nothing",
-    "plot.own_figure": "a subclass of Matplotlib's figure, imported when something is drawn",
+    "plot.warning_figure": "a subclass of Matplotlib's figure, imported when something is drawn",
     "report.detection_page": "one page",
     "report.retrieval_page": "one page",
 }

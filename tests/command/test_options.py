@@ -84,7 +84,7 @@ def is_metric(each):
 
 
 def of_table(command):
-    groups = options.OWN_GROUPS
+    groups = options.COMMAND_GROUPS
     own = options.TABLE["commands"][command].get("command_options", {})
     return {
         name: row for group, name, *row in options.command_options(command) if group not in groups and name not in own

@@ -113,7 +113,7 @@ def test_values_are_the_same_as_words_from_a_file_and_from_a_printed_file(comman
     own = options.TABLE["commands"][command].get("command_options", {})
     file = tmp_path / "options.yaml"
     words = FILES[command]
-    may_be_null = {row.name for row in rows if row.group not in options.OWN_GROUPS and row.name not in own}
+    may_be_null = {row.name for row in rows if row.group not in options.COMMAND_GROUPS and row.name not in own}
 
     @examples(40)
     @given(st.fixed_dictionaries({}, optional={row.name: values_of(row) for row in rows}))

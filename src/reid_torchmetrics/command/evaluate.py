@@ -202,7 +202,7 @@ def _evaluate_matrix(
         _, gallery_rows = rows["gallery"]
         matrix = matrices.rows_and_columns(file.embeddings, query_rows, gallery_rows)
         if matrix_options["self_index"] is None:
-            matrix_options["self_index"] = matrices.own_places(file, matrix.shape, matrix_options["protocol"])
+            matrix_options["self_index"] = matrices.leave_one_out_index(file, matrix.shape, matrix_options["protocol"])
     else:  # each item among the others
         matrix = matrices.rows_and_columns(file.embeddings, query_rows, query_rows)
         matrix_options["self_index"] = np.arange(len(matrix))

@@ -79,7 +79,7 @@ def without_embeddings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in NEED_EMBEDDINGS}
 
 
-def own_places(file: data.SampleFile, shape: tuple[int, int], protocol: Protocol) -> _arrays.Array | None:
+def leave_one_out_index(file: data.SampleFile, shape: tuple[int, int], protocol: Protocol) -> _arrays.Array | None:
     """Return the place of each query in the gallery if a protocol searches each item among the others; else None.
 
     Raises:

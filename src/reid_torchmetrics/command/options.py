@@ -29,7 +29,7 @@ from .terminal import PROGRAM, UsageError
 TABLE = json.loads(files(__package__).joinpath("options.json").read_text(encoding="utf-8"))
 COMMANDS: dict[str, str] = {name: command["summary"] for name, command in TABLE["commands"].items()}
 """summaries of the subcommands, by name"""
-OWN_GROUPS = ("files", "labels", "output")
+COMMAND_GROUPS = ("files", "labels", "output")
 """groups of options that the command itself reads; all others are passed to a function"""
 _OUTPUTS = ("save", "report", "pictures")
 _ABOUT_FILES = ("CONFIG", "SWITCH")
@@ -112,7 +112,7 @@ def _command_defaults(command: str) -> dict[str, Any]:
     """Return the defaults of the options that a subcommand itself reads, by name."""
     defaults: dict[str, Any] = dict.fromkeys(_OUTPUTS)  # some subcommands lack some of them
     for option in command_options(command):
-        if option.group in OWN_GROUPS:
+        if option.group in COMMAND_GROUPS:
             defaults[option.name] = [] if read_kind(option.kind).is_list else None
     defaults.update(TABLE["commands"][command].get("command_options", {}))
     return defaults
@@ -244,7 +244,7 @@ def _set_value(namespace: Namespace, option: Option, field: str, value: Any) -> 
     if option.classes:
         converted: Any = read_instance(option.classes, value, earlier)
     else:
-        is_null_allowed = option.kind != "flag" and not (kind.is_list and option.group in OWN_GROUPS)
+        is_null_allowed = option.kind != "flag" and not (kind.is_list and option.group in COMMAND_GROUPS)
         converted = kind.convert(value, is_null_allowed=is_null_allowed)
     if field and kind.is_mapping:
         converted = (earlier or {}) | converted

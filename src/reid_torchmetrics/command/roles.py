@@ -61,15 +61,15 @@ def split_by_role(sample_sets: Mapping[str, SampleSet], table: Columns) -> tuple
     return is_query, is_gallery
 
 
-def note_own_places(sample_sets: Mapping[str, SampleSet], tables: Sequence[Columns]) -> None:
-    """Remove the numbers of rows from the tables, and note the place of each query in the gallery."""
+def set_self_index(sample_sets: Mapping[str, SampleSet], tables: Sequence[Columns]) -> None:
+    """Remove the numbers of rows from the tables, and set the place of each query in the gallery."""
     if not all(_ROW in table for table in tables):
         return
     query_rows, gallery_rows = (table.pop(_ROW) for table in tables)
     place_of_row = {row: place for place, row in enumerate(gallery_rows.tolist())}
     self_index = np.array([place_of_row.get(row, -1) for row in query_rows.tolist()], dtype=np.int64)
     sample_sets["query"].self_index = self_index
-    _log_own_places(self_index)
+    _log_self_index(self_index)
 
 
 def check_roles(sample_sets: Mapping[str, SampleSet]) -> None:
@@ -115,7 +115,7 @@ def _check_single_set(sample_set: SampleSet) -> None:
     if has_one_role(roles) or roles.all():
         del sample_set.columns["roles"]
     elif are_mixed(roles):
-        _log_own_places(data.find_self_index(roles))
+        _log_self_index(data.find_self_index(roles))
 
 
 def has_one_role(roles: _arrays.Array) -> bool:
@@ -163,7 +163,7 @@ def _describe_roles(roles: _arrays.Array) -> str:
     return " and ".join(words) or "none"
 
 
-def _log_own_places(self_index: _arrays.Array) -> None:
+def _log_self_index(self_index: _arrays.Array) -> None:
     """Log the number of queries that are gallery items."""
     num_both = int((self_index >= 0).sum())
     log(f"{num_both} of {len(self_index)} queries are gallery items, too, and are left out of their own ranking")

@@ -188,7 +188,7 @@ def _add_labels(sample_sets: SampleSets, sources: Sequence[LabelSource], guesses
         raise ValueError(
             f"`--labels` must be one table, or one for queries and one for the gallery; got {len(tables)}.{remedy}"
         )
-    roles.note_own_places(sample_sets, tables)
+    roles.set_self_index(sample_sets, tables)
     if len(sample_sets) == 2 and sample_sets["query"].kind != "embeddings":
         matrices.check_shape(sample_sets, tables, source_text)
 

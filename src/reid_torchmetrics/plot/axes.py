@@ -33,9 +33,9 @@ _HANDLE = 5  # characters that are as wide as the line before a label
 def new_axes(size: tuple[float, float] = USUAL_SIZE) -> Axes:
     """Return axes of a new figure; it need not be closed."""
     require("A figure", "matplotlib")
-    from .own_figure import OwnFigure  # noqa: PLC0415 - a large import that evaluation does not need
+    from .warning_figure import WarningFigure  # noqa: PLC0415 - a large import that evaluation does not need
 
-    ax: Axes = OwnFigure(figsize=size, layout="constrained").subplots()
+    ax: Axes = WarningFigure(figsize=size, layout="constrained").subplots()
     return ax
 
 
