@@ -16,11 +16,11 @@ REGISTRIES: dict[str, Mapping[str, Advice]] = {
 }
 INTRODUCTION = """# Advice
 
-Input that is probably not what you meant gets an `AdviceWarning`, after the numbers are computed: the numbers are those
-of the input as it was given. Each warning below comes once for each metric object, again after `reset`, and in each
-call of a function; on several processes the first one gives it. `forward` gives no advice on detection.
+If the input is probably not what you meant, you get an `AdviceWarning` after the numbers are computed. The numbers are
+computed from the input as you passed it. Each warning below is issued once for each metric object, again after `reset`,
+and in each call of a function. On several processes, the first one issues it. `forward` gives no advice on detection.
 
-All advice is of one category, so one line silences it, or makes errors of it in a test:
+All advice has one warning category, so one line silences it, or turns it into errors in a test:
 
 ```python
 import warnings
@@ -30,11 +30,11 @@ from reid_torchmetrics import AdviceWarning
 warnings.simplefilter("ignore", AdviceWarning)  # or "error"
 ```
 
-A single one is silenced by the beginning of its text: `warnings.filterwarnings("ignore", "Only 0 of")`. With pytest,
-`-W "ignore::reid_torchmetrics.AdviceWarning"` silences all. Other warnings of this package are `UserWarning`s: they say
-what is true of the numbers, such as that no query can be evaluated.
+To silence a single warning, use the beginning of its text: `warnings.filterwarnings("ignore", "Only 0 of")`. With
+pytest, `-W "ignore::reid_torchmetrics.AdviceWarning"` silences all advice. Other warnings of this package are
+`UserWarning`s. They state facts about the numbers, for example that no query can be evaluated.
 
-This page is made from the rows of the registries in `functional/detection/advice` and `functional/retrieval/advice`.
+This page is generated from the registries in `functional/detection/advice` and `functional/retrieval/advice`.
 """
 
 

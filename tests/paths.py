@@ -33,7 +33,7 @@ PATHS = {
     "fronts": "functional.detection.inputs.suppression._FRONTS",
     "pairs_to_suppress": "functional.detection.inputs.suppression._MANY_PAIRS",
     "suppressed_pairs": "functional.detection.inputs.suppression._PAIRS_AT_A_TIME",
-    "few_proposals": "functional.detection.matching.acceptance._FEW",
+    "few_proposals": "functional.detection.matching.deferred_acceptance._FEW",
     "cached_contested_pairs": "functional.detection.matching.assignment._CACHED_CONTESTED_PAIRS",
     "listed_rows": "functional.detection.matching.federated._ROWS",
     "area_block": "functional.detection.matching.matching._AREA_BLOCK",

@@ -155,7 +155,7 @@ def test_the_table_of_the_gallery_is_the_gallery(names):
     assert [float(row["score for A"]) for row in rows] == pytest.approx(names["scores"][0].tolist())
     ranked = sorted((row for row in rows if row["rank"]), key=lambda row: int(row["rank"]))
     assert [int(row["rank"]) for row in ranked] == list(range(1, 11))
-    order = [(-float(row["score for A"]), row["what it is for A"] == "positive") for row in ranked]
+    order = [(-float(row["score for A"]), row["role for A"] == "positive") for row in ranked]
     assert order == sorted(order)
     ranks = rank_positives_from_scores(names["scores"], *names["labels"])
     assert [place for place, (_, positive) in enumerate(order, start=1) if positive] == ranks.rank.tolist()

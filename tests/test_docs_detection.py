@@ -117,7 +117,7 @@ def test_the_matches_of_the_example_are_those_in_its_table(names):
         strict=True,
     ):
         owners = [name for name, place in zip("ABCDE", names["images"], strict=True) if place == image]
-        said = "takes " + owners[taken] if taken >= 0 else "false positive"
+        said = "matches " + owners[taken] if taken >= 0 else "false positive"
         row = (names["found_images"] == image).nonzero()[index].item()
         assert bool(is_right) == (taken >= 0 and owners[taken] != "E")
         in_words[row] = said + (": ignored" if is_ignored else "")
@@ -139,7 +139,8 @@ def test_the_table_of_options_has_the_arguments_and_their_defaults():
         name: argument.default
         for name, argument in [*inspect.signature(DetectionMAP).parameters.items()][:-7]  # TorchMetrics' are the last
     }
-    assert sorted(shown) == sorted(arguments)
+    differing = sorted(shown.keys() ^ arguments.keys())
+    assert not differing, f"docs/detection/options.md and the signature of `DetectionMAP` differ in {differing}"
     for name, default in arguments.items():
         assert shown[name].replace('"', "'") == repr(default), name
 
@@ -183,7 +184,7 @@ def test_a_rank_sends_so_many_bytes_of_a_detection():
     of_classes = 3 * 8 + 8 * len(COCO_AREA_RANGES)  # its label, twice, and how many detections and ground truths it has
     sent = sum(span(tensor.dtype, tensor.shape) for tensor in tensors) - of_classes * len(matches.classes)
     assert 8 <= (sent - 18 * len(matches.columns)) / len(matches.scores) <= 10  # the image takes 2 or 4
-    assert "8 to 10 bytes, and 18 more if some ground truth takes it" in WORDS
+    assert "8 to 10 bytes, and 18 more if it matches a ground truth" in WORDS
 
 
 def test_the_metric_holds_so_many_bytes_of_a_box(names):
@@ -196,7 +197,7 @@ def test_the_metric_holds_so_many_bytes_of_a_box(names):
     box = {"boxes": torch.ones(1, 4), "scores": torch.ones(1), "labels": torch.ones(1, dtype=torch.int64)}
     assert held(preds=box) - held() == 28
     assert held(target=box) - held() == 29
-    assert "28 bytes a detection and 29 a ground truth" in WORDS
+    assert "28 bytes per detection and 29 per ground truth" in WORDS
 
 
 def test_an_array_of_80_classes_is_as_large_as_the_text_says():

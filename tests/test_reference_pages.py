@@ -50,7 +50,7 @@ def test_every_public_name_is_on_exactly_one_page():
 
 def test_names_for_extensions_are_on_the_faces_of_their_rooms_and_public_nowhere():
     page = (DOCS / "reference" / "extensions.md").read_text(encoding="utf-8")
-    for section in page.split("\n## Of ")[1:]:
+    for section in page.split("\n## Names in ")[1:]:
         for room, names in re.findall(r"^\| `(\w+)` \| (.+) \|$", section, flags=re.MULTILINE):
             module = importlib.import_module(f"reid_torchmetrics.{section.split()[0]}.{room}")
             for name in re.findall(r"`(\w+)`", names):

@@ -1,9 +1,9 @@
 """Find people, and see where it fails
 ===================================
 
-A camera saw somebody. Where did the other cameras see the same person? This page
-measures how well a simple feature answers that, and then looks at the answers that are
-wrong.
+A camera recorded a person. Where did the other cameras record the same person? This
+page measures how well a simple feature answers this question, and then shows the wrong
+answers.
 """
 
 import numpy as np
@@ -23,8 +23,9 @@ from reid_torchmetrics.plot import (
 # The people
 # ----------
 #
-# People are drawn, by four cameras that differ in their light and in what is behind the
-# people. At times a post or a bin is in front. This is only to have pictures; skip it.
+# The people are synthetic. Four cameras differ in their light and in their background.
+# Sometimes a post or a bin is in front of a person. You can skip this code: it only
+# makes the images.
 
 CLOTHES = [(30, 30, 34), (96, 98, 104), (214, 212, 206), (134, 52, 50)]
 CLOTHES += [(172, 152, 92), (60, 96, 66), (46, 62, 104), (98, 132, 166)]
@@ -84,9 +85,9 @@ def draw_people(numbers, shots):
 
 
 # %%
-# Every camera takes three pictures of everybody. The first is a query; the other two
-# are in the gallery. So are strangers, who are nobody's answer: distractors, which have
-# identity 0.
+# Every camera takes three pictures of each person. The first one is a query, and the
+# other two are in the gallery. The gallery also contains strangers that match no query.
+# They are distractors, with identity 0.
 
 queries, query_identities, query_cameras = draw_people(range(1, 101), [0])
 gallery, numbers, gallery_cameras = draw_people(range(1, 151), [1, 2])
@@ -99,10 +100,10 @@ people = Image.fromarray(rows.flatten(2, 3).flatten(0, 1).numpy()).resize((512, 
 # A feature without training
 # --------------------------
 #
-# Before features were learned they were made by hand. This one has the colors of a
-# person in six stripes from head to feet, which tell a blue shirt over red trousers
-# from a red shirt over blue trousers. The light of the camera is taken out by dividing
-# by the mean color of the picture.
+# Before features were learned, they were designed by hand. This feature consists of the
+# colors of a person in six stripes from head to feet. It distinguishes a blue shirt
+# over red trousers from a red shirt over blue trousers. Dividing by the mean color of
+# the picture removes the light of the camera.
 
 
 def color_stripes(pictures, num_stripes=6, num_bins=6):
@@ -123,17 +124,17 @@ def color_stripes(pictures, num_stripes=6, num_bins=6):
 
 
 # %%
-# ``evaluate`` ranks the gallery for every query and computes what papers report. By
-# default that is done as for Market-1501: what the query's own camera saw of the person
-# is left out.
+# ``evaluate`` ranks the gallery for every query and computes the numbers that papers
+# report. The default is the protocol of Market-1501: pictures of the person from the
+# query's own camera are left out.
 
 labels = query_identities, gallery_identities, query_cameras, gallery_cameras
 results = evaluate(color_stripes(queries), color_stripes(gallery), *labels)
 print(results)
 
 # %%
-# How sure are these numbers? There are 100 people, with four queries each. With another
-# 100 people the mean average precision could as well be somewhere in this interval.
+# How certain are these numbers? There are 100 people, with four queries each. With
+# another 100 people the mean average precision could be anywhere in this interval.
 
 generator = torch.Generator().manual_seed(0)
 interval = results.interval("map", generator=generator, per_identity=True)
@@ -141,25 +142,24 @@ print(f"mAP {100 * results.means['map']:.1f} %,", end=" ")
 print(f"between {100 * interval.low:.1f} and {100 * interval.high:.1f} %")
 
 # %%
-# How far one has to look
-# -----------------------
+# How far you have to look
+# ------------------------
 #
-# The CMC says for how many queries there is a right answer among the first 1, 2, 3, ...
-# candidates. The lower curve is that of the same colors in one stripe, which is the
-# whole person.
+# The CMC is the share of queries with a correct answer among the first 1, 2, 3, ...
+# candidates. The lower curve uses the same colors in a single stripe, the whole person.
 
 one_stripe = evaluate(color_stripes(queries, 1), color_stripes(gallery, 1), *labels)
 figure, _ = plot_cmc({"six stripes": results.cmc, "one stripe": one_stripe.cmc})
 
 # %%
-# The same in another way: where is the first right answer? Most of those that are not
-# at rank 1 are among the first ten.
+# Another view of the same ranks: where is the first correct answer? Most first answers
+# that are not at rank 1 are among the first ten.
 
 figure, _ = plot_first_ranks({"six stripes": results, "one stripe": one_stripe})
 
 # %%
-# The CMC is about the first right answer, average precision about all six. At a recall
-# of 50 %, three of the six are found.
+# The CMC depends on the first correct answer, and average precision on all six. At a
+# recall of 50 %, three of the six are found.
 
 named = {"six stripes": results, "one stripe": one_stripe}
 figure, _ = plot_retrieval_precision_recall(named)
@@ -168,10 +168,10 @@ figure, _ = plot_retrieval_precision_recall(named)
 # The hardest queries
 # -------------------
 #
-# A mean does not say what goes wrong. Here are the queries with the lowest average
-# precision, each with its first five candidates, and at the right the first right
-# answer with its rank. Posts and bins in front of people are the reason most of the
-# time: the feature takes their color for that of clothes.
+# A mean does not show what goes wrong. These are the queries with the lowest average
+# precision, each with its first five candidates, and on the right the first correct
+# answer with its rank. In most cases the reason is a post or a bin in front of the
+# person: the feature confuses its color with the color of clothes.
 
 hardest = results.nearest(5, results.hardest(3))
 hardest_queries = draw_rank_lists(hardest, queries, gallery_pictures=gallery)
@@ -180,9 +180,9 @@ hardest_queries = draw_rank_lists(hardest, queries, gallery_pictures=gallery)
 # Confident mistakes
 # ------------------
 #
-# These queries have a wrong answer far ahead of the first right one. In your data, look
-# at them first: this is where wrong labels come to light. Here all labels are right.
-# The feature found the bin again, not the person.
+# These queries have a wrong answer far ahead of the first correct one. In your own
+# data, look at these queries first, because they reveal wrong labels. Here all labels
+# are correct. The feature found the bin again, not the person.
 
 mistakes = results.nearest(5, results.confident_mistakes(3))
 confident_mistakes = draw_rank_lists(mistakes, queries, gallery_pictures=gallery)
@@ -191,10 +191,10 @@ confident_mistakes = draw_rank_lists(mistakes, queries, gallery_pictures=gallery
 # From camera to camera
 # ---------------------
 #
-# Queries of each camera (rows) are searched in each gallery camera alone (columns). The
-# worst pair is that of camera 0, which is bright, and camera 2, which is dark and blue.
-# The other way round it goes better: the two numbers of a pair of cameras need not be
-# the same.
+# The queries of each camera (rows) are searched in the gallery of each single camera
+# (columns). The worst pair is camera 0, which is bright, and camera 2, which is dark
+# and blue. The opposite direction is better: the two numbers of a pair of cameras need
+# not be equal.
 
 pairs = results.by_camera_pair("rank_1")
 figure, _ = plot_camera_pairs(pairs, name="Rank-1")

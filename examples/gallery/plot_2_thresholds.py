@@ -1,9 +1,9 @@
-"""Take a threshold
-================
+"""Choose a threshold
+==================
 
-A search always has a first candidate, even for somebody whom no camera saw. An
-application that has to say "the same person" or "somebody else" needs a threshold on
-the score. This page looks at all pairs of pictures together, and takes one.
+A search always has a first candidate, even for a person that no camera recorded. An
+application that must decide between "the same person" and "another person" needs a
+threshold on the score. This page looks at all pairs of pictures and chooses one.
 """
 
 import torch
@@ -20,10 +20,10 @@ from reid_torchmetrics.plot import plot_det, plot_roc, plot_scores
 # All pairs
 # ---------
 #
-# A pair of pictures of one person is genuine, any other pair is an impostor.
-# ``find_relevance`` says which is which, by the rules of Market-1501: two pictures of
-# one person by one camera are left out. Scores are cosines of features. These are made
-# up: what is the person's, what is the camera's, and noise.
+# A pair of pictures of one person is genuine, and any other pair is an impostor.
+# ``find_relevance`` determines the kind of each pair by the rules of Market-1501: two
+# pictures of one person by one camera are left out. Scores are cosines of features. The
+# features are synthetic: a part for the person, a part for the camera, and noise.
 
 
 def scored_pairs(first, last):
@@ -55,10 +55,10 @@ print(f"{verification.num_impostors:,} impostors")
 # How scores are spread
 # ---------------------
 #
-# There are 132 times as many impostors as genuine pairs, so each kind is drawn as
-# shares of its own, on a logarithmic axis. Genuine pairs score higher, and the two
-# overlap: no threshold is without errors. The lines are thresholds that accept one
-# impostor in a thousand, and one in a hundred.
+# There are 132 times as many impostors as genuine pairs, so the histogram of each kind
+# shows shares of that kind, on a logarithmic axis. Genuine pairs score higher, but the
+# two histograms overlap: every threshold makes errors. The lines are thresholds that
+# accept one impostor in a thousand, and one in a hundred.
 
 histogram = score_histogram(scores, relevance, bins=60)
 figure, _ = plot_scores(histogram, verification, far=(0.001, 0.01))
@@ -67,16 +67,17 @@ figure, _ = plot_scores(histogram, verification, far=(0.001, 0.01))
 # Every threshold at once
 # -----------------------
 #
-# The ROC curve has the share of genuine pairs that are accepted (TAR) over that of
-# impostors (FAR), for every threshold. The area under it (AUC) is the mean of TAR over
-# all FARs from 0 to 100 %. It says little about an application, which wants a small
-# FAR: there the axis is logarithmic, and the curve is low.
+# The ROC curve shows the share of accepted genuine pairs (TAR) over the share of
+# accepted impostors (FAR), for every threshold. The area under it (AUC) is the mean of
+# TAR over all FARs from 0 to 100 %. It says little about an application that needs a
+# small FAR. The logarithmic axis shows this part of the curve, and there the curve is
+# low.
 
 figure, _ = plot_roc(verification)
 
 # %%
-# The DET curve has both errors, on logarithmic axes. The point is the equal error rate,
-# where both are the same.
+# The DET curve shows both errors on logarithmic axes. The point is the equal error
+# rate, where both errors are equal.
 
 figure, _ = plot_det(verification)
 
@@ -84,10 +85,10 @@ figure, _ = plot_det(verification)
 # Which threshold?
 # ----------------
 #
-# It follows from how many false alarms you can bear. Somebody is compared with 1,000
-# strangers: then a FAR of 0.1 % is one false alarm for every person. ``tar_at_far``
-# gives the largest TAR that is possible without more, and ``threshold_at_far`` the
-# threshold. Nothing is interpolated: both are counts of pairs.
+# The choice depends on the number of false alarms that you can tolerate. If a person is
+# compared with 1,000 strangers, a FAR of 0.1 % is one false alarm for every person.
+# ``tar_at_far`` gives the largest TAR with at most this FAR, and ``threshold_at_far``
+# the threshold. Nothing is interpolated: both are counts of pairs.
 
 rates = (0.0001, 0.001, 0.01, 0.1)
 thresholds = verification.threshold_at_far(rates)
@@ -104,10 +105,10 @@ print(f"\nequal error rate {100 * equal.rate:.1f} %, at {equal.threshold:.4f}")
 # Does it hold for other people?
 # ------------------------------
 #
-# A threshold is taken on some people and used on others, so check it on others. Here
-# are 100 new people. A histogram of two bins that meet at the threshold counts the
-# pairs on both sides. The rates are near to those that were asked for, but not the
-# same: report those of the people whom you did not choose the threshold on.
+# A threshold is chosen on some people and used on others, so check it on others. Here
+# are 100 new people. A histogram with two bins that meet at the threshold counts the
+# pairs below and above it. The rates are close to the requested ones, but not equal.
+# Report the rates for people that you did not use to choose the threshold.
 
 new_scores, new_relevance = scored_pairs(100, 200)
 print("asked for       FAR     TAR")
@@ -119,8 +120,8 @@ for far, threshold in zip(rates, thresholds.tolist(), strict=True):
     print(f"{100 * far:>7g} %  {100 * new_far:6.3f} %  {100 * new_tar:4.1f} %")
 
 # %%
-# The two curves say the same. At the left, where few impostors are left to count,
-# curves of 100 people differ by chance.
+# The two curves agree. At the left, where few impostors are counted, the curves of 100
+# people differ by chance.
 
 others = verify(new_scores, new_relevance)
 figure, _ = plot_roc({"threshold taken here": verification, "other people": others})

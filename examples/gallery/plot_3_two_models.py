@@ -1,9 +1,9 @@
 """Is the new model better?
 ========================
 
-Two models were measured on the same queries, and one has the higher numbers. Would it
-have them on other queries, too? ``compare`` answers that with an interval and a p-value
-for every number.
+Two models were evaluated on the same queries, and one of them has higher numbers. Would
+it also have higher numbers on other queries? ``compare`` answers this with an interval
+and a p-value for every number.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from reid_torchmetrics import compare, evaluate
 from reid_torchmetrics.plot import draw_rank_lists, plot_cmc, plot_comparison
 
 # %%
-# The people are drawn, as in :doc:`plot_1_pedestrians`.
+# The people are synthetic, as in :doc:`plot_1_pedestrians`.
 
 CLOTHES = [(30, 30, 34), (96, 98, 104), (214, 212, 206), (134, 52, 50)]
 CLOTHES += [(172, 152, 92), (60, 96, 66), (46, 62, 104), (98, 132, 166)]
@@ -77,8 +77,8 @@ def draw_people(numbers, shots):
 # Two models
 # ----------
 #
-# Both are colors in stripes from head to feet, in five stripes and in eight. Neither is
-# trained.
+# Both models are colors in stripes from head to feet: five stripes and eight stripes.
+# Neither is trained.
 
 
 def color_stripes(pictures, num_stripes=6, num_bins=6):
@@ -108,19 +108,19 @@ five, eight = (
 figure, _ = plot_cmc({"five stripes": five.cmc[:20], "eight stripes": eight.cmc[:20]})
 
 # %%
-# What may be chance
-# ------------------
+# Which differences could be due to chance
+# ----------------------------------------
 #
-# Eight stripes are ahead almost everywhere. The four queries of a person are not
-# independent of each other, so whole people are drawn: ``per_identity=True``.
+# Eight stripes are better almost everywhere. The four queries of a person are not
+# independent of each other, so whole people are resampled: ``per_identity=True``.
 
 models = {"five stripes": five, "eight stripes": eight}
 comparison = compare(models, per_identity=True)
 print(comparison)
 
 # %%
-# A point is the difference in percentage points, the line its 95 % interval. Points are
-# filled where p is at most 0.05.
+# A point is the difference in percentage points, and the line is its 95 % interval.
+# Points are filled if p is at most 0.05.
 
 figure, _ = plot_comparison(comparison)
 
@@ -136,10 +136,10 @@ figure, _ = plot_comparison(comparison)
 # - **The interval says more than the p-value.** Rank-1 is between no better and five
 #   points better. The test set is too small to say more.
 #
-# The p-value is not the chance that the models are equally good, and it knows nothing
-# of what was not varied: another gallery, or another training run with another seed.
-# Each number is tested for itself, so of 20 numbers of equal models about one has a
-# p-value below 0.05.
+# The p-value is not the probability that the models are equally good. It does not
+# account for anything that was not varied, such as another gallery, or another training
+# run with another seed. Each number is tested separately, so for equally good models
+# about one of 20 numbers has a p-value below 0.05.
 
 of = comparison.differences["rank_1"]
 print(f"Rank-1: {of.num_better} better, {of.num_worse} worse, {of.num_equal} equal")
@@ -148,8 +148,9 @@ print(f"Rank-1: {of.num_better} better, {of.num_worse} worse, {of.num_equal} equ
 # Which queries changed
 # ---------------------
 #
-# The mean hides that queries went both ways. ``gained`` are those that are right at
-# rank 1 only with eight stripes. First with five stripes, then with eight:
+# The mean hides that some queries became better and others worse. ``gained`` are the
+# queries that are correct at rank 1 only with eight stripes. The first grid shows five
+# stripes, the second one eight:
 
 
 def lists(results, rows, title):
@@ -163,7 +164,7 @@ gained_with_five = lists(five, gained, "five stripes")
 gained_with_eight = lists(eight, gained, "eight stripes")
 
 # %%
-# ``lost`` are those that are right only with five stripes:
+# ``lost`` are the queries that are correct only with five stripes:
 
 lost = comparison.lost[:2]
 lost_with_five = lists(five, lost, "five stripes")

@@ -1,8 +1,8 @@
 """What a detector gets wrong
 ==========================
 
-One number says how good a detector is. This page finds out why it is not better: which
-classes, at which confidence, by which kind of error, and in which images.
+A single number tells how good a detector is. This page shows why it is not better: in
+which classes, at which confidence, by which kind of error, and in which images.
 """
 
 import torch
@@ -60,10 +60,10 @@ def draw_scene(number):
 # A detector
 # ----------
 #
-# The detector is made up. It knows the answers, and is wrong in all the ways in which
-# detectors are: it misses small shapes, its boxes are off, it takes shapes for others,
-# finds some of them twice, and finds some where there is nothing. Where it is wrong its
-# scores are lower, but not always.
+# The detector is simulated. It knows the ground truths and makes all kinds of errors
+# that detectors make: it misses small shapes, its boxes are shifted, it confuses
+# shapes, detects some of them twice, and detects some where there is nothing. Its wrong
+# detections have lower scores, but not always.
 
 OTHERS = torch.tensor(
     [1, 0, 0]
@@ -104,9 +104,9 @@ print(f"{sum(len(each['labels']) for each in detections)} detections")
 # The numbers of COCO
 # -------------------
 #
-# ``DetectionMAP`` is fed as the metric of TorchMetrics. Its results hold more than the
-# numbers: with ``across_classes=True`` also which boxes of different classes overlap,
-# from which errors are told apart.
+# ``DetectionMAP`` has the same input as TorchMetrics' metric. Its results contain more
+# than the numbers. With ``across_classes=True`` they also contain the overlaps of boxes
+# of different classes, which are needed to distinguish the kinds of errors.
 
 
 def evaluate(detections):
@@ -123,15 +123,15 @@ print(results)
 # What would it gain?
 # -------------------
 #
-# Every wrong detection is of a kind, after TIDE. The bars are what average precision
-# would gain if the errors of one kind, and no others, were repaired. That is not how
-# many there are: errors with a low score cost little.
+# TIDE assigns a kind to every error. Each bar is the gain in average precision if only
+# the errors of one kind were repaired. This is not the number of errors: errors with a
+# low score cost little.
 
 figure, _ = plot_error_breakdown(results.error_breakdown())
 
 # %%
-# Duplicates are the cheapest to repair. Where a shape is found twice, the second one is
-# wrong. Non-maximum suppression keeps the better one.
+# Duplicates are the easiest to repair. If a shape is detected twice, the second
+# detection is wrong. Non-maximum suppression keeps the better one.
 
 suppressed = []
 for found in detections:
@@ -148,8 +148,9 @@ figure, _ = plot_error_breakdown(results.error_breakdown())
 # Where precision is lost
 # -----------------------
 #
-# Precision over recall of each class. A curve that ends early misses shapes at any
-# score; one that falls early has wrong detections with high scores.
+# The figure shows precision over recall for each class. A curve that ends early belongs
+# to a class with missed shapes. A curve that falls early belongs to a class with wrong
+# detections that have high scores.
 
 figure, _ = plot_detection_precision_recall(results, class_names=CLASSES)
 
@@ -164,19 +165,19 @@ figure, _ = plot_detection_precision_recall(
 # At which confidence?
 # --------------------
 #
-# Average precision looks at all scores. Who uses the detector accepts what scores above
-# one confidence. The line is where F1 is highest.
+# Average precision depends on all scores. A user of the detector accepts only
+# detections above one confidence. The line is the confidence with the highest F1.
 
 figure, _ = plot_detection_confidence(results)
 print(results.class_table())
 
 # %%
-# Which shapes are taken for which?
-# ---------------------------------
+# Which shapes are confused?
+# --------------------------
 #
-# Rows are the shapes, columns what they were detected as. The last column was missed,
-# the last row is of detections where there is no shape. A confidence of 0 shows all
-# that was found.
+# Rows are the true shapes, and columns are the detected shapes. The last column counts
+# missed shapes, and the last row counts detections where there is no shape. With a
+# confidence of 0 the matrix contains all detections.
 
 confusion = results.confusion_matrix(confidence=0.0)
 figure, _ = plot_confusion_matrix(confusion, class_names=CLASSES)
@@ -191,7 +192,7 @@ for taken, taken_for, times in confusion.most_confused(3).tolist():
 # The worst images
 # ----------------
 #
-# Right detections are green, wrong ones red, and missed shapes blue and dashed.
+# Correct detections are green, wrong ones red, and missed shapes blue and dashed.
 
 confidences = results.best_confidences()
 worst = results.worst_images(6).image.tolist()

@@ -2,8 +2,8 @@
 =================================
 
 CUHK03, VehicleID and SYSU-MM01 draw their galleries at random, and papers report the
-mean of ten draws. This page draws them by hand, looks at how much the mean of ten
-depends on luck, and computes the number that it is an estimate of.
+mean of ten draws. This page draws galleries by hand, shows how much the mean of ten
+draws depends on chance, and computes the exact number that it estimates.
 """
 
 import torch
@@ -16,10 +16,11 @@ from reid_torchmetrics import evaluate
 # -----------------
 #
 # In the classic protocol of CUHK03 the gallery has one image of each person: "single
-# gallery shot". It is drawn for each query, without what the query's own camera saw of
-# its person. The query is right at rank 1 if the image of its person scores higher than
-# the image of everybody else. Features are made up: what is the person's, what is the
-# camera's, and noise. The first of three images by each of four cameras is a query.
+# gallery shot". It is drawn for each query, without images of the query's person from
+# the query's own camera. The query is correct at rank 1 if the image of its person
+# scores higher than the images of all other people. The features are synthetic: a part
+# for the person, a part for the camera, and noise. The first of three images from each
+# of four cameras is a query.
 
 generator = torch.Generator().manual_seed(0)
 shown = torch.cartesian_prod(torch.arange(20), torch.arange(4), torch.arange(3))
@@ -63,8 +64,7 @@ print(f"their mean: {by_hand.mean():.2f} %")
 # Ten draws, with 200 seeds
 # -------------------------
 #
-# Somebody else, with another seed, gets another mean. Here are the means of ten draws
-# that 200 people get.
+# Another seed gives another mean. Here are the means of ten draws with 200 seeds.
 
 tens = 100 * rank_1_of_draws(2000, generator).view(200, 10).mean(1)
 print(f"from {tens.min():.2f} to {tens.max():.2f} %", end=", ")
@@ -74,11 +74,12 @@ print(f"standard deviation {tens.std():.2f} points")
 # The number itself
 # -----------------
 #
-# No draw is needed. For each image of the query's person it is known how likely it is
-# to be drawn, and for each other person how likely it is that an image is drawn that
-# scores higher. People are drawn independently of each other, so the chance that nobody
-# is ahead is a product. Rank-1 is the sum of these chances, and the chance that fewer
-# than k are ahead gives rank k (see :doc:`/protocols`). ``evaluate`` does it:
+# No draw is needed. The probability that an image of the query's person is drawn is
+# known, and so is, for each other person, the probability that an image with a higher
+# score is drawn. People are drawn independently of each other, so the probability that
+# no other person is ahead is a product. Rank-1 is the sum of these probabilities, and
+# the probability that fewer than k people are ahead gives rank k (see
+# :doc:`/protocols`). ``evaluate`` computes it:
 
 results = evaluate(
     query_features,
@@ -92,10 +93,10 @@ results = evaluate(
 print(results)
 
 # %%
-# The means of ten draws lie around it. The width of the hill is luck. This test set is
-# small; with 100 people the standard deviation is still 1.2 points (see
-# :doc:`/protocols`). The line has no width: there is no seed, and everybody gets the
-# same number.
+# The means of ten draws lie around the exact number. The width of the histogram is due
+# to chance. This test set is small; with 100 people the standard deviation is still 1.2
+# points (see :doc:`/concepts/expectations`). The line has no width: there is no seed,
+# and the number is always the same.
 
 exact = 100 * results.means["rank_1"]
 figure = Figure(figsize=(6.4, 3.6), layout="constrained")
@@ -114,16 +115,17 @@ legend = ax.legend(fontsize="small")
 # VehicleID
 # ---------
 #
-# VehicleID draws one image of each identity as the gallery, and all others are queries.
-# So what is a query is drawn, too. Give all images once; each counts with the chance
-# that it is a query.
+# VehicleID draws one image of each identity as the gallery, and all other images are
+# queries. The queries are therefore drawn as well. Pass all images once; each of them
+# is weighted by the probability that it is a query.
 
 vehicles = evaluate(gallery_features, query_identities=identities, protocol="vehicleid")
 print(vehicles.means)
 
 # %%
-# The same by drawing, where all queries share the gallery of a draw. The mean of all
-# draws is near the exact number; the mean of ten is off by one or two points.
+# This block draws galleries instead, and all queries share the gallery of a draw. The
+# mean of all draws is near the exact number; the mean of ten draws is off by one or two
+# points.
 
 features = torch.nn.functional.normalize(gallery_features)
 scores = features @ features.T

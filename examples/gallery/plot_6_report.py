@@ -1,9 +1,9 @@
 """All of it on one page
 =====================
 
-``write_report`` puts numbers, intervals, conventions, curves, hard queries and
-confident mistakes on one page of HTML. The page loads nothing, so it can be sent as one
-file, or kept with the weights of a model.
+``write_report`` writes numbers, intervals, conventions, curves, hard queries and
+confident mistakes to one HTML page. The page loads nothing, so you can send it as a
+single file, or keep it with the weights of a model.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw
 from reid_torchmetrics import compare, evaluate, write_report
 
 # %%
-# People are drawn, as in :doc:`plot_1_pedestrians`.
+# The people are synthetic, as in :doc:`plot_1_pedestrians`.
 
 CLOTHES = [(30, 30, 34), (96, 98, 104), (214, 212, 206), (134, 52, 50)]
 CLOTHES += [(172, 152, 92), (60, 96, 66), (46, 62, 104), (98, 132, 166)]
@@ -73,7 +73,7 @@ def draw_people(numbers, shots):
 
 
 # %%
-# Two features are measured, as on the pages before: colors in stripes.
+# As on the earlier pages, two features are evaluated: colors in stripes.
 
 
 def color_stripes(pictures, num_stripes=6, num_bins=6):
@@ -102,8 +102,9 @@ four, six = (
 )
 
 # %%
-# Everything but the results and the path is optional. Without ``pictures`` the page has
-# tables and curves alone. With ``comparison`` it says what the newer model changed.
+# All arguments except the results and the path are optional. Without ``pictures`` the
+# page has only tables and curves. With ``comparison`` it shows what the newer model
+# changed.
 
 models = {"four stripes": four, "six stripes": six}
 comparison = compare(models, per_identity=True)

@@ -1,9 +1,9 @@
 """See embeddings collapse before mAP does
 ========================================
 
-A network can put everything into a few dimensions and still retrieve better from epoch
-to epoch, until it does not. This page trains one small network twice, once with a loss
-that lets it collapse, and looks at numbers of :class:`.EmbeddingQuality` beside mAP.
+A network can collapse onto a few dimensions while mAP still rises from epoch to epoch,
+until mAP falls as well. This page trains one small network twice, once with a loss that
+lets it collapse, and compares the numbers of :class:`.EmbeddingQuality` with mAP.
 """
 
 import torch
@@ -16,8 +16,9 @@ from reid_torchmetrics import EmbeddingQuality, ReIDMeanAP
 # People, made up
 # ---------------
 #
-# Features of a picture are what is the person's, what is the camera's, what is of no
-# use, and noise. 200 people are trained on, 60 others are searched for.
+# The features of a picture consist of a part for the person, a part for the camera, a
+# part without information, and noise. The network is trained on 200 people, and 60
+# other people are searched for.
 
 generator = torch.Generator().manual_seed(1)
 mixed, views, useless = (
@@ -50,8 +51,9 @@ features, identities, cameras = draw(60)
 # Two losses
 # ----------
 #
-# Both pull pictures of a person together. The triplet loss also pushes the nearest
-# other person away. Nothing keeps the first one from putting everybody in one place.
+# Both losses pull the pictures of a person together. The triplet loss also pushes the
+# nearest other person away. With the first loss, nothing prevents the network from
+# mapping all people to one point.
 
 
 def pull(embeddings, is_same):
@@ -73,8 +75,8 @@ def triplet(embeddings, is_same):
 # Train, and look after every epoch
 # ---------------------------------
 #
-# Both metrics are given the same embeddings, and keep them once. In a LightningModule
-# it is ``self.log_dict(self.quality.compute())``.
+# Both metrics receive the same embeddings and store them once. In a LightningModule,
+# call ``self.log_dict(self.quality.compute())``.
 
 MEASURES = ("rankme", "uniformity", "dead_dimensions")
 
@@ -113,10 +115,10 @@ collapse = train(pull)
 # Rank falls first
 # ----------------
 #
-# With the loss that only pulls, mAP gets four times as high in eight epochs, and falls
-# from then on (the dotted line). The effective rank has lost two thirds in the first
-# three, and three quarters when mAP looks best. No dimension is dead: what collapses
-# onto few directions leaves a value in each of the 64 dimensions.
+# With the loss that only pulls, mAP becomes four times as high in eight epochs and
+# falls after that (the dotted line). The effective rank has lost two thirds in the
+# first three epochs, and three quarters when mAP is highest. No dimension is dead:
+# after a collapse onto few directions, each of the 64 dimensions still has a value.
 
 TITLES = {"map": "mAP", "rankme": "RankMe, of 64", "uniformity": "uniformity"}
 best = collapse["map"].index(max(collapse["map"]))
@@ -150,10 +152,11 @@ for epoch in (0, 1, 2, 3, best, 40):
 # What a falling rank does not say
 # --------------------------------
 #
-# With the triplet loss the rank ends a fifth lower, too, while mAP rises to 0.83: a
-# network that learns drops what is of no use. So a falling rank is a reason to look,
-# and no verdict. Uniformity tells these two runs apart: it is near 0 where all
-# embeddings lie in one place, and farther from it than at the start in the other run.
+# With the triplet loss the rank also ends a fifth lower, while mAP rises to 0.83: a
+# network that learns drops information that it does not need. A falling rank is
+# therefore a reason to investigate, not a proof. Uniformity distinguishes the two runs:
+# it is near 0 if all embeddings lie at one point, and in the other run it is farther
+# from 0 than at the start.
 
 healthy = train(triplet)
 both = draw_curves({"pull": collapse, "triplet": healthy})

@@ -55,8 +55,8 @@ def nothing(*, scores: bool) -> dict[str, torch.Tensor]:
 
 @DETECTION.asks(
     "Lightning-AI/torchmetrics#881",
-    question="What is mAP where one image has no detections and another one has no ground truths?",
-    answer="The objects of the first are missed, and the detections in the second are wrong: mAP is **0**.",
+    question="What is mAP if one image has no detections and another image has no ground truths?",
+    answer="The objects in the first image are missed, and the detections in the second image are wrong: mAP is **0**.",
 )
 def sides_that_are_empty():
     boxes = [A, B]
@@ -82,8 +82,9 @@ def boxes_of_shape_0():
     "Lightning-AI/torchmetrics#1774",
     "Lightning-AI/torchmetrics#1966",
     question="Why does the order of images or boxes change mAP?",
-    answer="It decides between [equal scores](../detection/numbers.md#equal-scores). If the wrong box of two comes"
-    " first, mAP is **1/2**, else **1**; with `image_id` the order of images does not matter.",
+    answer="The order decides between [equal scores](../detection/numbers.md#equal-scores). If the wrong one of two"
+    " boxes comes first, mAP is **1/2**, otherwise **1**. With `image_id` the order of images does not"
+    " matter.",
 )
 def equal_scores():
     wrong_first = mean_ap([detections([B, A], [0.9, 0.9])], [ground_truths([A])])
@@ -98,7 +99,7 @@ def equal_scores():
 @DETECTION.asks(
     "Lightning-AI/torchmetrics#1644",
     question="Why is `mar_1` below 1 if detections equal the ground truths?",
-    answer="It counts one detection for each image and class. Of three objects it finds **1/3**, `mar_10` finds **1**.",
+    answer="`mar_1` counts one detection per image and class. With three objects it is **1/3**, and `mar_10` is **1**.",
 )
 def recall_with_one_detection():
     boxes = [A, B, C]
@@ -110,8 +111,9 @@ def recall_with_one_detection():
     "Lightning-AI/torchmetrics#3120",
     "Lightning-AI/torchmetrics#1938",
     question="How do I get precision, recall and F1 at one confidence?",
-    answer="`results.best_f1()` has those at the best one. If detections are right, wrong and right at 0.9, 0.5 and 0.3"
-    " and two objects exist, it is **0.3**, with precision **2/3**, recall **1** and F1 **4/5**.",
+    answer="`results.best_f1()` has them at the confidence with the best F1. If detections at 0.9, 0.5 and 0.3 are"
+    " right, wrong and right, and there are two objects, this confidence is **0.3**, with precision **2/3**,"
+    " recall **1** and F1 **4/5**.",
 )
 def best_confidence():
     best = evaluated([detections([A, C, B], [0.9, 0.5, 0.3])], [ground_truths([A, B])]).best_f1()
@@ -124,8 +126,8 @@ def best_confidence():
     "ultralytics/ultralytics#8985",
     "roboflow/rf-detr#395",
     question="Why is mAP lower after detections below a confidence are removed?",
-    answer="They found objects. Two right detections at 0.9 and 0.2 have mAP **1**; without the second one, recall"
-    " ends at 1/2, and mAP is **51/101**.",
+    answer="Some of the removed detections had found objects. Two right detections at 0.9 and 0.2 give mAP **1**."
+    " Without the second one, recall ends at 1/2, and mAP is **51/101**.",
 )
 def detections_cut_at_a_confidence():
     target = [ground_truths([A, B])]
@@ -135,7 +137,8 @@ def detections_cut_at_a_confidence():
 @DETECTION.asks(
     "sgrvinod/a-PyTorch-Tutorial-to-Object-Detection#55",
     question="Is the mean over all classes of a data set, or over those that occur?",
-    answer="It is over the classes with ground truths. If one of two such classes is found, mAP is **1/2**.",
+    answer="The mean is over the classes with ground truths. If the objects of one of two such classes are found,"
+    " mAP is **1/2**.",
 )
 def mean_over_classes_that_occur():
     return [mean_ap([detections([A], [0.9], [1])], [ground_truths([A, B], [1, 5])], metric_class=VocMAP)]
@@ -144,8 +147,8 @@ def mean_over_classes_that_occur():
 @DETECTION.asks(
     "voxel51/fiftyone#5695",
     question="How are boxes evaluated regardless of their class?",
-    answer='With `average="micro"`. If three boxes are found, one of them with its class, mAP is **1/3**, and over all'
-    " classes together **1**.",
+    answer='Pass `average="micro"`. If three boxes are found, and one of them has the correct class, mAP is'
+    ' **1/3**, and with `average="micro"` it is **1**.',
 )
 def boxes_regardless_of_class():
     preds = [detections([A], [0.9], [2 - image]) for image in range(3)]
@@ -158,8 +161,8 @@ def boxes_regardless_of_class():
     "roboflow/rf-detr#961",
     "obss/sahi#273",
     question="The boxes look right, but mAP is 0. What is wrong?",
-    answer="Often the labels of one side are counted from 1. Then mAP is **0**, and a warning says: **Only 0 of 40"
-    " ground truths that are found have the label of their detection**.",
+    answer="Often the labels of either the detections or the ground truths are counted from 1. Then mAP is **0**,"
+    " and a warning says: **Only 0 of 40 ground truths that are found have the label of their detection**.",
 )
 def labels_that_are_shifted():
     metric = DetectionMAP()
@@ -174,7 +177,8 @@ def labels_that_are_shifted():
 @DETECTION.asks(
     "open-mmlab/mmdetection#4166",
     question="Why is mAP -1 although objects are found?",
-    answer="No ground truth counts, here because all are larger than the range `all`: **-1** stands for undefined.",
+    answer="No ground truth counts; in this example all of them are larger than the range `all`. **-1** means"
+    " undefined.",
 )
 def objects_beyond_the_area_range():
     return [mean_ap([detections([A], [0.9])], [ground_truths([A])], area_ranges={"all": (0, 50)})]
@@ -182,7 +186,7 @@ def objects_beyond_the_area_range():
 
 @DETECTION.asks(
     "Cartucho/mAP#27",
-    question="Two tools disagree on a box whose overlap is just 1/2. Which of them is right?",
+    question="Two tools disagree on a box whose overlap is exactly 1/2. Which of them is right?",
     answer="They count pixels differently. With whole pixels, as in Pascal VOC, the overlap is 1,800 of 3,600, which"
     " reaches the threshold, and mAP is **1**. With `whole_pixels=False` it is 1,715 of 3,479, and mAP is **0**.",
 )
@@ -193,9 +197,9 @@ def overlap_at_the_threshold():
 
 @DETECTION.asks(
     "Cartucho/mAP#148",
-    question="What happens if top and bottom of a ground truth are exchanged?",
-    answer="An error names image, size and row: **`target[0]['boxes']` must have a width and height of at least 0; got"
-    " 10 x -15 in row 0.**",
+    question="What happens if the top and bottom of a ground truth are swapped?",
+    answer="An error names the image, the size and the row: **`target[0]['boxes']` must have a width and height of"
+    " at least 0; got 10 x -15 in row 0.**",
 )
 def exchanged_edges():
     upside_down = ground_truths([[10.0, 40.0, 20.0, 25.0]])
@@ -216,8 +220,8 @@ def detections_without_scores():
 @DETECTION.asks(
     "rafaelpadilla/review_object_detection_metrics#48",
     question="Do difficult objects count as missed?",
-    answer="Not in `VocMAP` with the key `difficult`. If one object is found, and a difficult one is not, mAP is **1**;"
-    " without the key it is **1/2**.",
+    answer="Not in `VocMAP` with the key `difficult`. If one object is found and a difficult one is not, mAP is"
+    " **1**. Without the key it is **1/2**.",
 )
 def difficult_objects():
     preds = [detections([A], [0.9])]
@@ -229,9 +233,9 @@ def difficult_objects():
 @DETECTION.asks(
     "xingyizhou/CenterNet#92",
     "open-mmlab/OpenPCDet#603",
-    question="How are regions marked that do not matter, such as KITTI's DontCare?",
-    answer="With `iscrowd`. A detection inside the region is then ignored, and mAP is **1**. If the region is left out,"
-    " the detection is wrong and, with the higher score, before the right one: **1/2**.",
+    question="How do I mark regions that should be ignored, such as KITTI's DontCare?",
+    answer="Use `iscrowd`. A detection inside the region is then ignored, and mAP is **1**. If the region is left"
+    " out, the detection is wrong; because it has a higher score than the right one, mAP is **1/2**.",
 )
 def regions_that_do_not_matter():
     region, inside = [20.0, 20.0, 60.0, 60.0], [22.0, 22.0, 30.0, 30.0]
@@ -244,9 +248,9 @@ def regions_that_do_not_matter():
     "ultralytics/ultralytics#18136",
     "ultralytics/ultralytics#7910",
     "open-mmlab/mmdetection#7049",
-    question="May masks be run lengths, as result files have them?",
-    answer="Yes, compressed or not. A mask of 24 pixels that is found exactly has mAP **1**. If 18 of them are found,"
-    " the overlap 3/4 passes the thresholds 0.50 to 0.75, and mAP is **6/10**.",
+    question="May masks be run lengths, as in result files?",
+    answer="Yes, compressed or not. If a mask of 24 pixels is found exactly, mAP is **1**. If 18 of its pixels are"
+    " found, the overlap 3/4 passes the thresholds 0.50 to 0.75, and mAP is **6/10**.",
 )
 def masks_as_run_lengths():
     label = torch.tensor([0])
@@ -267,10 +271,10 @@ def person(**further: Any) -> dict[str, Any]:
     "facebookresearch/detectron2#445",
     "facebookresearch/detectron2#377",
     "voxel51/fiftyone#7824",
-    question="How are people with another number of keypoints than 17 evaluated?",
-    answer="With `sigmas`, one for each keypoint. If six keypoints with sigma 0.025 are all 2 pixels off, and the area"
-    " of the person is 3,500, OKS is exp(-4 / (8 · 0.025² · 3,500)) = 0.7957, which passes 6 of 10 thresholds: **3/5**."
-    " Without `sigmas` an error asks for **a keypoint for each sigma**.",
+    question="How do I evaluate people with a number of keypoints other than 17?",
+    answer="Pass `sigmas`, one for each keypoint. If six keypoints with sigma 0.025 are all 2 pixels off, and the"
+    " area of the person is 3,500, OKS is exp(-4 / (8 · 0.025² · 3,500)) = 0.7957, which passes 6 of 10"
+    " thresholds, and mAP is **3/5**. Without `sigmas`, an error asks for **a keypoint for each sigma**.",
 )
 def keypoints_of_another_number():
     moved = person(scores=torch.tensor([0.9]))
@@ -282,8 +286,9 @@ def keypoints_of_another_number():
 
 @DETECTION.asks(
     "ultralytics/ultralytics#10246",
-    question="Does a keypoint without a label count, wherever it is?",
-    answer="No, only keypoints with a flag above 0 count. One at -250 with flag 0 leaves mAP at **1**.",
+    question="Does a keypoint without a label count?",
+    answer="No. Only keypoints with a flag above 0 count. A keypoint at -250 with flag 0 does not change the mAP of"
+    " **1**.",
 )
 def hidden_keypoints():
     target = person(area=torch.tensor([3500.0]))
@@ -309,8 +314,8 @@ def overlaps_of_rotated_boxes():
 @DETECTION.asks(
     "open-mmlab/mmdetection#10631",
     question="Is a detection with a wrong class counted twice in the confusion matrix?",
-    answer="No. An object that is found as another class is one confusion; the matrix has the sum **1**, and nothing is"
-    " in its row and column of background.",
+    answer="No. An object that is detected as another class is one confusion. The sum of the matrix is **1**, and"
+    " the row and column of background are empty.",
 )
 def confusions_counted():
     results = evaluated([detections([A], [0.9], [1])], [ground_truths([A], [0])])
@@ -321,9 +326,11 @@ def confusions_counted():
 
 @DETECTION.asks(
     "roboflow/supervision#1853",
-    question="A detection of the wrong class overlaps an object more than one of the right class. Which is matched?",
-    answer='By `rule="supervision"` the one of the right class, and **2** of 2 objects are right. By the other rules'
-    " the one that overlaps more, and **1** is right. See [errors](../detection/errors.md).",
+    question="A detection with the wrong class overlaps an object more than one with the right class. Which of them"
+    " is matched?",
+    answer='With `rule="supervision"` the detection with the right class is matched, and **2** of 2 objects are'
+    " right. With the other rules the detection that overlaps more is matched, and **1** is right. See"
+    " [errors](../detection/errors.md).",
 )
 def which_class_is_matched():
     large, lower, far = [0.0, 0.0, 100.0, 100.0], [0.0, 0.0, 100.0, 90.0], [200.0, 0.0, 300.0, 100.0]
@@ -337,8 +344,8 @@ def which_class_is_matched():
 
 @DETECTION.asks(
     "dbolya/tide#13",
-    question="Is an object that is found with a wrong class missed?",
-    answer="No, it is an error of classification. If the other of two objects is right, repairing the class gains"
+    question="Does an object that is detected with a wrong class count as missed?",
+    answer="No, it is a classification error. If the second of two objects is right, repairing the class gains"
     " **50/101**, and repairing missed objects gains **0**.",
 )
 def errors_of_classification():

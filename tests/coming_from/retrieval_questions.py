@@ -14,9 +14,9 @@ RETRIEVAL = Section("Retrieval")
 
 @RETRIEVAL.asks(
     "cvangysel/pytrec_eval#56",
-    question="All scores of a run are equal, and the item that I listed last comes first. Why?",
-    answer="As in trec_eval, equal scores are ordered by the name, descending. Of d1, d2 and d3 the positive d3 has the"
-    " reciprocal rank **1**. A list without scores keeps its order: **1/3**.",
+    question="All scores in a run are equal, and the item that I listed last is ranked first. Why?",
+    answer="As in trec_eval, items with equal scores are ordered by name, descending. Among d1, d2 and d3, the"
+    " positive d3 has the reciprocal rank **1**. A list without scores keeps its order; then it is **1/3**.",
 )
 def runs_of_one_score():
     run, positives = {"q": {"d1": 1.0, "d2": 1.0, "d3": 1.0}}, {"q": ["d3"]}
@@ -27,8 +27,8 @@ def runs_of_one_score():
 @RETRIEVAL.asks(
     "usnistgov/trec_eval#22",
     question="Why does nDCG depend on the names of items?",
-    answer="The name decides between equal scores. If the positive b ties with a, it comes first, **1**; if it ties"
-    " with c, it comes second, and nDCG is 1 / log2(3) = **0.6309**.",
+    answer="The name decides between equal scores. If the positive b ties with a, it comes first, and nDCG is"
+    " **1**. If it ties with c, it comes second, and nDCG is 1 / log2(3) = **0.6309**.",
 )
 def names_that_decide():
     runs = [{"q": dict.fromkeys(("b", other), 0.5)} for other in ("a", "c")]
@@ -38,9 +38,9 @@ def names_that_decide():
 @RETRIEVAL.asks(
     "AmenRa/ranx#27",
     "joaopalotti/trectools#24",
-    question="What happens if a query is in the run alone?",
-    answer="An error names it: **`retrieved` must have no query that `positives` lacks; got 'b'.** With"
-    ' `unknown_queries="skip"` the others have their mean, **1**.',
+    question="What happens if a query is in the run but not in the ground truth?",
+    answer="An error names the query: **`retrieved` must have no query that `positives` lacks; got 'b'.** With"
+    ' `unknown_queries="skip"` the mean is over the other queries: **1**.',
 )
 def queries_in_the_run_alone():
     sides = {"a": ["x"], "b": ["x"]}, {"a": ["x"]}
@@ -49,8 +49,8 @@ def queries_in_the_run_alone():
 
 @RETRIEVAL.asks(
     "AmenRa/ranx#51",
-    question="Are items of score 0 retrieved?",
-    answer="Yes: two positives of score 0 have recall **1**.",
+    question="Are items with a score of 0 retrieved?",
+    answer="Yes. With two positives that have a score of 0, recall is **1**.",
 )
 def scores_of_0():
     run = {"q": {"a": 0.0, "b": 0.0}}
@@ -62,7 +62,7 @@ def scores_of_0():
     "msight-tech/research-ms-loss#21",
     "CompVis/metric-learning-divide-and-conquer#10",
     "PkuRainBow/HDC.caffe#14",
-    question='Is "recall@1" of a paper the share of the positives that are found?',
+    question='Is "recall@1" in papers the share of positives that are found?',
     answer="In most papers it is the share of queries with a hit. If the first item is one of three positives,"
     " `recall_1` is **1/3**, and `hit_rate_1` is **1**. See"
     ' ["recall at k"](../conventions.md#recall-at-k-and-other-measures).',
@@ -75,8 +75,9 @@ def recall_or_hit_rate():
 @RETRIEVAL.asks(
     "facebookresearch/faiss#447",
     question="What are 1-recall@4 and 4-recall@4 here?",
-    answer="`hit_rate_4` with the nearest item as the only positive, and `recall_4` with the four nearest. Where the"
-    " nearest item is the last of four, and three of the four nearest are among them, they are **1** and **3/4**.",
+    answer="The first is `hit_rate_4` with the nearest item as the only positive. The second is `recall_4` with the"
+    " four nearest items as positives. If a list of four has the nearest item last, and contains three of the"
+    " four nearest, they are **1** and **3/4**.",
 )
 def recalls_of_an_index():
     retrieved, nearest = [[9, 2, 3, 1]], [1, 2, 3, 4]
@@ -87,9 +88,9 @@ def recalls_of_an_index():
 @RETRIEVAL.asks(
     "joaopalotti/trectools#51",
     "thulab/DeepHash#30",
-    question="How does a query count that retrieves no positive?",
-    answer="Its average precision is **0**, its reciprocal rank **0** and its nDCG **0**. Only a query without any"
-    " positive is left out.",
+    question="How does a query without any retrieved positive count?",
+    answer="Its average precision is **0**, its reciprocal rank **0** and its nDCG **0**. Only a query without"
+    " positives in the ground truth is left out.",
 )
 def queries_without_a_hit():
     means = evaluate_lists([[7, 8]], [[1]], reports=("map", "mrr", "ndcg_2")).means
@@ -98,9 +99,9 @@ def queries_without_a_hit():
 
 @RETRIEVAL.asks(
     "swuxyj/DeepHash-pytorch#33",
-    question="By what is average precision at 3 divided?",
-    answer='With `protocol="hashing"` by the number of positives among the first three. Right, wrong, right is'
-    " (1/1 + 2/3)/2 = **5/6**; right, wrong, wrong is **1**.",
+    question="What is the divisor of average precision at 3?",
+    answer='With `protocol="hashing"` it is the number of positives among the first three. The list right, wrong,'
+    " right has (1/1 + 2/3)/2 = **5/6**, and right, wrong, wrong has **1**.",
 )
 def precision_of_the_first_three():
     scores = torch.tensor([[3.0, 2.0, 1.0]])
@@ -111,8 +112,8 @@ def precision_of_the_first_three():
 @RETRIEVAL.asks(
     "castorini/anserini#92",
     question="Which gain does nDCG use?",
-    answer='The grade, or with `gain="exponential"` 2^grade - 1. If items of the grades 1, 0 and 2 are retrieved, and'
-    " one of grade 1 is not, it is then (1 + 3/2) / (3 + 1/log2(3) + 1/2) = **0.6052**.",
+    answer='The grade, or with `gain="exponential"` 2^grade - 1. If items with grades 1, 0 and 2 are retrieved, and'
+    " one with grade 1 is not, the exponential gain gives (1 + 3/2) / (3 + 1/log2(3) + 1/2) = **0.6052**.",
 )
 def exponential_gain():
     grades = {"a": 1, "b": 0, "c": 2, "d": 1}
@@ -125,8 +126,8 @@ def exponential_gain():
 @RETRIEVAL.asks(
     "beir-cellar/beir#37",
     "lightonai/pylate#198",
-    question="A query is an item of its own list, as in ArguAna. How is it left out?",
-    answer="As junk. With the query before the positive the reciprocal rank is **1/2**; with"
+    question="A query is an item in its own list, as in ArguAna. How do I leave it out?",
+    answer="Declare it as junk. If the query is ranked before the positive, the reciprocal rank is **1/2**. With"
     ' `{"ok": ["d"], "junk": ["q"]}` and `protocol="oxford5k"` it is **1**.',
 )
 def queries_in_their_own_list():
@@ -139,10 +140,10 @@ def queries_in_their_own_list():
 
 @RETRIEVAL.asks(
     "embeddings-benchmark/mteb#4626",
-    question="The gallery has a copy of the positive under another identity. Which of them is first?",
-    answer="By default the wrong one, and average precision is **1/2**. With"
-    ' `ties="stable"` the one that comes first in the gallery, here the right one, **1**; with `ties="expected"` it is'
-    " the mean of both orders, **3/4**. See [ties](../concepts/ties.md).",
+    question="The gallery contains a copy of the positive with another identity. Which of them is first?",
+    answer='By default the wrong one is first, and average precision is **1/2**. With `ties="stable"` the item that'
+    " comes first in the gallery is first, in this example the right one, which gives **1**. With"
+    ' `ties="expected"` the number is the mean over both orders, **3/4**. See [ties](../concepts/ties.md).',
 )
 def copies_with_another_identity():
     sides = torch.tensor([[0.9, 0.9]]), [1], [1, 2]
@@ -152,8 +153,8 @@ def copies_with_another_identity():
 @RETRIEVAL.asks(
     "microsoft/XPretrain#13",
     question="The last batch is filled up with samples that were evaluated before. Does the number change?",
-    answer="Not with [`index`](../how_to/several_gpus.md#repeated-samples). If one of three queries is right, and comes"
-    " again, rank-1 is **1/3**; without `index` that query counts twice, **1/2**.",
+    answer="Not if you pass [`index`](../how_to/several_gpus.md#repeated-samples). If one of three queries is right"
+    " and is repeated, rank-1 is **1/3**. Without `index` this query counts twice, and rank-1 is **1/2**.",
 )
 def samples_that_fill_a_batch():
     values = []
@@ -171,9 +172,10 @@ def samples_that_fill_a_batch():
     "technicolor-research/dsve-loc#17",
     "albanie/collaborative-experts#11",
     "CASIA-IVA-Lab/VALOR#22",
-    question="How are several captions for each image evaluated in both directions?",
-    answer="Each caption has the number of [its image](../how_to/text_and_images.md). If three of four captions find"
-    " their image first, rank-1 is **3/4**; if one of two images finds a caption of its own first, it is **1/2**.",
+    question="How do I evaluate several captions per image in both directions?",
+    answer="Give each caption the number of [its image](../how_to/text_and_images.md). If three of four captions"
+    " find their image first, rank-1 is **3/4**. In the other direction, if one of two images finds one of"
+    " its captions first, rank-1 is **1/2**.",
 )
 def captions_in_both_directions():
     scores = torch.tensor([[0.9, 0.1], [0.4, 0.8], [0.2, 0.7], [0.3, 0.5]])
@@ -185,7 +187,8 @@ def captions_in_both_directions():
 @RETRIEVAL.asks(
     "mlfoundations/open_clip#149",
     question="Does the mean rank begin at 0 or at 1?",
-    answer="At 1. If the first item is the positive, `mean_rank` is **1**; tools that begin at 0 give one less.",
+    answer="It begins at 1. If the first item is the positive, `mean_rank` is **1**. Tools that begin at 0 give a"
+    " value that is lower by one.",
 )
 def ranks_from_1():
     return [evaluate_scores(torch.tensor([[3.0, 2.0]]), [1], [1, 2], reports=("mean_rank",))["mean_rank"]]
@@ -194,9 +197,10 @@ def ranks_from_1():
 @RETRIEVAL.asks(
     "JDAI-CV/fast-reid#121",
     question="May cameras be numbered separately for queries and gallery?",
-    answer="No. Give names, which are numbered together: if the first item is of the query's camera, it is left out,"
-    " and if a wrong and a right one of another camera follow, average precision is **1/2**. With numbers from 0 on"
-    " each side the right one is left out instead, and the value is **1**.",
+    answer="No. Pass names, which mean the same camera for queries and gallery. If the first item is from the"
+    " query's camera, it is left out; if a wrong and a right item from another camera follow, average"
+    " precision is **1/2**. If queries and gallery are numbered separately from 0, the right item is left out"
+    " instead, and the value is **1**.",
 )
 def cameras_of_each_side():
     sides = torch.tensor([[0.9, 0.8, 0.7]]), [1], [1, 2, 1]
@@ -206,9 +210,10 @@ def cameras_of_each_side():
 
 @RETRIEVAL.asks(
     "tinyvision/SOLIDER-REID#12",
-    question="All images are of one camera. Why is mAP undefined?",
-    answer="Re-identification leaves out the positives of the query's camera. mAP is **NaN**, and a warning says how"
-    ' many queries **lost every positive to rules of cameras**. With `same_camera="keep"` mAP is **1**.',
+    question="All images are from one camera. Why is mAP undefined?",
+    answer="Re-identification leaves out positives from the query's camera. mAP is **NaN**, and a warning gives the"
+    ' number of queries that **lost every positive to rules of cameras**. With `same_camera="keep"` mAP is'
+    " **1**.",
 )
 def one_camera():
     identities, cameras = torch.tensor([1, 2]), torch.tensor([0, 0])
@@ -228,7 +233,7 @@ def one_camera():
 
 @RETRIEVAL.asks(
     "Nanne/pytorch-NetVlad#3",
-    question="24 gallery images are at one place. Must all of them be found?",
+    question="24 gallery images show one place. Must all of them be found?",
     answer="No. All **24** are positives, and `hit_rate_1` is **1** if one of them comes first.",
 )
 def images_at_one_place():
@@ -245,9 +250,9 @@ def images_at_one_place():
 
 @RETRIEVAL.asks(
     "Cysu/open-reid#22",
-    question="What happens if the matrix has a row for each gallery item?",
-    answer="An error: **`scores` must have one row for each label; got 3 rows for 4 labels.** Only a square matrix"
-    " cannot be told apart from its transpose.",
+    question="What happens if the matrix has one row per gallery item?",
+    answer="You get an error: **`scores` must have one row for each label; got 3 rows for 4 labels.** Only a square"
+    " matrix cannot be distinguished from its transpose.",
 )
 def transposed_matrices():
     return [message_of(lambda: evaluate_scores(torch.zeros(3, 4), [1, 2, 3, 4], [1, 2, 3]))]

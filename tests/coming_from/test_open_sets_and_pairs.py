@@ -13,7 +13,7 @@ from tests.test_docs_pages import DOCS
 def of_open_set(case: FieldCase) -> dict[str, object]:
     given = {"threshold": float(case.inputs["threshold"]), "fpirs": case.options["fars"]}
     return given | {
-        "found": retrieval.evaluate_scores(
+        "identification": retrieval.evaluate_scores(
             *(case.inputs[name] for name in ("scores", "query_ids", "gallery_ids"))
         ).identification()
     }
@@ -22,7 +22,7 @@ def of_open_set(case: FieldCase) -> dict[str, object]:
 def of_pairs(case: FieldCase) -> dict[str, object]:
     scores, first, second, same = (case.inputs[name] for name in ("scores", "first", "second", "same"))
     given = {"distances": ((first - second) ** 2).sum(1), "fars": [10.0**power for power in range(-6, 0)]}
-    return given | {"same": same, "found": retrieval.verify_pairs(scores, same)}
+    return given | {"same": same, "verification": retrieval.verify_pairs(scores, same)}
 
 
 PAGES = {"open_set": of_open_set, "pairs": of_pairs}

@@ -44,7 +44,7 @@ def test_the_two_numbers_of_a_row_differ_unless_ours_is_theirs(page):
 @pytest.mark.parametrize("page", TOOLS)
 def test_every_name_of_ours_exists(page):
     (table,) = (table for table in tables(PAGES[page]) if table.header[1:] == ["here"])
-    known = {*EVERYTHING, *names(page)} | ARGUMENTS | KEYS | {"dict", "results", "found"}
+    known = {*EVERYTHING, *names(page)} | ARGUMENTS | KEYS | {"dict", "results", "coco_results"}
     for span in re.findall(r"`(.+?)`", "\n".join(row["here"] for row in table.rows)):
         tree = parsed(span)
         nodes = [*ast.walk(tree)]
@@ -58,9 +58,9 @@ def test_every_name_of_ours_exists(page):
 
 
 def attributes_of_results(nodes: list[ast.AST]) -> set[str]:
-    """What is asked of `results`, or of `found`, in an expression."""
+    """Return the attributes of `results` and `coco_results` in an expression."""
     asked = (node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
-    return {node.attr for node in asked if node.value.id in {"results", "found"}}
+    return {node.attr for node in asked if node.value.id in {"results", "coco_results"}}
 
 
 def parsed(span: str) -> ast.expr:

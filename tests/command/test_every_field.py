@@ -26,9 +26,9 @@ LISTS = [[int(item) for item in np.flatnonzero(IDS[NUM_QUERIES:] == of)] for of 
 
 
 def lines():
-    """The lines of the block about every field, without the name of the program."""
-    block = PAGE.read_text(encoding="utf-8").partition("## Every field")[2].split("```")[1].replace("\\\n", "")
-    return re.findall(r"^reid-torchmetrics (.*)$", block, re.MULTILINE)
+    """The commands of the section about every field, without the name of the program."""
+    section = PAGE.read_text(encoding="utf-8").partition("## Commands for every field")[2].partition("\n## ")[0]
+    return re.findall(r"^reid-torchmetrics (.*)$", section.replace("\\\n", ""), re.MULTILINE)
 
 
 LINES = lines()

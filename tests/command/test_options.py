@@ -27,6 +27,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 from reid_torchmetrics.metrics.detection import DetectionMAP, LvisMAP
+from tests.profiles import each_row
 
 IN_FILES = {"query", "gallery", "ground_truth", "self_index", "positives", "retrieved", "gains", "num_positives"}
 IN_FILES |= {*map("_".join, product(SIDES, LABELS)), "scores", "same", "a", "b"}
@@ -100,10 +101,14 @@ def in_words(value):
     return words[value] if value in (None, ()) or isinstance(value, bool) else str(value)
 
 
-@pytest.mark.parametrize("command", FUNCTIONS)
+@each_row("command", FUNCTIONS)
 def test_options_are_those_of_the_function(command):
     table, signatures = of_table(command), of_signatures(command)
-    assert table.keys() == signatures.keys()
+    differing = sorted(table.keys() ^ signatures.keys())
+    assert not differing, (
+        f"options of `{command}` in command/options.json are not those of its function: add or remove {differing}, in"
+        " `options` and in a group of the subcommand"
+    )
     for name, (kind, _, default) in table.items():
         expected, given = signatures[name]
         # Names of tables are words to the function, which says what was meant.

@@ -108,7 +108,8 @@ def test_protocols_need_no_torch(names):
 
 
 def test_the_words_of_protocols_are_those_of_the_protocols():
-    assert protocol_words.FILE.read_text(encoding="utf-8") == protocol_words.contents()
+    written = protocol_words.FILE.read_text(encoding="utf-8") == protocol_words.contents()
+    assert written, "command/protocols.json is not that of the protocols: run `python -m tests.command.protocol_words`"
 
 
 def test_all_protocols_are_printed_with_their_sources(capsys):

@@ -16,7 +16,7 @@ import numpy as np
 
 from reid_torchmetrics import GalleryDraw
 from reid_torchmetrics.command import main
-from tests.contracts.entry_points import PROTOCOL, EntryPoint, Numbers, whole_lists
+from tests.contracts.entry_points import PROTOCOL, TIES_BY_PLACE, TIES_OF_GROUPS, EntryPoint, Numbers, whole_lists
 from tests.contracts.problems import Problem
 
 SIDES = ("query", "gallery")
@@ -157,7 +157,7 @@ def by_lists(problem: Problem, folder: Path) -> Numbers:
     """`lists` with the whole gallery in the order of each query."""
     np.save(folder / "lists.npy", np.array(whole_lists(problem)))
     words = ["lists", str(folder / "lists.npy"), "--protocol", PROTOCOL, *words_of(problem, folder)]
-    if problem.row.ties in ("grouped", "expected"):
+    if problem.row.ties in TIES_OF_GROUPS:
         words += ["--ties", problem.row.ties]
     truth = problem.ground_truth()
     if truth is not None:
@@ -192,7 +192,7 @@ _OF_STREAMS = {
     "ground_truth": "`--stream` must come without `ground_truth`",
     "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",
     "leave_one_out": "`--stream` must come with the files of a gallery",
-    "ties stable": "`--stream` must come without `ties stable`",
+    **{f"ties {name}": f"`--stream` must come without `ties {name}`" for name in TIES_BY_PLACE},
     "draw": "`--stream` must come without `draw`",
 }
 _OF_LISTS = {
@@ -204,8 +204,7 @@ _OF_LISTS = {
     "cameras beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     "sequences beside lists": "as a file, or by `--labels` of queries and gallery; got both",
     "labels beside lists": "as a file, or by `--labels` of queries and gallery; got both",
-    "ties grouped": "unrecognized arguments: --ties",
-    "ties expected": "unrecognized arguments: --ties",
+    **{f"ties {name}": "unrecognized arguments: --ties" for name in TIES_OF_GROUPS},
     "draw": "`protocol` must draw no gallery",
 }
 COMMAND_LINES = {

@@ -28,6 +28,7 @@ from reid_torchmetrics import (
     evaluate_scores,
 )
 from reid_torchmetrics.functional.retrieval import RankCounter, RetrievalResults, evaluate_stream, find_protocol
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import LABEL_OPTIONS
 from tests.contracts.expected import CMC_LENGTH, Candidate, Numbers, in_order, judge
 from tests.contracts.problems import Problem
@@ -36,6 +37,10 @@ from tests.distributed import recording
 PROTOCOL = "market1501"
 BATCH = 7
 """samples of a batch"""
+TIES_OF_GROUPS = [name for name, policy in TIE_POLICIES.items() if policy.groups]
+"""tie policies without an order, so that no list can follow them"""
+TIES_BY_PLACE = [name for name, policy in TIE_POLICIES.items() if policy.by_place is not None]
+"""tie policies by the places of items in the gallery, which a stream does not know"""
 MEASURED = ("precision_5", "ndcg_5", "acg_5")
 """the numbers for which `ReIDMeasure` is tried"""
 
@@ -147,14 +152,14 @@ def _arguments_of_lists(problem: Problem) -> dict[str, Any]:
     arguments = _arguments(problem)
     if "ground_truth" in arguments:
         arguments["positives"] = arguments.pop("ground_truth")
-    if arguments["ties"] in ("pessimistic", "optimistic", "stable"):
+    if arguments["ties"] not in TIES_OF_GROUPS:
         del arguments["ties"]  # the order of the lists
     return arguments
 
 
 def whole_lists(problem: Problem) -> list[list[int]]:
     """The gallery in the order of each query, junk included."""
-    policy = problem.row.ties if problem.row.ties in ("optimistic", "stable") else "pessimistic"
+    policy = "pessimistic" if problem.row.ties in TIES_OF_GROUPS else problem.row.ties
     judged: list[dict[int, int]] = [{} for _ in problem.query]
     # Where the CMC has a camera rule of its own, its positives may be junk by the other rule.
     options = problem.row.options
@@ -343,8 +348,7 @@ _OF_LISTS = {
     "label index": "Unexpected keyword arguments: `query_index`",
     "label groups": "Unexpected keyword arguments: `gallery_groups`",
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
-    "ties grouped": "Unexpected keyword arguments: `ties`",
-    "ties expected": "Unexpected keyword arguments: `ties`",
+    **{f"ties {name}": "Unexpected keyword arguments: `ties`" for name in TIES_OF_GROUPS},
     "draw": "`protocol` must draw no gallery",
     "self_index beside lists": "`self_index` must come without `positives`",
     "leave_one_out beside lists": "`self_index` must come without `positives`",
@@ -368,7 +372,7 @@ _OF_STREAMS = {
     "ground_truth": "Unexpected keyword arguments: `ground_truth`",
     "junk_pairs": "Unexpected keyword arguments: `junk_pairs`",
     "cmc_same_camera": "one camera rule.*cmc_same_camera=.*which has two",
-    "ties stable": "`ties` must be one of .* got 'stable'",
+    **{f"ties {name}": f"`ties` must be one of .* got {name!r}" for name in TIES_BY_PLACE},
     "draw": "`protocol` must rank one whole gallery.*which draws galleries",
 }
 

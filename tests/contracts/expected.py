@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.retrieval.relevance import AGREEMENT_RULES, EX
 from tests.contracts.problems import SINGULAR, Problem
 from tests.reference import draws, groups, measures, several_labels, ties
 from tests.reference.relevance import sort_gallery
+from tests.reference.retrieval import AVERAGING_TIES, GROUPING_TIES
 
 CMC_LENGTH = 10
 RULES = tuple(
@@ -156,9 +157,9 @@ def value_of(report: str, items: Sequence[Candidate], problem: Problem, most_pos
     def measure(ranked: measures.Groups) -> Fraction | float:
         return measures.MEASURES[name](ranked, k, options, most_positives)
 
-    if policy in ("grouped", "expected"):
+    if policy in GROUPING_TIES:
         ranked = ties.groups_of_scores([(item.score, item.grade > 0) for item in items])
-        return float(ties.expectation(measure, ranked) if policy == "expected" else measure(ranked))
+        return float(ties.expectation(measure, ranked) if policy in AVERAGING_TIES else measure(ranked))
     ranked = tuple((1, 0) if item.grade else (0, 1) for item in in_order(items, policy))
     return float(measure(ranked))
 

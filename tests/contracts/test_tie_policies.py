@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import ReIDMeanAP, _names, evaluate_scores
+from reid_torchmetrics.command.inputs import TIES_BY_PLACE
 from reid_torchmetrics.functional.retrieval import RankCounter, rank_positives_from_scores
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
 from tests.contracts.missing import assert_nothing_missing
@@ -41,6 +42,9 @@ def check_tie_policy(policy: TiePolicy) -> None:
         reference_words: name in reference.TIE_ORDERS,
         "is no `TieName`: add it in _names.py": name in get_args(_names.TieName),
         "has no `sentence`: say who goes first": bool(policy.sentence),
+        "needs places of the gallery: add it to `TIES_BY_PLACE` in command/inputs.py": (
+            policy.by_place is None or name in TIES_BY_PLACE
+        ),
     }
     for page, text in PAGES.items():
         words = (DOCS.parent / page).read_text(encoding="utf-8")
@@ -113,7 +117,11 @@ def check_lists(policy: TiePolicy, scores: Tensor) -> None:
     is_positive = results.nearest(NUM_GALLERY).is_positive
     if not policy.groups:
         ranks = (is_positive.nonzero()[:, 1] + 1).tolist()
-        assert ranks == results.ranks.rank.tolist(), f"`count` and the lists of {policy.name!r} differ in the order"
+        assert ranks == results.ranks.rank.tolist(), (
+            f"`count` and the lists of {policy.name!r} differ in the order of equal scores: lists, in"
+            " ranking/nearest.py, know the order of the gallery and that of `positives_first`; add another one to"
+            " `_Lists` and `_is_before`"
+        )
 
 
 def check_streams(policy: TiePolicy) -> None:
@@ -161,7 +169,15 @@ def test_a_policy_that_breaks_the_contract_is_told_so(policy, message):
         check_tie_policy(policy)
 
 
-@pytest.mark.parametrize("words", ["is no `TieName`: add it", "is not in docs/concepts/ties", "is not in docs/conv"])
-def test_a_policy_without_a_type_or_a_row_in_the_docs_is_told_what_to_add(words):
+@pytest.mark.parametrize(
+    "words",
+    [
+        "is no `TieName`: add it",
+        "is not in docs/concepts/ties",
+        "is not in docs/conv",
+        "needs places of the gallery: add it to `TIES_BY_PLACE`",
+    ],
+)
+def test_a_policy_that_other_places_do_not_know_is_told_what_to_add(words):
     with pytest.raises(AssertionError, match=f"'last' {words}"):
-        check_tie_policy(replace(PESSIMISTIC, name="last"))
+        check_tie_policy(replace(TIE_POLICIES["stable"], name="last"))

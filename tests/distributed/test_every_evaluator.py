@@ -11,6 +11,7 @@ import torch
 from reid_torchmetrics import DetectionMAP, LvisMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import DetectionResults, evaluate_images
 from reid_torchmetrics.functional.detection.evaluation import sharded_images
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.metrics.base import DistributedWorld
 from tests.distributed.detection_shards import at
@@ -29,12 +30,12 @@ METRICS = {
     "scaled_yolov4": lambda: YoloMAP(class_names=NAMES, matching="scaled_yolov4"),
     "yolov4": lambda: YoloMAP(class_names=NAMES, matching="yolov4"),
 }
+"""the metric classes of evaluators; others are asked for by `evaluate_images` alone"""
 OPTIONS = {
     "lvis": {"class_groups": {"rare": [0], "common": [], "frequent": [1]}},
     "lvis_fixed": {"class_groups": {"rare": [], "common": [], "frequent": []}, "max_detection_thresholds": (3,)},
     "voc": {"iou_thresholds": (0.5, 0.75)},
 }
-GREEDY, WITH_LIMITS = ("coco", "ultralytics"), ("coco", "lvis", "lvis_fixed")
 
 
 def problem():
@@ -61,7 +62,7 @@ def asked(results: DetectionResults, name: str) -> dict[str, object]:
         "detections": results.detections().is_true_positive.tolist(),
         "curve": str(results.ranked.of_class(0)),
         "localization": str(results.localization_errors()),
-        "errors": dict(results.error_breakdown().counts) if name in GREEDY else None,
+        "errors": dict(results.error_breakdown().counts) if EVALUATORS[name].has_breakdown else None,
     }
 
 
@@ -70,11 +71,11 @@ def by_both(process: int, size: int, sharding: str) -> dict[str, list[dict[str, 
     given = at(problem(), SHARDINGS[sharding](NUM_IMAGES, size)[process])
     world = ALONE if size == 1 else DistributedWorld(None, torch.device("cpu"))
     told = {}
-    for name, make in METRICS.items():
+    for name in EVALUATORS:
         held = {"across_classes": True, "boxes": True, "localization": True}
-        by_metric = fed(make(), *given).results(**held)
         options = {"evaluator": name, "class_names": NAMES, "world": world, **OPTIONS.get(name, {})}
         by_function = evaluate_images(*given, **options, **held)
+        by_metric = fed(METRICS[name](), *given).results(**held) if name in METRICS else by_function
         told[name] = [asked(each, name) for each in (by_metric, by_function)]
     return told
 
@@ -91,9 +92,9 @@ def test_what_every_evaluator_says_has_its_own_words():
     told = {name: by_metric for name, (by_metric, _) in by_both(0, 1, "round_robin").items()}
     for name, each in told.items():
         assert "cat" in each["classes"]
-        assert ("maxDets" in each["printed"]) == (name in WITH_LIMITS)
-        assert ("area_ranges" in json.loads(each["json"])) == (name in WITH_LIMITS)
-        assert ("confidence=" in each["printed"]) == (name not in {*WITH_LIMITS, "voc"})
+        assert ("maxDets" in each["printed"]) == EVALUATORS[name].has_limits
+        assert ("area_ranges" in json.loads(each["json"])) == EVALUATORS[name].has_limits
+        assert ("confidence=" in each["printed"]) == EVALUATORS[name].reports_confidence
         assert np.array(each["confusion"]).sum() > 0
         assert any(map(any, each["difficult"])) == (name == "voc")
 

@@ -62,7 +62,7 @@ class Problem:
 
     def ranks(self, world, positions: list[int]) -> list[list[int]]:
         metric = self.metric(positions)
-        options = metric._ranks_by(for_cmc=False)
+        options = metric._ranking_options(for_cmc=False)
         ranks = rank_samples(metric._accepted_samples().samples, options, world, max_bytes=self.max_bytes).ranks
         return [part.tolist() for part in ranks.rank.split(ranks.num_positives.tolist())]
 

@@ -9,6 +9,7 @@ import re
 import pytest
 
 import reid_torchmetrics
+from reid_torchmetrics import plot
 from reid_torchmetrics.functional import retrieval
 from reid_torchmetrics.functional.model_tables import split_conventions
 from tests.functional.saved_results import COMPARISON, DETECTION, RETRIEVAL, difference
@@ -178,6 +179,12 @@ def test_results_draw_what_their_field_looks_at_first():
     assert ax.get_xlabel() == "recall (%)"
     _, ax = problems.retrieval().plot("precision_recall")
     assert ax.get_xlabel() == "recall (%)"
+
+
+def test_the_words_of_plot_name_every_figure():
+    for kind, rows in plot.FIGURES.items():
+        for name in rows:
+            assert f'"{name}"' in kind.plot.__doc__, f"`results.plot` must name the figure {name!r} in its docstring"
 
 
 def test_a_figure_that_results_do_not_have_is_refused_with_the_reason():

@@ -147,7 +147,7 @@ def test_a_file_is_an_npz_with_a_header_that_says_how_it_was_evaluated(tmp_path)
     with np.load(results.save(tmp_path / "results.npz"), allow_pickle=False) as archive:
         header = json.loads(archive["header.json"])
         assert archive["ranks.rank"].tolist() == results.ranks.rank.tolist()
-    assert header["format"] == FORMAT == 2
+    assert header["format"] == FORMAT
     assert header["kind"] == "RetrievalResults"
     assert header["version"] == reid_torchmetrics.__version__
     protocol = header["fields"]["protocol"]["$Protocol"]
@@ -156,6 +156,7 @@ def test_a_file_is_an_npz_with_a_header_that_says_how_it_was_evaluated(tmp_path)
 
 
 FOLDER = Path(__file__).parent
+FORMAT_OF_FIELDS = 2
 FIELDS = {
     "RetrievalResults": "query_index counts ranks protocol setup query_identities query_cameras rank_lists "
     "camera_pairs query_names item_names label_names list_counts ranks_for_cmc drawn max_rank",
@@ -189,14 +190,24 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("name", ["metric", "coco", "two models"])
-def test_fields_of_files_are_those_of_format_2(name):
-    # A field that is added needs a default, so that older files are read, a larger `FORMAT`, and its name here.
-    assert FORMAT == 2
+def test_fields_of_files_are_those_of_the_format(name):
     results = ALL[name]()
-    saved = results._to_fields()
-    assert sorted(saved) == sorted(FIELDS[type(results).__name__].split())
+    stored = {type(results).__name__: {*results._to_fields()}}
     for part in results._PARTS:
-        assert [each.name for each in fields(part)] == FIELDS[part.__name__].split()
+        stored[part.__name__] = {each.name for each in fields(part)}
+    for kind, names in stored.items():
+        differing = names.symmetric_difference(FIELDS[kind].split())
+        assert not differing, (
+            f"the stored fields of {kind} are not those of format {FORMAT_OF_FIELDS}: {sorted(differing)}. Give a field"
+            " that is added a default, so that older files are read; raise `FORMAT`, once between two releases; and"
+            " write its name to `FIELDS` and the format to `FORMAT_OF_FIELDS` in tests/functional/test_result_files.py"
+        )
+
+
+def test_the_format_is_that_of_the_fields_and_of_the_page():
+    assert FORMAT == FORMAT_OF_FIELDS, "`FORMAT` in functional/result_files.py is that of the fields in this file"
+    page = (FOLDER.parents[1] / "docs" / "how_to" / "results.md").read_text(encoding="utf-8")
+    assert f"- `format`: {FORMAT};" in page, f"docs/how_to/results.md must say that `format` is {FORMAT}"
 
 
 def test_a_file_holds_no_measure_that_follows_from_the_rest(tmp_path):
@@ -226,7 +237,7 @@ def test_other_ranks_in_a_file_are_other_results(tmp_path):
 def test_files_of_format_1_which_stored_numbers_are_refused_by_name(kind, tmp_path):
     contents = (FOLDER / "results_of_format_1" / f"{kind.__name__}.npz").read_bytes()
     ours = reid_torchmetrics.__version__
-    end = f", a file of format 1 and version 0.1.0; {ours} reads 2: evaluate and save again."
+    end = f", a file of format 1 and version 0.1.0; {ours} reads {FORMAT}: evaluate and save again."
     assert refused(contents, tmp_path, kind).endswith(end)
 
 
@@ -282,7 +293,7 @@ def test_a_file_of_a_later_version_is_refused_by_name(tmp_path):
     contents = contents_of(problems.detection(), tmp_path)
     later = with_header(contents, lambda header: header | {"format": FORMAT + 1, "version": "9.9", "kind": "Unheard"})
     ours = reid_torchmetrics.__version__
-    assert refused(later, tmp_path).endswith(f", a file of format 3 and version 9.9; {ours} reads 2.")
+    assert refused(later, tmp_path).endswith(f", a file of format {FORMAT + 1} and version 9.9; {ours} reads {FORMAT}.")
 
 
 @pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults, Comparison])

@@ -44,6 +44,7 @@ from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.functional.detection.detection_samples import fed, images
 from tests.metrics.reid.samples import batches, labeled
 from tests.metrics.reid.samples import fed as embeddings_fed
+from tests.profiles import each_row
 
 NEUTRAL = {
     "backend": "neither is used",
@@ -166,7 +167,7 @@ def each_behind_each(names: list[str]) -> Iterator[str]:
             yield from (*others, *three)
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@each_row("kind", OPTIONS)
 def test_every_argument_is_in_the_table_or_changes_no_value(kind):
     elsewhere = {*MetricOptions.__annotations__}
     if kind is not EmbeddingMetric and issubclass(kind, (EmbeddingMetric, ReIDMetrics)):
@@ -175,7 +176,11 @@ def test_every_argument_is_in_the_table_or_changes_no_value(kind):
         elsewhere |= {*PROTOCOL_FIELDS}  # a protocol is compared as a whole
     if kind is DetectionMetrics:
         elsewhere |= {*OPTIONS[DetectionMAP]}
-    assert {*inspect.signature(kind).parameters} - {*OPTIONS[kind], *NEUTRAL} - elsewhere == set()
+    lacking = {*inspect.signature(kind).parameters} - {*OPTIONS[kind], *NEUTRAL} - elsewhere
+    assert not lacking, (
+        f"{kind.__name__} has arguments without other values: add some to its row of `OPTIONS` in this file (`RANKED`"
+        f" for all metrics of embeddings), or why no number depends on it to `NEUTRAL`: {sorted(lacking)}"
+    )
 
 
 def test_every_metric_class_is_in_the_table():

@@ -47,7 +47,7 @@ TABLES = {
     "SimilarityName": SIMILARITIES,
     "TieName": TIE_POLICIES,
     "CameraRule": SAME_CAMERA_RULES,
-    "ClothesRule": LABEL_RULES["clothes"],
+    **{f"{name.capitalize()}Rule": rules for name, rules in LABEL_RULES.items()},
     "ApRule": measures.AP_RULES,
     "Normalizer": measures.AP_NORMALIZERS,
     "PrecisionDivisor": measures.PRECISION_DIVISORS,

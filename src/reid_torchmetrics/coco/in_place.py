@@ -1,4 +1,4 @@
-"""The classes in the place of pycocotools, for code that imports it."""
+"""Replacement of pycocotools in `sys.modules` by the classes of this package, for code that imports it."""
 
 from __future__ import annotations
 

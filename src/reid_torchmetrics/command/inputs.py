@@ -19,6 +19,8 @@ NEED_EMBEDDINGS = ("similarity", "packed", "rerank", "multi_query", "stream", "o
 """options about reading or comparing embeddings"""
 _NEED_ITEMS = ("ground_truth", "rerank", "multi_query", "draw", "report", "index", "groups", "distances", "scores")
 """options, labels and kinds of files that need the items of a gallery"""
+TIES_BY_PLACE = ("stable",)
+"""tie policies that need places in a gallery; their table needs torch, so a test compares both"""
 
 
 class Source(NamedTuple):
@@ -118,8 +120,9 @@ def check_streamed(inputs: Mapping[str, Any]) -> None:
         ValueError: There is one, or there is no gallery.
     """
     needs = [name for name in _NEED_ITEMS if inputs.get(name)]
-    if inputs.get("ties") == "stable":
-        needs.append("ties stable")
+    ties = inputs.get("ties")
+    if ties in TIES_BY_PLACE:
+        needs.append(f"ties {ties}")
     if needs:
         raise ValueError(f"`--stream` must come without `{needs[0]}`, as it drops the items of the gallery; got both.")
     if not inputs["gallery"]:

@@ -106,7 +106,7 @@ class NamedNumbers(Tabled, Mapping[str, float]):
 
         Args:
             figure: "cmc", "precision_recall" or "first_ranks" of a retrieval; "precision_recall", "confidence",
-                "confusion_matrix" or "kinds_of_errors" of a detection.
+                "confusion_matrix", "confusion_counts" or "kinds_of_errors" of a detection.
             ax: Matplotlib axes to draw into; None for a new figure.
 
         Returns:

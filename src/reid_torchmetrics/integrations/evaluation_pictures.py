@@ -159,15 +159,13 @@ class EvaluationPictures(Callback):
             self._draw_and_log(trainer, stage, named)
 
     def _draw_and_log(self, trainer: Trainer, stage: str, named: drawings.Drawings) -> None:
+        """Draw the pictures, and hand them to each logger; one that fails keeps no other from them."""
         pictures: dict[str, Any] = {}
         for name, draw in named.items():
             with self._warning_instead(f"picture '{name}'", "drawn"):
                 pictures[name] = draw()
-        if pictures:
-            self._log(trainer, stage, pictures)
-
-    def _log(self, trainer: Trainer, stage: str, pictures: dict[str, Any]) -> None:
-        """Hand the pictures to each logger; a logger that fails does not keep the others from them."""
+        if not pictures:
+            return
         # Lightning gives numbers the batches that stepped, one fewer than `global_step` after an epoch of training.
         step = trainer.fit_loop.epoch_loop._batches_that_stepped  # noqa: SLF001 - it has no other name
         # Without loggers a picture is a file, but not in a fast run for development.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, inputs
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, match_options
 
 _ROTATED = inputs.shape_types(("rotated",), None)["rotated"]
 
@@ -80,7 +80,7 @@ class Judgment:
             true.of_one_class() if self.average == "micro" else true,
             grid,
             keep_ground_truths=True,
-            **evaluator.options_of_voc(is_difficult),
+            **match_options(evaluator, is_difficult=is_difficult),
         )
         assert matches.ground_truths is not None  # noqa: S101 - they are kept
 

@@ -13,7 +13,7 @@ def drawn_detector(random: Random, shape: str) -> tuple[list[dict], list[dict], 
     wrong, noise, extra = random.choice((0, 0.1, 0.5, 0.9)), random.choice((0, 0.02, 0.1)), random.choice((0, 1, 3))
     share, most, weights = random.choice((0.05, 0.2, 0.5, 0.8)), random.choice((1, 6, 20)), torch.rand(classes) ** 3
     wide, size = random.choice((1, 4)), 48 if shape == "masks" else 640
-    preds, target = [], []
+    preds, target, sizes = [], [], []
     for _ in range(number):
         num = random.randint(1, most)
         image = size * torch.ones(2) if shape == "masks" else torch.rand(1) * size * wide + 60 + torch.zeros(2)
@@ -27,6 +27,7 @@ def drawn_detector(random: Random, shape: str) -> tuple[list[dict], list[dict], 
         other = torch.randint(classes, rows.shape) + first
         guessed = torch.where((torch.rand(len(rows)) < wrong) | (torch.arange(len(rows)) >= num), other, labels[rows])
         scores = torch.rand(len(rows)) * (1 - 0.5 * (torch.arange(len(rows)) >= num))
+        sizes.append(image.flip(0))
         preds.append({"scores": scores, "labels": guessed})
         target.append({"labels": labels})
         for item, boxes in ((preds[-1], found), (target[-1], true)):
@@ -36,6 +37,9 @@ def drawn_detector(random: Random, shape: str) -> tuple[list[dict], list[dict], 
     if box_format := random.choice(("", "xywh")):
         for item in (*preds, *target):
             item["boxes"] = torch.cat([item["boxes"][:, :2], item["boxes"][:, 2:] - item["boxes"][:, :2]], 1)
+    if random.random() < 0.5:  # height and width are known
+        for place, item in enumerate(target):
+            item |= {"image_id": torch.tensor(place), "orig_size": sizes[place]}
     return preds, target, {"box_format": box_format or "xyxy"}
 
 

@@ -91,7 +91,7 @@ def test_samples_that_several_processes_hold_are_said_without_identities(text, s
     def rank(world):
         part = torch.tensor([*seen[world.process]])
         one = fed(ReIDMeanAP(protocol=PLACES), [{name: values[part] for name, values in data.items()}])
-        samples, options = one._accepted_samples().samples, one._ranks_by(for_cmc=False)
+        samples, options = one._accepted_samples().samples, one._ranking_options(for_cmc=False)
         ranking = rank_samples(samples, options, world, max_bytes=1 << 20)
         advise_on_retrieval(ranking.evidence, world)
 

@@ -216,7 +216,7 @@ class GrowingStates(Metric):
             raise
 
     def _join_step(self) -> None:
-        """Take part in a step whose batch this process refused, because the other processes wait for it."""
+        """Take part in a step after this process refused its batch, because the other processes wait for it."""
         with self.sync_context():
             if self._world.size > 1:
                 type(self).compute(self)  # raises the deferred error on all processes

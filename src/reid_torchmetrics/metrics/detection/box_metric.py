@@ -57,10 +57,10 @@ class BoxMetric(base.GrowingStates, CocoFiles):
 
     _identity_state = "detection_counts"
 
-    _of_collection: ClassVar[tuple[tuple[str, str], ...]] = ()
+    _collection_options: ClassVar[tuple[tuple[str, str], ...]] = ()
     """options of the collection that it is in, as text: all processes must share them"""
 
-    _names_of_collection: ClassVar[tuple[str, ...] | None] = None
+    _names_collection_options: ClassVar[tuple[str, ...] | None] = None
     """names of the numbers of the collection that it is in"""
 
     def __init__(
@@ -223,7 +223,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """Give advice on the images of all processes, though not on every batch of `forward`."""
         if self._states_before_forward is not None:
             return
-        names = self._names_of_collection
+        names = self._names_collection_options
         if names is None and self.metric is not None:
             names = (self.metric,)
         for each in matches:
@@ -317,7 +317,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         """The options that decide the value, as text."""
         arguments = base.arguments_of(type(self))
         texts = {name: repr(getattr(self, name)) for name in arguments if name not in _NOT_DECISIVE}
-        return texts | dict(self._of_collection)
+        return texts | dict(self._collection_options)
 
     def _rounded(self, values: Tensor) -> Tensor:
         return values.to(self.device, torch.float32)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks, _names
+from reid_torchmetrics._warnings import warn
 from reid_torchmetrics.functional.detection.batches import (
     KEPT_STATES,
     CocoReading,
@@ -133,6 +134,12 @@ class CocoFiles(ABC):
             is_federated=EVALUATORS[cls._row].is_federated,
             invalid=invalid,
             unknown_categories=unknown_categories,
-            notes=guesses,
+            notes=[],
         )
-        return read_coco(coco_preds, coco_target, reading)
+        images = read_coco(coco_preds, coco_target, reading)
+        for note in reading.notes:
+            if guesses is not None:
+                guesses.append(note.text)
+            elif note.is_doubtful:
+                warn(note.text)
+        return images

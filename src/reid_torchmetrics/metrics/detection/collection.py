@@ -94,8 +94,8 @@ class DetectionMetrics(MetricCollection):
         collected = tuple((name, repr(value)) for name, value in chosen.items())
         for member in members.values():
             member._notes = notes  # noqa: SLF001 - of the same room
-            member._names_of_collection = tuple(metrics.values())  # noqa: SLF001
-            member._of_collection = collected  # noqa: SLF001
+            member._names_collection_options = tuple(metrics.values())  # noqa: SLF001
+            member._collection_options = collected  # noqa: SLF001
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)

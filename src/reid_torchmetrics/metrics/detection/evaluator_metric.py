@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.batches import read_frequencies
 from reid_torchmetrics.functional.detection.evaluation import ImageMatches, SingleValue, names_of_values
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, VOC_EVALUATOR, VocEvaluator
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
 from reid_torchmetrics.metrics import base
 
@@ -151,10 +151,10 @@ class VocMAP(EvaluatorMetric):
         _checks.one_of("iou_type", iou_type, _names.VocIouType)
         more: dict[str, Any] = {"iou_type": iou_type, "rule": rule, "metric": metric, **options}
         super().__init__(box_format, iou_thresholds, class_metrics=class_metrics, **more)
-        self.whole_pixels = EVALUATORS["voc"].of_voc(self.iou_type, whole_pixels).whole_pixels
+        self.whole_pixels = VOC_EVALUATOR.with_options(self.iou_type, whole_pixels).whole_pixels
 
-    def _evaluator(self) -> Evaluator:
-        return super()._evaluator().of_voc(self.iou_type, self.whole_pixels)
+    def _evaluator(self) -> VocEvaluator:
+        return VOC_EVALUATOR.with_options(self.iou_type, self.whole_pixels)
 
 
 class YoloMAP(EvaluatorMetric):

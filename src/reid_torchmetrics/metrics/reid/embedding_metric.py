@@ -1,4 +1,4 @@
-"""The metric that holds embeddings and labels, and ranks them in `compute`; subclasses only summarize ranks."""
+"""Base class of metrics that rank embeddings in `compute`; subclasses only summarize the ranks."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from reid_torchmetrics.metrics import base
 from .ranking import SampleStates
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
-"""attributes of a metric that do not decide its value"""
+"""attributes of a metric that do not change its value"""
 _ALWAYS_ACT = ("sequences", "groups")
-"""labels that change the ranking without an option, and so cannot come beside lists"""
+"""labels that change the ranking without an option, and therefore exclude `ground_truth`"""
 
 
 class ScoreOptions(TypedDict, total=False):
-    """The protocol, and how samples are scored and ranked."""
+    """Options for the protocol, and for scoring and ranking."""
 
     protocol: _names.ProtocolName | evaluation.Protocol
     ground_truth: Mapping[int, Any] | Sequence[Any] | None
@@ -46,33 +46,34 @@ class ScoreOptions(TypedDict, total=False):
 
 
 class ReIDOptions(ScoreOptions, evaluation.RelevanceOptions, base.MetricOptions, total=False):
-    """The options of `EmbeddingMetric`."""
+    """Options of `EmbeddingMetric`."""
 
 
 DEFAULTS = {"protocol": evaluation.DEFAULT_PROTOCOL, "packed": False}
-"""of the options that have another default than None"""
+"""defaults of options other than None"""
 explicit_signature = base.explicit_signature(ReIDOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
 
 
 class EmbeddingMetric(SampleStates):
-    """Base of the metrics over query and gallery embeddings; a measure of one's own is a subclass with `summarize`.
+    """Base class of metrics over query and gallery embeddings; write a new measure as a subclass with `summarize`.
 
-    `update` checks a batch and stores it, nothing else; `compute` ranks all samples, once for all metrics that hold
-    the same samples, and hands the ranks to `summarize`.
+    `update` only checks and stores a batch. `compute` ranks all samples, once for all metrics with the same samples,
+    and passes the ranks to `summarize`.
 
-    On several processes each keeps the samples that it was given. `compute` ranks them as one set, moves only queries,
-    scores of positives and counts, and has the same value on all processes, which all must call it. Metrics must
-    be the same on all: the class and its public attributes that are numbers, strings or tuples are compared.
+    On several processes each process keeps its samples, and all processes must call `compute`. It ranks the samples of
+    all processes as one set, and returns the same value on all of them. Only queries, scores of positives and counts
+    are exchanged. Metrics must be the same on all processes: the class is compared, and its public attributes that are
+    numbers, strings or tuples.
 
     Options left at None are taken from the protocol.
 
     Args:
         protocol: the benchmark, by its name in `PROTOCOLS` or as a `Protocol`; the default is Market-1501 as today's
             code bases compute it.
-        ground_truth: where relevance is by lists, for every query, by its `index`, its positives, or its lists by name
-            ("ok", "junk"), as numbers of gallery items by `index`: a mapping, or a sequence. Identities and cameras are
-            shown in results and decide nothing; `sequences` and `groups` are refused, and no rule about labels applies.
-            A warning says if items are not in the gallery.
+        ground_truth: relevance by lists instead of labels. A mapping or a sequence with the positives of each query
+            by its `index`, or with its lists by name ("ok", "junk"); items are given by their `index`. Identities and
+            cameras are then shown in results only; `sequences` and `groups` are refused, and no rule about labels
+            applies. There is a warning if items are not in the gallery.
         similarity: "cosine", "euclidean", "dot", "hamming" for codes, or a function of a block of queries [q, D] and a
             block of gallery items [g, D] that returns scores [q, g], higher is closer; "cosine" unless the protocol
             names another. Codes are of 0 and 1, or of 1 and -1, of any dtype.
@@ -92,18 +93,18 @@ class EmbeddingMetric(SampleStates):
             too.
         must_differ: labels in which a gallery item must differ from the query, such as ("batch",): an item that agrees
             in one of them is dropped.
-        draw: a `GalleryDraw`: the value is the exact expectation over galleries that are drawn so.
-        ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
-            item that comes first by `index`, or that came first, process by process, where there is no `index`;
-            "grouped" gives all the last of their ranks, "expected" is the mean over all orders; "pessimistic" unless
+        draw: a `GalleryDraw`: the value is the exact expectation over galleries drawn in this way.
+        ties: the order of equal scores: "pessimistic" puts negatives first, "optimistic" positives, "stable" the items
+            with the smaller `index`, or without `index` the earlier items, process by process; "grouped" gives all of
+            them the last of their ranks, "expected" is the mean over all orders. The default is "pessimistic", unless
             the protocol names another.
-        empty_target_action: what a query without positives counts in a mean: "skip", "neg" (0), "pos" (1), "error".
-            Where no query has a positive, as in Lightning's sanity check, the value is NaN under "skip" and "error".
-        rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
-            `QueryExpansion(...)`. On several processes each gets all samples for it, and for drawn galleries.
+        empty_target_action: the value of a query without positives in a mean: "skip", "neg" (0), "pos" (1), "error".
+            Where no query has a positive, as in Lightning's sanity check, the mean is NaN under "skip" and "error".
+        rerank: `KReciprocal(...)`, which starts from Euclidean distances, between unit vectors under "cosine", or
+            `QueryExpansion(...)`. On several processes every process then receives all samples, as for drawn galleries.
         max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time, and on the queries that
-            processes send to all at a time; None for 256 MiB, or more on a GPU: an eighth of its free memory; off the
-            CPU it holds a copy of the embeddings besides.
+            processes exchange at a time. The default is 256 MiB; on a GPU it is an eighth of the free memory if that is
+            more, and `compute` holds a copy of the embeddings in addition.
         kwargs: see `torchmetrics.Metric`.
 
     Raises:
@@ -115,36 +116,46 @@ class EmbeddingMetric(SampleStates):
     higher_is_better = True
 
     _is_for_cmc = False
-    """whether the camera rule and the drawn galleries are the ones of the protocol's CMC"""
+    """whether to rank by the camera rule and the drawn galleries of the protocol's CMC"""
     _longest = 1
     """the largest rank of a CMC"""
     _exchanged = False
-    """whether gallery items are the queries, and queries the gallery: the second direction of a collection"""
+    """whether queries and gallery exchange their roles: in the second direction of a collection"""
     _shown: ClassVar[tuple[str, ...]] = ()
-    """attributes that the `repr` begins with"""
+    """attributes that the `repr` always shows, as the first ones"""
 
     if TYPE_CHECKING:  # `torch.jit` does not know these types
         _reported: tuple[str, ...]
-        _of_collection: tuple[tuple[str, str], ...]
+        _collection_options: tuple[tuple[str, str], ...]
 
-    _of_collection = ()
-    """options of the collection that it is in, as text: all processes must share them"""
+    _collection_options = ()
+    """names and values of the options of the collection that has this metric; all processes must have the same"""
     _reported = ()
-    """numbers that `results` holds besides the reports of the protocol"""
+    """numbers in `results` besides the reports of the protocol"""
 
     @explicit_signature
     def __init__(self, **options: Unpack[ReIDOptions]) -> None:
-        chosen: dict[str, Any] = {**DEFAULTS, **options}
-        scoring: dict[str, Any] = {name: chosen.pop(name, None) for name in ScoreOptions.__annotations__}
-        named, lists = scoring["protocol"], scoring["ground_truth"]
-        protocol, kwargs = evaluation.take_protocol(named, chosen, lists=lists is not None)
-        super().__init__(**kwargs)
-        self._needed_by_options = {} if lists is not None else evaluation.find_protocol(named).needed_by(chosen)
+        other_options: dict[str, Any] = {**DEFAULTS, **options}
+        scoring: dict[str, Any] = {name: other_options.pop(name, None) for name in ScoreOptions.__annotations__}
+        named_protocol = scoring["protocol"]
+        lists = scoring["ground_truth"]
+        has_lists = lists is not None
+        protocol, metric_options = evaluation.take_protocol(named_protocol, other_options, lists=has_lists)
+        super().__init__(**metric_options)
+
+        self._needed_by_options: dict[str, str] = {}
+        self._camera_rules = None
+        if not has_lists:
+            self._needed_by_options = evaluation.find_protocol(named_protocol).needed_by(other_options)
+            self._camera_rules = evaluation.camera_rules_of(named_protocol, protocol)
         self._may_be_codes = protocol.reads_codes and scoring["similarity"] is None
         self._counts_ties = protocol.leaves_ties_open(scoring["ties"])
+
         self.similarity = protocol.similarity_or(scoring["similarity"])
         self.ties = protocol.ties_or(scoring["ties"])
-        self.packed, self.rerank, self.max_bytes = scoring["packed"], scoring["rerank"], scoring["max_bytes"]
+        self.packed = scoring["packed"]
+        self.rerank = scoring["rerank"]
+        self.max_bytes = scoring["max_bytes"]
         check_similarity(self.similarity)
         _checks.boolean("packed", self.packed)
         if self.packed and self.similarity != "hamming":
@@ -152,16 +163,17 @@ class EmbeddingMetric(SampleStates):
         _checks.one_of("ties", self.ties, TIE_POLICIES)
         _checks.cutoff("max_bytes", self.max_bytes)
         check_rerank(self.rerank, self.similarity)
-        self.protocol, self.ground_truth = protocol, evaluation.ListedTruth.of(lists, protocol)
-        self._camera_rules = None if lists is not None else evaluation.camera_rules_of(named, protocol)
+        self.protocol = protocol
+        self.ground_truth = evaluation.ListedTruth.of(lists, protocol)
         self._change()
 
-    def _change(self, **options: Any) -> None:
-        """Put options that are not None in the place of the protocol's."""
-        self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
-        rules = self.protocol.relevance_options
-        self._label_rules, self._lists_names = rules, lists_names(rules)
-        draw = self._ranks_by(for_cmc=self._is_for_cmc).protocol.draw
+    def _change(self, **fields_of_protocol: Any) -> None:
+        """Replace fields of the protocol by the values that are not None."""
+        changes = {name: value for name, value in fields_of_protocol.items() if value is not None}
+        self.protocol = self.protocol.changed(changes)
+        self._label_rules = self.protocol.relevance_options
+        self._lists_names = lists_names(self._label_rules)
+        draw = self._ranking_options(for_cmc=self._is_for_cmc).protocol.draw
         if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
             if type(self).summarize_drawn == EmbeddingMetric.summarize_drawn:
@@ -169,42 +181,47 @@ class EmbeddingMetric(SampleStates):
 
     @property
     def empty_target_action(self) -> _names.EmptyTargetAction:
-        """What a query without positives counts in a mean."""
+        """Value of a query without positives in a mean."""
         return self.protocol.empty_target_action
 
     def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         if self.ground_truth is None:
-            is_of_queries = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
+            has_queries_only = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
             reasons = {**self._needed_by_options, **self.protocol.needed_labels}
-            check_needed(reasons, labels, sides=SIDES[:1] if is_of_queries else SIDES)
+            check_needed(reasons, labels, sides=SIDES[:1] if has_queries_only else SIDES)
             return
         if labels["index"] is None:
             raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
         for name in _ALWAYS_ACT:
             if labels.get(name) is not None:
-                raise ValueError(
-                    f"`{name}` must come without `ground_truth`, which alone says who is relevant; got both."
-                )
+                rule = "must come without `ground_truth`, which alone says who is relevant"
+                raise ValueError(f"`{name}` {rule}; got both.")
 
     def _read_embeddings(self, embeddings: object) -> Tensor:
         if self.similarity != "hamming" and not self._may_be_codes:
             return super()._read_embeddings(embeddings)
-        device = getattr(embeddings, "device", None)
-        options = {"packed": self.packed, "may_be_codes": self._may_be_codes}
-        return read_embeddings("embeddings", embeddings, self.similarity, device, **options)
+        return read_embeddings(
+            "embeddings",
+            embeddings,
+            self.similarity,
+            getattr(embeddings, "device", None),
+            packed=self.packed,
+            may_be_codes=self._may_be_codes,
+        )
 
     @abstractmethod
     def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """The metric's value, given the ranks of the positives of all queries; at least one query has some."""
+        """Return the value from the ranks of the positives of all queries; at least one query has a positive."""
 
     def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
-        """The metric's value, given the expectations over drawn galleries; only where the protocol draws them."""
+        """Return the value from expectations over drawn galleries, for protocols that draw galleries."""
         raise NotImplementedError
 
     def compute(self) -> Tensor:
-        """Rank all samples and summarize the ranks; one warning where no query can be evaluated.
+        """Rank all samples and summarize the ranks.
 
-        The value is NaN then, or what `empty_target_action` counts where there are queries.
+        Where no query can be evaluated, there is one warning, and the value is NaN, or the value of
+        `empty_target_action` if there are queries.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
@@ -213,28 +230,31 @@ class EmbeddingMetric(SampleStates):
         return self._value(self._ranking("compute", for_cmc=self._is_for_cmc))
 
     def _value(self, ranking: evaluation.Ranking) -> Tensor:
-        if ranking.counts.valid:
+        """Return the value for a ranking."""
+        if ranking.counts.valid > 0:
             drawn = ranking.drawn
             value = self.summarize(ranking.ranks) if drawn is None else self.summarize_drawn(drawn)
             return value.to(self.device, self.dtype)
-        # The shape of the value, from one query with one hit; then its mean over queries without positives.
-        one_hit = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64, device=ranking.ranks.rank.device))
-        shape = self.summarize(one_hit).shape  # `summarize` need not cope with no ranks at all
-        num_empty = ranking.counts.total - ranking.counts.not_ranked
-        empty = torch.full((num_empty,), torch.nan, dtype=torch.float64, device=one_hit.rank.device)
-        return self._mean(empty, ranking.drawn).to(self.device, self.dtype).repeat(shape)
+        # `summarize` need not handle empty ranks. One query with one hit tells the shape of the value.
+        device = ranking.ranks.rank.device
+        one_hit = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64, device=device))
+        shape = self.summarize(one_hit).shape
+        num_queries = ranking.counts.total - ranking.counts.not_ranked
+        undefined = torch.full((num_queries,), torch.nan, dtype=torch.float64, device=device)
+        mean = self._mean(undefined, ranking.drawn)
+        return mean.to(self.device, self.dtype).repeat(shape)
 
     @base.explain_bad_call
     def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> evaluation.RetrievalResults:
-        """One value per query, with the reasons where there is none; the same on all processes; all must ask.
+        """Return one value per query for each number, the same on all processes, which all must call it.
 
-        The queries are in the order of `index` where it is given, else in that in which they came, process by process.
-        What the results can be asked for later is decided here, because they hold no embeddings.
+        Queries are in the order of `index` if it is given, and otherwise in the order of the updates, process by
+        process. The arguments decide what the results can answer later, because results hold no embeddings.
 
         Args:
-            nearest: the largest length of the rank lists that the results hold, for `results.nearest(k)` and
-                `results.confident_mistakes(n)`; 0 for none. They cost another pass over the gallery.
-            camera_pairs: whether the results hold `results.by_camera_pair(name)`, which costs another one or two.
+            nearest: the largest length of the rank lists in the results, for `results.nearest(k)` and
+                `results.confident_mistakes(n)`; 0 for none. Lists cost another pass over the gallery.
+            camera_pairs: whether the results hold `results.by_camera_pair(name)`, which costs one or two passes.
 
         Raises:
             DistributedMetricError: as `compute`.
@@ -243,27 +263,30 @@ class EmbeddingMetric(SampleStates):
                 without cameras or under a protocol that draws galleries.
         """
         with self._synced():
-            asked = {"nearest": repr(nearest), "camera_pairs": repr(camera_pairs)}
-            ranking, for_cmc = (self._ranking("results", for_cmc=for_cmc, asked=asked) for for_cmc in (False, True))
+            arguments = {"nearest": repr(nearest), "camera_pairs": repr(camera_pairs)}
+            ranking = self._ranking("results", for_cmc=False, arguments=arguments)
+            cmc_ranking = self._ranking("results", for_cmc=True, arguments=arguments)
             _checks.positive_int("nearest", nearest, least=0)
             _checks.boolean("camera_pairs", camera_pairs)
-            protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
-            setup = self._ranks_by(for_cmc=False).setup(ranking.labels)
-            results = evaluation.summarize(ranking, for_cmc, protocol, setup, max_rank=max(50, self._longest))
+            reports = dict.fromkeys((*self.protocol.reports, *self._reported))
+            protocol = replace(self.protocol, reports=tuple(reports))
+            setup = self._ranking_options(for_cmc=False).setup(ranking.labels)
+            results = evaluation.summarize(ranking, cmc_ranking, protocol, setup, max_rank=max(50, self._longest))
             lists = self._rank_lists(nearest, None) if nearest else None
             pairs = self._camera_pairs(protocol) if camera_pairs else None
             names = gather_names(self._world, ranking.names) or None
             return replace(results, rank_lists=lists, camera_pairs=pairs, label_names=names)
 
     def nearest(self, k: int = 10, queries: Tensor | _checks.Integers | None = None) -> evaluation.RankLists:
-        """The first k candidates of every query, or of chosen ones, and the first right answer of each.
+        """Return the first k candidates of all queries or of some, and the first positive of each query.
 
-        The same on all processes, which all must ask for the same. Candidates, their order and what is right are as
-        in the ranking. The gallery does not move: each process gives the best of its part, and they are merged.
+        All processes must call it with the same arguments, and get the same lists. Candidates, their order and
+        positives are those of the ranking. The gallery does not move: each process sends its best candidates, and these
+        are merged.
 
         Args:
-            k: how many, at most all of the gallery; a query with fewer candidates is padded.
-            queries: int, which queries, counted from 0 in the order of `results()`, such as `results.hardest(20)`.
+            k: number of candidates, at most the whole gallery; the list of a query with fewer candidates is padded.
+            queries: int, numbers of queries from 0 in the order of `results()`, such as `results.hardest(20)`.
 
         Raises:
             DistributedMetricError: as `compute`, or if the processes do not ask for the same.
@@ -274,13 +297,13 @@ class EmbeddingMetric(SampleStates):
             return self._rank_lists(k, queries)
 
     def duplicates(self, threshold: float = 0.95) -> Duplicates:
-        """The near duplicates of queries in the gallery, or among samples without roles; see `find_duplicates`.
+        """Return near duplicates of queries in the gallery, or among samples without roles; see `find_duplicates`.
 
-        The same on all processes, which all must ask for the same; the rules of the protocol drop nothing.
-        `results().without(duplicates)` has the numbers without the queries that have a near copy.
+        All processes must call it with the same arguments, and get the same pairs. The rules of the protocol drop no
+        pair. `results().without(duplicates)` has the numbers without the queries that have a near duplicate.
 
         Args:
-            threshold: the least score of a pair; under "euclidean" the largest distance.
+            threshold: the smallest score of a pair; under "euclidean" the largest distance.
 
         Raises:
             DistributedMetricError: as `compute`, or if the processes do not ask for the same.
@@ -292,67 +315,91 @@ class EmbeddingMetric(SampleStates):
             return (least_score(threshold, self.similarity), self._accepted_samples().samples), ()
 
         with self._synced():
-            asked = {"threshold": repr(threshold)}
-            options = self._ranks_by(for_cmc=False)
-            (least, samples), _ = meet(self._world, collect, lambda: self._settings("duplicates", asked))
+            arguments = {"threshold": repr(threshold)}
+            options = self._ranking_options(for_cmc=False)
+            (least, samples), _ = meet(self._world, collect, lambda: self._settings("duplicates", arguments))
             pairs = evaluation.pair_samples(samples, options, self._world, max_bytes=self.max_bytes)
             return find_pairs(pairs, least)
 
     def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
         (queries,) = _arrays.as_tensors(queries)
-        options = self._ranks_by(for_cmc=False)
-        asked = {"k": repr(k), "queries": repr(queries.tolist() if isinstance(queries, Tensor) else queries)}
+        options = self._ranking_options(for_cmc=False)
+        numbers = queries.tolist() if isinstance(queries, Tensor) else queries
+        arguments = {"k": repr(k), "queries": repr(numbers)}
 
-        def collect() -> Samples:
+        def collect() -> tuple[Samples, tuple[()]]:
             _checks.positive_int("k", k)
             if queries is not None:
                 _checks.integer_labels("queries", queries)
-            return self._accepted_samples().samples
+            return self._accepted_samples().samples, ()
 
-        samples, _ = meet(self._world, lambda: (collect(), ()), lambda: self._settings("nearest", asked))
+        samples, _ = meet(self._world, collect, lambda: self._settings("nearest", arguments))
         return evaluation.list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
         reported = means_among(protocol.reports)
-        names = {name: self._ranks_by(for_cmc=parse_report(name)[0].is_cmc) for name in reported}
+        names = {name: self._ranking_options(for_cmc=parse_report(name)[0].is_cmc) for name in reported}
         samples = self._world.guarded(lambda: self._accepted_samples().samples)
         return evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
 
     def _mean(self, values: Tensor, drawn: DrawnResults | None = None) -> Tensor:
-        weight = drawn.weight if drawn is not None and self.protocol.queries_in_draw else None
+        weight = None
+        if drawn is not None and self.protocol.queries_in_draw:
+            weight = drawn.weight
         return self._average(values, empty_target_action=self.empty_target_action, weight=weight)
 
     def _average(self, values: Tensor, **options: Any) -> Tensor:
         return mean_over_queries(values, **options)
 
-    def _ranks_by(self, *, for_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
-        chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank, "lists": self.ground_truth}
-        chosen["exchanged"] = self._exchanged if exchanged is None else exchanged
-        chosen["counts_ties"] = self._counts_ties
-        return evaluation.RankingOptions.of(self.protocol, for_cmc=for_cmc, longest=self._longest, **chosen)
+    def _ranking_options(self, *, for_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
+        """Return the options of a ranking; `exchanged` is that of the metric unless it is given."""
+        return evaluation.RankingOptions.of(
+            self.protocol,
+            for_cmc=for_cmc,
+            longest=self._longest,
+            similarity=self.similarity,
+            ties=self.ties,
+            rerank=self.rerank,
+            lists=self.ground_truth,
+            exchanged=self._exchanged if exchanged is None else exchanged,
+            counts_ties=self._counts_ties,
+        )
 
     def _ranking(
-        self, method: str, *, for_cmc: bool, asked: Mapping[str, str] | None = None, exchanged: bool | None = None
+        self, method: str, *, for_cmc: bool, arguments: Mapping[str, str] | None = None, exchanged: bool | None = None
     ) -> evaluation.Ranking:
-        """The ranking that `method` needs; processes compare the method and its settings."""
-        options = self._ranks_by(for_cmc=for_cmc, exchanged=exchanged)
-        return self._rank_once(options, lambda: self._settings(method, asked or {}), self.max_bytes)
+        """Return the ranking for a call of `method`; processes compare the method, its arguments and the options."""
+        options = self._ranking_options(for_cmc=for_cmc, exchanged=exchanged)
+        return self._rank_once(options, lambda: self._settings(method, arguments or {}), self.max_bytes)
 
-    def _settings(self, method: str, asked: Mapping[str, str]) -> Settings:
-        """The class, the method that was called with some arguments, and the options that decide the value."""
-        public = {key: value for key, value in vars(self).items() if not key.startswith("_") and key not in _NEUTRAL}
-        ranked, protocol = self._ranks_by(for_cmc=self._is_for_cmc).describe(), self.protocol
-        chosen = {each.name: repr(getattr(protocol, each.name)) for each in fields(protocol) if each.name != "name"}
-        # An option of the class goes before a field of its name: the `rule` of open sets before that of AP.
-        chosen |= {key: repr(value) for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
-        chosen |= {key: ranked[key] for key in ("similarity", "rerank")} | dict(self._of_collection)
-        chosen["ground_truth"] = ranked["lists"]
-        chosen["protocol"] = repr(protocol.name.partition(" with ")[0])  # what was changed has a name of its own
-        chosen |= asked  # an argument goes before an option of its name: the `k` of rank lists before that of AP
-        return Settings(type(self).__name__, method, chosen, ranked)
+    def _settings(self, method: str, arguments: Mapping[str, str]) -> Settings:
+        """Return the class, the called method with its arguments, and the options that change the value.
+
+        Where two of them have the same name, the later one counts: the `rule` of open sets instead of that of AP, and
+        the argument `k` of rank lists instead of that of AP.
+        """
+        protocol = self.protocol
+        ranking_options = self._ranking_options(for_cmc=self._is_for_cmc).describe()
+        options = {}
+        for field in fields(protocol):
+            if field.name != "name":
+                options[field.name] = repr(getattr(protocol, field.name))
+        for name, value in vars(self).items():
+            is_option = not name.startswith("_") and name not in _NEUTRAL
+            if is_option and isinstance(value, (str, int, float, tuple)):
+                options[name] = repr(value)
+        options["similarity"] = ranking_options["similarity"]
+        options["rerank"] = ranking_options["rerank"]
+        options.update(self._collection_options)
+        options["ground_truth"] = ranking_options["lists"]
+        options["protocol"] = repr(protocol.name.partition(" with ")[0])  # changed fields are compared by their names
+        options.update(arguments)
+        return Settings(type(self).__name__, method, options, ranking_options)
 
     def extra_repr(self) -> str:
-        """The options that decide the value, and others that were chosen; the protocol's are in its name."""
-        shown: dict[str, Any] = {name: getattr(self, name) for name in self._shown}
-        shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
-        return base.show_arguments(self, shown, hidden=evaluation.PROTOCOL_FIELDS)
+        """Return the options that change the value; the name of the protocol stands for its fields."""
+        options: dict[str, Any] = {name: getattr(self, name) for name in self._shown}
+        options["protocol"] = self.protocol.name
+        options["similarity"] = self.similarity
+        options["ties"] = self.ties
+        return base.show_arguments(self, options, hidden=evaluation.PROTOCOL_FIELDS)

@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.retrieval.relevance import check_needed
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.metrics import base
 
-from .ranking import check_not_written, record_update
+from .held_samples import check_not_written, record_update
 
 _FIRST = 3  # column of the first coordinate
 _SMALLEST, _LARGEST = 1e-140, 1e140

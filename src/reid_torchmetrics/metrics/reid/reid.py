@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric, MetricCollection
+from torchmetrics import MetricCollection
 from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks, _extras, _names
@@ -22,21 +22,21 @@ from .embedding_metric import DEFAULTS, EmbeddingMetric, ReIDOptions, explicit_s
 
 
 class CollectionOptions(ReIDOptions, evaluation.ProtocolOptions, total=False):
-    """The options of `ReIDMetrics`: also fields of `Protocol` that are not options of `EmbeddingMetric`."""
+    """Options of `ReIDMetrics`, with the fields of `Protocol` that are not options of `EmbeddingMetric`."""
 
 
 class _MeanOfMeasure(EmbeddingMetric):
-    """The mean, or median, over queries of one row of `MEASURES`."""
+    """Mean, or median, over queries of one measure in `MEASURES`."""
 
     _number = "map"
-    """the name of the row, with its k"""
+    """name of the measure, with its k"""
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Mean over queries of the number."""
+        """Return the mean of the measure over queries."""
         return self._mean(measure(self._number, ranks, self.protocol))
 
     def summarize_drawn(self, drawn: measures.DrawnResults) -> Tensor:
-        """Mean over queries of its expectation over drawn galleries."""
+        """Return the mean over queries of the expectation over drawn galleries."""
         return self._mean(measure_drawn(self._number, drawn), drawn)
 
     def _average(self, values: Tensor, **options: Any) -> Tensor:
@@ -49,10 +49,10 @@ class ReIDMeanAP(_MeanOfMeasure):
     Options left at None are taken from the protocol; see `functional.retrieval.average_precision`.
 
     Args:
-        rule: how the area is taken: "rectangle" (torchreid, fast-reid, TransReID, scikit-learn), "trapezoid" (the
+        rule: how the area is computed: "rectangle" (torchreid, fast-reid, TransReID, scikit-learn), "trapezoid" (the
             official Market-1501 script, Oxford, revisited Oxford and Paris), "interpolated_11", "interpolated_101".
-        k: number of candidates that are looked at; all by default.
-        normalizer: what the sum over the first `k` is divided by: "positives", "attainable", "hits" or "k".
+        k: cutoff: the number of candidates that count; all by default.
+        normalizer: divisor of the sum over the first `k` candidates: "positives", "attainable", "hits" or "k".
         options: see `EmbeddingMetric`.
 
     Example:
@@ -100,14 +100,14 @@ class ReIDMINP(_MeanOfMeasure):
 
 
 class ReIDCMC(_MeanOfMeasure):
-    """Cumulative matching characteristic (CMC) at rank `top_k`: the share of queries with a positive that early.
+    """Cumulative matching characteristic (CMC) at `top_k`: the share of queries with a positive among the first k.
 
-    By default this is the first-match CMC of the Market-1501 protocol, Rank-1 at `top_k=1`. It is one number, so
-    that `self.log` takes it; `ReIDCMCCurve` is the curve.
+    By default this is the first-match CMC of the Market-1501 protocol, Rank-1 at `top_k=1`. It is a single number for
+    `self.log`; `ReIDCMCCurve` is the curve.
 
     Args:
-        top_k: number of candidates that are looked at; may exceed the gallery.
-        mode: "first_match" or "all_shots" (open-reid's default); None for that of the protocol.
+        top_k: cutoff: the number of candidates that count; it may exceed the gallery.
+        mode: "first_match" or "all_shots" (open-reid's default); None for the mode of the protocol.
         options: see `EmbeddingMetric`.
 
     Example:
@@ -137,11 +137,11 @@ class ReIDCMC(_MeanOfMeasure):
 class ReIDCMCCurve(EmbeddingMetric):
     """Cumulative matching characteristic (CMC) at ranks 1 ... `max_rank`, as one tensor [max_rank].
 
-    A curve cannot be given to `self.log`: compute it in `on_validation_epoch_end` and log its picture. TorchMetrics
-    squeezes results of one element, so `max_rank=1` gives a 0-d tensor.
+    `self.log` does not accept a curve: compute it in `on_validation_epoch_end` and log its picture. TorchMetrics
+    squeezes results of one element, so `max_rank=1` returns a 0-d tensor.
 
     Args:
-        max_rank: length of the curve; may exceed the gallery.
+        max_rank: length of the curve; it may exceed the gallery.
         mode: as in `ReIDCMC`.
         options: see `EmbeddingMetric`.
 
@@ -169,18 +169,18 @@ class ReIDCMCCurve(EmbeddingMetric):
         self.max_rank = self._longest = max_rank
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Share of queries with a positive among the first k candidates, for every k."""
+        """Return the share of queries with a positive among the first k candidates, for every k."""
         return cmc_curve(ranks, self.max_rank, mode=self.protocol.mode, empty_target_action=self.empty_target_action)
 
     def summarize_drawn(self, drawn: measures.DrawnResults) -> Tensor:
-        """Mean over queries of the probability of each of these, for every k."""
+        """Return the mean over queries of the probability of a positive among the first k candidates, for every k."""
         return self._mean(drawn.cmc[:, : self.max_rank], drawn)
 
     def _log_instead(self) -> str | None:
         return "ReIDCMC(top_k=k)" if self.max_rank > 1 else None
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Draw the curve, or the given ones; returns the figure and its axes. Needs matplotlib."""
+        """Draw the curve, or the curves in `val`, by Matplotlib; returns the figure and its axes."""
         _extras.require("A figure", "matplotlib")
         curves: Any = self.compute() if val is None else val
         if not isinstance(curves, Tensor):
@@ -189,10 +189,10 @@ class ReIDCMCCurve(EmbeddingMetric):
 
 
 class ReIDMeasure(_MeanOfMeasure):
-    """Mean over queries of any number in `MEASURES`, by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
+    """Mean over queries of any measure in `MEASURES` by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
 
     Args:
-        metric: the number, with its k where it takes one.
+        metric: name of the measure, with its k if it has one.
         options: see `EmbeddingMetric`.
 
     Example:
@@ -214,9 +214,10 @@ class ReIDMeasure(_MeanOfMeasure):
     def __init__(self, metric: str, **options: Unpack[ReIDOptions]) -> None:
         row, k = parse_report(metric, argument="metric")
         if row.is_cmc:
-            self._is_for_cmc, self._longest = True, k
+            self._is_for_cmc = True
+            self._longest = k
         super().__init__(**options)
-        draw = self._ranks_by(for_cmc=self._is_for_cmc).protocol.draw
+        draw = self._ranking_options(for_cmc=self._is_for_cmc).protocol.draw
         if draw is not None and not row.has_expectation(k):
             raise ValueError(f"`protocol` must not draw galleries for the report {metric!r}; got {draw!r}.")
         self.metric = self._number = metric
@@ -224,12 +225,12 @@ class ReIDMeasure(_MeanOfMeasure):
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]
-        """Whether it is neither a rank nor ANMRR."""
+        """True unless the measure is a rank or ANMRR."""
         return not parse_report(self.metric)[0].lower_is_better
 
 
 class _RecallSum(_MeanOfMeasure):
-    """The sum of a CMC at some ranks, in percent, in both directions: `rsum`."""
+    """Sum of a CMC at some ranks in both directions, in percent: `rsum`."""
 
     _is_for_cmc = True
     _shown = ("numbers",)
@@ -240,29 +241,33 @@ class _RecallSum(_MeanOfMeasure):
         self.numbers = tuple(numbers)
 
     def compute(self) -> Tensor:
-        """Rank all samples in both directions."""
-        rankings = [self._ranking("compute", for_cmc=True, exchanged=exchanged) for exchanged in (False, True)]
+        """Rank all samples in both directions and return the sum."""
+        rankings = [
+            self._ranking("compute", for_cmc=True, exchanged=False),
+            self._ranking("compute", for_cmc=True, exchanged=True),
+        ]
         total = torch.zeros((), dtype=torch.float64, device=compute_device(self.device))
         for number in self.numbers:
             self._number = number
-            total += 100 * sum(to_compute_device(self._value(ranking)).double() for ranking in rankings)
+            values = [to_compute_device(self._value(ranking)).double() for ranking in rankings]
+            total += 100 * sum(values)
         return total.to(self.device, self.dtype)
 
 
 class ReIDMetrics(MetricCollection):
-    """The numbers that papers report, as a `MetricCollection`: `map`, `minp`, `rank_1`, ... or a protocol's reports.
+    """Collection of the numbers that papers report: `map`, `minp`, `rank_1`, ... or the reports of a protocol.
 
-    All members are 0-d tensors, ready for `self.log_dict`, and share one set of samples and their rankings.
+    All values are 0-d tensors for `self.log_dict`. The metrics share one set of samples and their rankings.
 
     Args:
-        ranks: the ranks at which the CMC is reported; None for the ranks of the protocol, 1, 5 and 10 by default.
-        prefix: put before every name, for instance "val/".
-        postfix: put behind every name.
-        directions: names of two directions, such as ("t2i", "i2t"): every number is then computed with queries and
-            gallery as they are given, as "t2i/rank_1", and with their roles exchanged, as "i2t/rank_1"; and "rsum" is
-            the sum of all "rank_k" of both in percent (VSE++, Faghri et al., BMVC 2018). Each direction is a ranking of
-            its own. The groups of samples act where these are the gallery: captions, the queries of "t2v", may be
-            grouped by video for "v2t".
+        ranks: the ranks of the CMC; None for the ranks of the protocol, 1, 5 and 10 by default.
+        prefix: text before every name, for instance "val/".
+        postfix: text after every name.
+        directions: names of two directions, such as ("t2i", "i2t"). Every number is then computed twice: "t2i/rank_1"
+            for queries and gallery as they are, and "i2t/rank_1" with their roles exchanged. "rsum" is the sum of all
+            "rank_k" in both directions, in percent (VSE++, Faghri et al., BMVC 2018). Each direction needs a ranking.
+            Groups apply to samples in the role of the gallery: captions, the queries of "t2v", may be grouped by video
+            for "v2t".
         options: see `EmbeddingMetric`, and the other fields of `Protocol`, such as `rule` and `reports`.
 
     Example:
@@ -286,37 +291,31 @@ class ReIDMetrics(MetricCollection):
         directions: Sequence[str] | None = None,
         **options: Unpack[CollectionOptions],
     ) -> None:
-        chosen: dict[str, Any] = {**DEFAULTS, **options}
-        lists, named = chosen.pop("ground_truth", None), chosen.pop("protocol")
-        protocol, of_members = evaluation.take_protocol(named, chosen, lists=lists is not None)
-        # What follows from the name of the protocol: members are passed the protocol with all changes.
-        reasons: dict[str, str] = {}
-        camera_rules = None
-        if lists is None:
-            reasons = evaluation.find_protocol(named).needed_by(chosen)
-            camera_rules = evaluation.camera_rules_of(named, protocol)
-        reports = protocol.reports
+        other_options: dict[str, Any] = {**DEFAULTS, **options}
+        lists = other_options.pop("ground_truth", None)
+        named_protocol = other_options.pop("protocol")
+        protocol, member_options = evaluation.take_protocol(named_protocol, other_options, lists=lists is not None)
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
-            reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
-            protocol = protocol.changed({"reports": reports})
-        of_members |= {"protocol": protocol, "ground_truth": evaluation.ListedTruth.of(lists, protocol)}
+            protocol = _with_ranks(protocol, ranks)
+        member_options["protocol"] = protocol
+        member_options["ground_truth"] = evaluation.ListedTruth.of(lists, protocol)
         self._directions = _checked_directions(directions, protocol)
-        sides = {f"{direction}/": place == 1 for place, direction in enumerate(self._directions)} or {"": False}
-        members: dict[str, Metric | MetricCollection] = {
-            f"{side}{name}": _member(name, exchanged=exchanged, **of_members)
-            for side, exchanged in sides.items()
-            for name in reports
-        }
-        recalls = [name for name in reports if parse_report(name)[0].is_cmc]
-        if self._directions and recalls:
-            members["rsum"] = _RecallSum(recalls, **of_members)
+        members = _members(protocol.reports, self._directions, member_options)
+
+        # Members receive the protocol with all changes, and so do not know its name and the options of the user.
+        needed_by_options: dict[str, str] = {}
+        camera_rules = None
+        if lists is None:
+            needed_by_options = evaluation.find_protocol(named_protocol).needed_by(other_options)
+            camera_rules = evaluation.camera_rules_of(named_protocol, protocol)
         for member in members.values():
-            member._of_collection = (("directions", repr(self._directions)),)  # noqa: SLF001
-            member._needed_by_options = reasons  # noqa: SLF001
+            member._collection_options = (("directions", repr(self._directions)),)  # noqa: SLF001
+            member._needed_by_options = needed_by_options  # noqa: SLF001
             member._camera_rules = camera_rules  # noqa: SLF001
-        super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
-        for name in members:  # the base class sorts by name: rank_10 before rank_5
+
+        super().__init__(dict(members), prefix=prefix, postfix=postfix, compute_groups=[list(members)])
+        for name in members:  # the base class sorts by name, with rank_10 before rank_5
             self._modules[name] = self._modules.pop(name)
 
     @base.signature_of(EmbeddingMetric.update)
@@ -329,81 +328,114 @@ class ReIDMetrics(MetricCollection):
     forward = base.signature_of(EmbeddingMetric.update)(MetricCollection.forward)
 
     def _compute_groups_create_state_ref(self, copy: bool = False) -> None:  # noqa: FBT002 - the base class's
-        """As in the base class, but all lists at once: its `setattr` looks for each among the parameters of a module.
+        """Share the states of the first metric of each group with the others, all lists at once.
 
-        It is called by each `update`, of which it takes a third otherwise.
+        The base class sets each list by `setattr`, which searches the parameters of a module. That would take a third
+        of each `update`.
         """
         if copy or self._state_is_copy:
             super()._compute_groups_create_state_ref(copy)
             return
-        for first, *others in self._groups.values():
-            held = getattr(self, first)
-            shared = {name: vars(held)[name] for name in (*held._defaults, "_update_count")}  # noqa: SLF001
-            for name in others:
+        for group in self._groups.values():
+            first = getattr(self, group[0])
+            shared = {name: vars(first)[name] for name in (*first._defaults, "_update_count")}  # noqa: SLF001
+            for name in group[1:]:
                 vars(getattr(self, name)).update(shared)
 
     def compute(self) -> dict[str, Any]:
-        """All numbers, by name; NaN and one warning where no sample was given."""
-        members = [member for member in self._modules.values() if isinstance(member, EmbeddingMetric)]
-        if any(member.update_called or member.roles for member in members):
-            return super().compute()
-        self._first_member(None)._warn("undefined", evaluation.NO_SAMPLE)  # noqa: SLF001 - of the same room
-        named = ((name, one) for name, one in self.items(copy_state=False) if isinstance(one, EmbeddingMetric))
-        return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in named}
+        """Return all numbers by name; NaN and one warning if there are no samples."""
+        for member in self._modules.values():
+            if isinstance(member, EmbeddingMetric) and (member.update_called or member.roles):
+                return super().compute()
+        self._first_member(None)._warn("undefined", evaluation.NO_SAMPLE)  # noqa: SLF001 - of the same package
+        values = {}
+        for name, member in self.items(copy_state=False):
+            if isinstance(member, EmbeddingMetric):
+                values[name] = torch.full((), torch.nan, dtype=member.dtype, device=member.device)
+        return values
 
     @base.explain_bad_call
     def results(
         self, *, nearest: int = 0, camera_pairs: bool = False, direction: str | None = None
     ) -> evaluation.RetrievalResults:
-        """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`.
+        """Return one value per query for each number in one `direction`, by default the first.
 
-        They are of one `direction`, the first unless named.
+        See `EmbeddingMetric.results`.
         """
         return self._first_member(direction).results(nearest=nearest, camera_pairs=camera_pairs)
 
     def nearest(
         self, k: int = 10, queries: Tensor | _checks.Integers | None = None, *, direction: str | None = None
     ) -> evaluation.RankLists:
-        """The first k candidates of every query, or of chosen ones; see `EmbeddingMetric.nearest` and `results`."""
+        """Return the first k candidates of all queries or of some; see `EmbeddingMetric.nearest` and `results`."""
         return self._first_member(direction).nearest(k, queries)
 
     def duplicates(self, threshold: float = 0.95, *, direction: str | None = None) -> Duplicates:
-        """The near duplicates of queries in the gallery; see `EmbeddingMetric.duplicates` and `results`."""
+        """Return near duplicates of queries in the gallery; see `EmbeddingMetric.duplicates` and `results`."""
         return self._first_member(direction).duplicates(threshold)
 
     def plot(self, *args: Any, **options: Any) -> Any:
-        """Plot the numbers, or several results over time; see `torchmetrics.MetricCollection`. Needs Matplotlib."""
+        """Plot the numbers, or several results over time, by Matplotlib; see `torchmetrics.MetricCollection`."""
         _extras.require("A figure", "matplotlib")
         return super().plot(*args, **options)
 
     def _first_member(self, direction: str | None) -> EmbeddingMetric:
         if direction is not None:
             _checks.one_of("direction", direction, self._directions)
-        side = "" if direction is None else f"{direction}/"
-        member, *_ = (member for name, member in self._modules.items() if name.startswith(side))
+        prefix = "" if direction is None else f"{direction}/"
+        members = [member for name, member in self._modules.items() if name.startswith(prefix)]
+        member = members[0]
         assert isinstance(member, EmbeddingMetric)  # noqa: S101 - for the type checker; see __init__
         return member
 
 
+def _with_ranks(protocol: evaluation.Protocol, ranks: Iterable[int]) -> evaluation.Protocol:
+    """Return a protocol that reports its CMC at other ranks."""
+    reports = [name for name in protocol.reports if not parse_report(name)[0].is_cmc]
+    reports += [f"rank_{rank}" for rank in ranks]
+    return protocol.changed({"reports": tuple(reports)})
+
+
 def _checked_directions(directions: Sequence[str] | None, protocol: evaluation.Protocol) -> tuple[str, ...]:
-    """The names of two directions, or none."""
+    """Return the names of two directions, or none; raise unless they may be parts of names of metrics."""
     if directions is None:
         return ()
-    is_pair = not isinstance(directions, str) and len({*directions}) == len(directions) == 2
-    if not is_pair or not all(isinstance(name, str) and name and not set(name) & set("./") for name in directions):
+    is_pair = not isinstance(directions, str) and len(set(directions)) == len(directions) == 2
+    if not is_pair or not all(map(_may_be_direction, directions)):
         raise ValueError(f"`directions` must be two names without '.' and '/'; got {directions!r}.")
     if protocol.leave_one_out:
         raise ValueError(f"`directions` must come with queries and a gallery; got protocol {protocol.name!r}.")
     return tuple(directions)
 
 
-def _member(name: str, *, exchanged: bool = False, **options: Any) -> EmbeddingMetric:
-    """The metric of a reported number, in a direction."""
+def _may_be_direction(name: object) -> bool:
+    """Return whether a name is a string that neither is empty nor separates parts of a name."""
+    return isinstance(name, str) and name != "" and "." not in name and "/" not in name
+
+
+def _members(reports: Sequence[str], directions: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a collection by name."""
+    members: dict[str, EmbeddingMetric] = {}
+    if not directions:
+        return {name: _member(name, options) for name in reports}
+    for number, direction in enumerate(directions):
+        for name in reports:
+            members[f"{direction}/{name}"] = _member(name, options, exchanged=number == 1)
+    recalls = [name for name in reports if parse_report(name)[0].is_cmc]
+    if recalls:
+        members["rsum"] = _RecallSum(recalls, **options)
+    return members
+
+
+def _member(name: str, options: Mapping[str, Any], *, exchanged: bool = False) -> EmbeddingMetric:
+    """Return the metric for a reported number, perhaps with the roles of queries and gallery exchanged."""
     row, k = parse_report(name)
     if row.is_cmc:
         metric: EmbeddingMetric = ReIDCMC(k, **options)
-    elif name in ("map", "minp"):
-        metric = {"map": ReIDMeanAP, "minp": ReIDMINP}[name](**options)
+    elif name == "map":
+        metric = ReIDMeanAP(**options)
+    elif name == "minp":
+        metric = ReIDMINP(**options)
     else:
         metric = ReIDMeasure(name, **options)
     metric._exchanged = exchanged  # noqa: SLF001 - an option of collections only

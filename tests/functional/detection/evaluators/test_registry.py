@@ -1,10 +1,20 @@
 """The registry: evaluators by their names, and what each says of a right box beside a class without ground truths."""
 
+from dataclasses import fields, replace
+
 import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import evaluate_images
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
+from reid_torchmetrics.functional.detection.evaluators import (
+    EVALUATORS,
+    VOC_EVALUATOR,
+    Evaluator,
+    VocEvaluator,
+    from_name_and_options,
+    match_options,
+    to_name_and_options,
+)
 from tests.profiles import each_row
 
 BOXES = torch.tensor([[0.0, 0.0, 10.0, 10.0], [20.0, 20.0, 40.0, 40.0]])
@@ -26,3 +36,54 @@ def test_a_class_without_ground_truths_changes_no_mean(name):
     assert results["map_50"] == pytest.approx(1.0, abs=0.006)  # YOLO's curves end below 1
     if EVALUATORS[name].reports_confidence:
         assert all(each.isnan().tolist() == [False, True] for each in results.averages.at_confidence.values())
+
+
+def test_options_of_pascal_voc_are_fields_of_its_own_type_alone():
+    own = {field.name for field in fields(VocEvaluator)} - {field.name for field in fields(Evaluator)}
+    assert own == {"claim", "whole_pixels"}
+    assert [name for name, row in EVALUATORS.items() if isinstance(row, VocEvaluator)] == ["voc"]
+
+
+@each_row("name", EVALUATORS)
+def test_matching_gets_the_options_that_the_evaluator_knows(name):
+    expected = {"lvis": {"lists": 2}, "lvis_fixed": {"lists": 2}}
+    expected["voc"] = {"is_difficult": 1, "whole_pixels": True, "claim": "voc"}
+    assert match_options(EVALUATORS[name], is_difficult=1, lists=2) == expected.get(name, {})
+
+
+def test_rotated_boxes_of_voc_are_matched_as_in_dota():
+    row = VOC_EVALUATOR.with_options("rotated", None)
+    assert (row.title, row.claim, row.whole_pixels) == ("DOTA", "dota", False)
+    assert VOC_EVALUATOR.with_options(["bbox"], None) == VOC_EVALUATOR
+    assert VOC_EVALUATOR.with_options("bbox", whole_pixels=False) == replace(VOC_EVALUATOR, whole_pixels=False)
+
+
+NAMED = [*EVALUATORS.items(), ("voc", VOC_EVALUATOR.with_options("rotated", None))]
+NAMED += [
+    ("voc", replace(VOC_EVALUATOR, whole_pixels=False)),
+    ("yolov4", replace(EVALUATORS["yolov4"], confidence=0.5)),
+]
+
+
+@pytest.mark.parametrize(("name", "row"), NAMED)
+def test_an_evaluator_is_its_name_and_options(name, row):
+    saved_name, options = to_name_and_options(row)
+    assert saved_name == name
+    assert options.keys() == {"title", "confidence"} | ({"claim", "whole_pixels"} if name == "voc" else set())
+    assert from_name_and_options(saved_name, options) == row
+
+
+@pytest.mark.parametrize("name", [name for name in EVALUATORS if name != "voc"])
+def test_files_of_any_evaluator_may_have_options_of_voc_that_say_nothing(name):
+    options = to_name_and_options(EVALUATORS[name])[1] | {"claim": "voc", "whole_pixels": False}
+    assert from_name_and_options(name, options) == EVALUATORS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"), [("coco", "whole_pixels", True), ("yolov4", "claim", "dota"), ("voc", "match", "voc")]
+)
+def test_an_option_of_another_evaluator_is_refused(name, option, value):
+    names = "title, confidence" + ", claim, whole_pixels" * (name == "voc")
+    message = f"^`option` of evaluator '{name}' must be one of {names}; got {option}={value!r}\\.$"
+    with pytest.raises(ValueError, match=message):
+        from_name_and_options(name, {option: value})

@@ -61,7 +61,7 @@ def said(embeddings: Tensor, identities: Tensor, shards: Shards, is_query=None, 
         if len(own):
             roles = is_query[own] if isinstance(is_query, Tensor) else is_query
             metric.update((embeddings[own] * rounding).to(embeddings.dtype), identities[own], is_query=roles)
-        leave_one_out = metric._ranks_by(for_cmc=False).protocol.leave_one_out
+        leave_one_out = metric._ranking_options(for_cmc=False).protocol.leave_one_out
         shard = sharding.examine_samples(of, metric._accepted_samples().samples, leave_one_out=leave_one_out)
         advise_on_retrieval(RetrievalEvidence(**shard.held_twice._asdict()), of)
 

@@ -94,6 +94,13 @@ def corners_as_sizes() -> DetectionEvidence:
     return _sampled(corners, corners)
 
 
+def corners_beyond_images() -> DetectionEvidence:
+    """Give detections as two corners in place of x, y, width and height, with the sizes of the images."""
+    boxes = _boxes()
+    corners = torch.cat([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1)
+    return _evidence(corners, boxes, read_image_sizes=lambda: _SIZES)
+
+
 def rounded_coordinates() -> DetectionEvidence:
     """Give detections in bfloat16."""
     boxes = 2 * _boxes(torch.float32)

@@ -31,6 +31,10 @@ MOST_FOUND = 0.5
 """share of the ground truths of the sample that a reading must find"""
 FEW_FOUND = 0.5
 """share of the ground truths that a reading finds: fewer must be found without it, and in wrong images"""
+SOME_OUTSIDE = 0.1
+"""share of the boxes of a side that must leave their image, for them to be two corners"""
+_EDGE = 1  # a corner may lie one pixel beyond the last row and column, as whole pixels are counted
+_ROUNDED = 1e-3  # pixels, of boxes that were converted and are converted back
 _ALMOST_ALL = 0.9  # a reading that finds as many is taken without a look at the others
 _BETTER = 1.1  # a reading that is less simple must find so many times as many
 _TRIAL_IMAGES = 32  # that a sample of more than twice as many is tried on first
@@ -107,6 +111,42 @@ def find_reading(
         return None
     texts = candidate.row, candidate.argument, candidate.name, candidate.remedy
     return BoxReading(*texts, num_found, num_before, sample.num_ground_truths)
+
+
+class BoxesBeyondImages(NamedTuple):
+    """Boxes of one side that leave their images as they are read, and never do as two corners."""
+
+    argument: str
+    num_outside: int
+    num_boxes: int
+
+
+def find_corners(
+    detections: Detections, ground_truths: GroundTruths, box_format: str, image_sizes: Tensor
+) -> list[BoxesBeyondImages]:
+    """Return the sides with boxes that seem to be two corners by the edges of their images, on a sample of images.
+
+    Args:
+        detections: of all images, boxes.
+        ground_truths: of all images, boxes.
+        box_format: in which users gave the boxes.
+        image_sizes: width and height of each image, by its number; NaN where not known.
+    """
+    sample = sample_objects(detections, ground_truths)
+    found = []
+    for argument, side in (("preds", sample.detections), ("target", sample.ground_truths)):
+        sizes = image_sizes.index_select(0, side.images.long())
+        rows = sizes.isfinite().all(1).nonzero()[:, 0]
+        boxes, edges = _xywh(side.shapes)[rows], sizes[rows].double() + _EDGE
+        if len(boxes) < LEAST_BOXES:
+            continue
+        numbers = _in_format(boxes, box_format)
+        near, far = numbers[:, :2], numbers[:, 2:]
+        are_corners = bool(((near <= far + _ROUNDED) & (far <= edges + _ROUNDED)).all())
+        num_outside = int((boxes[:, :2] + boxes[:, 2:] > edges).any(1).sum())
+        if are_corners and num_outside >= SOME_OUTSIDE * len(boxes):
+            found.append(BoxesBeyondImages(argument, num_outside, len(boxes)))
+    return found
 
 
 def _find_best(sample: _BoxesOfImages, box_format: str, image_sizes: Tensor | None) -> tuple[int, _Candidate]:
@@ -224,7 +264,7 @@ class _BoxesOfImages:
 
 def _xywh(shapes: object) -> Tensor:
     assert isinstance(shapes, BoxShapes)  # noqa: S101 - see `sampled`
-    return to_xywh(shapes.boxes, shapes.box_format).double()
+    return shapes.xywh.double()
 
 
 def _valid(boxes: Tensor) -> Tensor:
@@ -235,7 +275,7 @@ def _valid(boxes: Tensor) -> Tensor:
 def _further_candidates(sample: _BoxesOfImages, image_sizes: Tensor | None) -> Iterator[_Candidate]:
     """Give readings that are not another format, simple ones first."""
     preds, target = sample.preds, sample.target
-    swapped = _swap_axes(preds)
+    swapped = preds[:, [1, 0, 3, 2]]
     remedy = "Give x before y on both sides."
     yield _Candidate("swapped_axes", "preds", "y before x", remedy, swapped, target)
     for boxes, suffix in ((preds, ""), (swapped, _SWAPPED)):
@@ -270,10 +310,6 @@ def _in_format(boxes: Tensor, box_format: str) -> Tensor:
     if box_format == "cxcywh":
         return torch.cat([boxes[:, :2] + boxes[:, 2:] / 2, boxes[:, 2:]], 1)
     return boxes
-
-
-def _swap_axes(boxes: Tensor) -> Tensor:
-    return boxes[:, [1, 0, 3, 2]]
 
 
 class _Fit(NamedTuple):

@@ -137,6 +137,34 @@ def _are_corners(boxes: Tensor) -> bool:
     return bool((shared > 0.5 * spread.square().sum(1).prod(0).sqrt()).all())
 
 
+def _corners_beyond_images(evidence: DetectionEvidence) -> Values | None:
+    if evidence.iou_type != "bbox" or evidence.box_format == "xyxy":
+        return None
+    num_found, num, _ = evidence.recall
+    if num_found > readings.MOST_FOUND * num:
+        return None
+
+    def find() -> list[readings.BoxesBeyondImages]:
+        image_sizes = evidence.read_image_sizes()
+        if image_sizes is None:
+            return []
+        return readings.find_corners(*evidence.objects(), evidence.box_format, image_sizes)
+
+    sides = evidence.remember(f"corners {_hash_of_sizes(evidence)}", find)
+    if not sides:
+        return None
+    return {
+        "num_outside": sum(side.num_outside for side in sides),
+        "num": sum(side.num_boxes for side in sides),
+        "names": " and ".join(f"`{side.argument}`" for side in sides),
+    }
+
+
+def _hash_of_sizes(evidence: DetectionEvidence) -> int:
+    """Return a number of the sizes of images, as these are not among what matches follow from."""
+    return 0 if evidence.notes is None else hash(frozenset(evidence.notes.image_sizes.items()))
+
+
 def _rounded_coordinates(evidence: DetectionEvidence) -> Values | None:
     """Detected boxes or other shapes in a dtype that does not hold their coordinates to a pixel."""
     found = [] if evidence.notes is None else evidence.notes.rounded_shapes()
@@ -194,9 +222,7 @@ def _other_reading(evidence: DetectionEvidence, row: str) -> Values | None:
     def find() -> readings.BoxReading | None:
         return readings.find_reading(*evidence.objects(), evidence.box_format, evidence.read_image_sizes())
 
-    # Sizes of images are not among what matches follow from.
-    sizes = 0 if evidence.notes is None else hash(frozenset(evidence.notes.image_sizes.items()))
-    found = evidence.remember(f"reading {sizes}", find)
+    found = evidence.remember(f"reading {_hash_of_sizes(evidence)}", find)
     if found is None or found.row != row:
         return None
     return found._asdict()
@@ -212,7 +238,7 @@ _FIRES_ON_READING = (
     " twice as many as in wrong images."
 )
 _READING_THRESHOLDS: Mapping[str, float] = {"few": _FEW, "images": objects.MOST_IMAGES, "most": readings.MOST_FOUND}
-_EXPLAINED_BY = ("labels", "mixed_units", "corners_as_sizes")
+_EXPLAINED_BY = ("labels", "mixed_units", "corners_as_sizes", "corners_beyond_images")
 
 
 def _reading_row(name: str, checks: str, reading: str) -> Advice[DetectionEvidence]:
@@ -350,6 +376,25 @@ _ROWS: list[Advice[DetectionEvidence]] = [
         find=_corners_as_sizes,
         example=examples.corners_as_sizes,
         thresholds={"least": _LEAST_CORNERS, "few": _FEW_SMALL, "close": _CLOSE},
+    ),
+    Advice(
+        name="corners_beyond_images",
+        checks="two corners that are read as sizes, by the edges of the images",
+        fires='The `box_format` is not "xyxy", width and height of images are known, and at most {most} of the ground'
+        " truths are found. On a sample of at most {images} images a side has at least {least} boxes, {some} of them"
+        " leave their image, and as two corners none does.",
+        message="{num_outside} of {num} checked boxes of {names} leave their image, and none does if they are two"
+        ' corners. Give `box_format="xyxy"`; files of COCO must hold x, y, width and height.',
+        inputs=("iou_type", "box_format", "recall", "objects", "remember", "notes", "read_image_sizes"),
+        find=_corners_beyond_images,
+        example=examples.corners_beyond_images,
+        thresholds={
+            "most": readings.MOST_FOUND,
+            "images": objects.MOST_IMAGES,
+            "least": LEAST_BOXES,
+            "some": readings.SOME_OUTSIDE,
+        },
+        explained_by=("mixed_units", "corners_as_sizes"),
     ),
     Advice(
         name="rounded_coordinates",

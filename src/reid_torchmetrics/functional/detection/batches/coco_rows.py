@@ -12,7 +12,6 @@ import torch
 
 from reid_torchmetrics import _names
 from reid_torchmetrics._files import read_json
-from reid_torchmetrics._warnings import AdviceWarning, warn
 from reid_torchmetrics.functional.detection.inputs import CORNER_ORDER, RotatedType, crossing_edges
 
 from .coco_columns import (
@@ -29,13 +28,12 @@ from .coco_columns import (
     is_whole_number,
     shortened,
 )
-from .coco_images import find_images
+from .coco_images import Note, find_images
 from .coco_masks import areas_and_boxes, check_mask_sizes, check_masks, num_without_mask, run_lengths
 from .coco_writing import SMALLEST_AREA
 from .key_names import LISTS
 from .unsound import are_sound_boxes
 
-_MIN_BOXES = 10  # of results, that all can be two corners
 _MAX_SHOWN_IDS = 5  # in a message
 _SWAPPED = (
     "; of `detect` the first file is the data set, the second the detections, and of `coco_to_tm` it is the other way"
@@ -66,15 +64,8 @@ class CocoReading:
     invalid: _names.InvalidAction
     """what the metric does with invalid objects; objects that it drops are not checked here"""
     unknown_categories: _names.UnknownCategories
-    notes: list[str] | None
-    """gets a line for each decision that the files leave open; None for a warning where a number may depend on it"""
-
-    def tell(self, text: str, *, is_doubtful: bool = True) -> None:
-        """Note a decision; without a list of notes, warn of it if it is doubtful."""
-        if self.notes is not None:
-            self.notes.append(text)
-        elif is_doubtful:
-            warn(text)
+    notes: list[Note]
+    """gets a line for each decision that the files leave open"""
 
     @property
     def has_result_boxes(self) -> bool:
@@ -134,8 +125,7 @@ def read_coco(
         _check_lists(images, position, image, is_federated=reading.is_federated)
     images_by_id = {image["id"]: image for image in images.rows}
     check_kind_of_ids(images)
-    for note in find_images(detections, images.rows):
-        reading.tell(note.text, is_doubtful=note.is_doubtful)
+    reading.notes.extend(find_images(detections, images.rows))
 
     annotations.check(reading.columns(ANNOTATIONS, has_boxes=reading.has_true_boxes))
     if reading.is_federated:
@@ -147,8 +137,6 @@ def read_coco(
     _check_lengths(annotations, detections, reading)
     if reading.has_true_boxes:
         _check_has_boxes(annotations)
-    if reading.has_result_boxes:
-        _warn_of_corners(detections, images.rows)
     if reading.invalid != "drop":
         _check_ground_truths(annotations, reading)
     return _image_dicts(images.rows, detections, annotations, reading)
@@ -278,7 +266,7 @@ def _without_unknown_categories(detections: RowList, categories: Collection[Any]
     num_dropped = len(detections.rows) - len(kept)
     if num_dropped:
         text = f"left out {num_dropped:,} of {len(detections.rows):,} results of categories that the data set lacks"
-        reading.tell(f"{detections.source}: {text}", is_doubtful=False)
+        reading.notes.append(Note(f"{detections.source}: {text}", is_doubtful=False))
     return detections.select(kept)
 
 
@@ -336,7 +324,7 @@ def _check_has_boxes(listed: RowList) -> None:
 
 
 def _check_masks(annotations: RowList, detections: RowList, images: Mapping[Any, Row], reading: CocoReading) -> None:
-    """Check masks, and tell of boxes that count as masks.
+    """Check masks, and note boxes that count as masks.
 
     Raises:
         ValueError: a mask that cannot be read, or annotations of which none has a mask.
@@ -351,7 +339,7 @@ def _check_masks(annotations: RowList, detections: RowList, images: Mapping[Any,
         check_masks(listed, images)
         if num_boxes:
             text = f"{num_boxes:,} of {len(listed.rows):,} {listed.name} have no `segmentation`"
-            reading.tell(f"{listed.source}: {text}: their boxes count as masks")
+            reading.notes.append(Note(f"{listed.source}: {text}: their boxes count as masks", is_doubtful=True))
     check_mask_sizes((annotations, detections), images)
 
 
@@ -411,25 +399,6 @@ def _check_sound(listed: RowList, key: str, are_sound: torch.Tensor, rule: str) 
     if not bool(are_sound.all()):
         position = int(are_sound.logical_not().nonzero()[0, 0])
         raise listed.invalid(position, key, rule)
-
-
-def _warn_of_corners(detections: RowList, images: Iterable[Row]) -> None:
-    """Warn if boxes of results are corners beyond doubt: read as sizes one in ten leaves its image, as corners none."""
-    sizes = {}
-    for image in images:
-        size = image.get("width"), image.get("height")
-        if all(isinstance(side, int) for side in size):
-            sizes[image["id"]] = size
-    known = [(*row["bbox"], *sizes[row["image_id"]]) for row in detections.rows if row["image_id"] in sizes]
-    if len(known) < _MIN_BOXES or not all(x <= a <= w + 1 and y <= b <= h + 1 for x, y, a, b, w, h in known):
-        return
-    num_outside = sum(x + a > w + 1 or y + b > h + 1 for x, y, a, b, w, h in known)
-    if 10 * num_outside >= len(known):
-        warn(
-            f"`{detections.source}` seems to have corners as `bbox`: {num_outside} of {len(known)} boxes leave their"
-            " image otherwise.",
-            AdviceWarning,
-        )
 
 
 def _columns(

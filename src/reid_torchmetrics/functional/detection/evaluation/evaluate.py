@@ -14,7 +14,7 @@ from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.detection import inputs
 from reid_torchmetrics.functional.detection.advice import BatchNotes, advise_on_detections
 from reid_torchmetrics.functional.detection.batches import empty_states, pack_images
-from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, Evaluator, VocEvaluator
 from reid_torchmetrics.functional.world import ALONE, WarningLog, World, concluding
 
 from .evidence import advise_on_images, evidence_of_objects
@@ -110,13 +110,19 @@ def _chosen(
 ) -> Evaluator:
     """The evaluator with its option; raise if it does not know an option that is given."""
     row = EVALUATORS[evaluator]
-    known = ("bbox", "rotated") if row.knows_difficult else ("bbox",)
-    unknown = {} if row.has_limits else {**of_limits, "iou_type": None if iou_type in known else iou_type}
-    unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels, "is_difficult": is_difficult}
+    is_voc = isinstance(row, VocEvaluator)
+    unknown: dict[str, Any] = {}
+    if not row.has_limits:
+        known_types = ("bbox", "rotated") if is_voc else ("bbox",)
+        unknown |= {**of_limits, "iou_type": None if iou_type in known_types else iou_type}
+    if not is_voc:
+        unknown["whole_pixels"] = whole_pixels
+    if not row.knows_difficult:
+        unknown["is_difficult"] = is_difficult
     for name, value in unknown.items():
         if value is not None:
             raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
-    return row.of_voc(iou_type, whole_pixels) if row.knows_difficult else row
+    return row.with_options(iou_type, whole_pixels) if isinstance(row, VocEvaluator) else row
 
 
 @torch.no_grad()

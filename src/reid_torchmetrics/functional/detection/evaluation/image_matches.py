@@ -21,7 +21,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.errors import ObjectPairs, merge_object_pairs, pair_objects
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, VocEvaluator, match_options
 from reid_torchmetrics.functional.detection.inputs import (
     CocoGrid,
     Detections,
@@ -166,9 +166,7 @@ class MatchRequest:
             sides = detections.of_one_class(), ground_truths.of_one_class()
         options: dict[str, Any] = {"keep_ground_truths": self.with_origins or self.localization}
         options |= {"max_bytes": self.max_bytes} | ({} if classes is None else {"classes": classes})
-        options |= self.evaluator.options_of_voc(is_difficult)
-        if self.evaluator.is_federated:
-            options["lists"] = lists
+        options |= match_options(self.evaluator, is_difficult=is_difficult, lists=lists)
         matches = self.evaluator.match(*sides, self.grid, **options)
         if self.localization:
             matches = replace(matches, overlaps=self._overlaps_of(matches, *sides))
@@ -207,9 +205,9 @@ class MatchRequest:
 
     def _with_edges(self, objects: Objects) -> Objects:
         """The objects with the edges that the evaluator knows."""
-        if not self.evaluator.whole_pixels:
-            return objects
-        return objects.with_columns(boxes=with_edges(objects.shapes, whole_pixels=True))
+        if isinstance(self.evaluator, VocEvaluator) and self.evaluator.whole_pixels:
+            return objects.with_columns(boxes=with_edges(objects.shapes, whole_pixels=True))
+        return objects
 
     def _pair(
         self, detections: Detections, ground_truths: GroundTruths, matches: Matches, is_difficult: Tensor | None

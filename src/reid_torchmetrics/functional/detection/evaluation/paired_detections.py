@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator, evaluator_options
 from reid_torchmetrics.functional.detection.matching import Matches, merge_matches
 
 
@@ -91,15 +91,10 @@ def _numbers(averages: ClassAverages) -> Float[Tensor, " numbers"]:
 
 def _check(a: Any, b: Any, first: str, second: str) -> None:
     """Raise unless two `DetectionResults` are of the same images and ground truths, with the same options."""
-    ours, theirs = (
-        {"evaluator": each.evaluator.title, "rule": each.averages.rule}
-        | {name: getattr(each.evaluator, name) for name in ("confidence", "whole_pixels")}
-        | json.loads(json.dumps(asdict(each.averages.grid)))  # so that tuples and lists are equal
-        for each in (a, b)
-    )
+    ours, theirs = _settings(a), _settings(b)
     for name, value in ours.items():
-        if theirs[name] != value:
-            came = f"{name}={theirs[name]!r} and not {value!r}"
+        if theirs.get(name) != value:
+            came = f"{name}={theirs.get(name)!r} and not {value!r}"
             raise ValueError(f"`{second}` must be evaluated as `{first}` was; got {came}.")
     images = a.image_ids, b.image_ids
     for image in sorted({*images[0]} ^ {*images[1]}, key=lambda image: (isinstance(image, str), image)):
@@ -111,3 +106,11 @@ def _check(a: Any, b: Any, first: str, second: str) -> None:
     for image, label, _ in rows[of_a != of_b][:1].tolist():
         came = f"others of label {label} in image {images[0][image]!r}"
         raise ValueError(f"`{second}` must have the ground truths of `{first}`; got {came}.")
+
+
+def _settings(results: Any) -> dict[str, Any]:
+    """Return the options of `DetectionResults` by name."""
+    options = evaluator_options(results.evaluator)
+    settings = {"evaluator": options.pop("title"), "rule": results.averages.rule, **options}
+    grid: dict[str, Any] = json.loads(json.dumps(asdict(results.averages.grid)))  # so that tuples and lists are equal
+    return settings | grid

@@ -61,10 +61,6 @@ class Evaluator:
     """whether ground truths may be difficult: they need not be found"""
     is_federated: bool = False
     """whether images have lists of absent and of partly annotated classes"""
-    whole_pixels: bool = False
-    """whether a box has width + 1 times height + 1 pixels, both edges inside; in results as the evaluation had it"""
-    claim: _names.ClaimRule = "voc"
-    """what claims a ground truth that may be difficult, one of `CLAIMS`; in results as the evaluation had it"""
     has_breakdown: bool = True
     """whether errors have kinds: a detection takes the best unmatched ground truth, images are annotated in full, and
     the area is of `AP_RULES`"""
@@ -84,26 +80,6 @@ class Evaluator:
     def extras(self) -> tuple[str, ...]:
         """What `target` may have besides the keys that all evaluators know."""
         return ("difficult",) * self.knows_difficult + ("lists",) * self.is_federated
-
-    def of_voc(self, iou_type: Sequence[str], whole_pixels: bool | None) -> Evaluator:
-        """VOC's evaluator with its option, or for rotated boxes DOTA's; None for the default.
-
-        Raises:
-            TypeError: `whole_pixels` is no bool.
-            ValueError: it is True for rotated boxes.
-        """
-        is_dota = "rotated" in iou_type
-        whole_pixels = not is_dota if whole_pixels is None else whole_pixels
-        _checks.boolean("whole_pixels", whole_pixels)
-        row = replace(self, whole_pixels=bool(whole_pixels))
-        if is_dota and whole_pixels:
-            raise ValueError(f"`whole_pixels` must be False with iou_type 'rotated'; got {whole_pixels}.")
-        return replace(row, title="DOTA", claim="dota") if is_dota else row
-
-    def options_of_voc(self, is_difficult: Any) -> dict[str, Any]:
-        """Options of `match` that no other evaluator knows."""
-        options = {"is_difficult": is_difficult, "whole_pixels": self.whole_pixels, "claim": self.claim}
-        return options if self.knows_difficult else {}
 
     def checked(self, rule: _names.DetectionRule | None, confidence: float | None) -> tuple[Any, float | None]:
         """A rule of average precision and a confidence, the defaults for None.
@@ -152,6 +128,52 @@ class Evaluator:
         return inputs.CocoGrid(**usual | chosen, limited=self.limited)
 
 
+@dataclass(frozen=True)
+class VocEvaluator(Evaluator):
+    """Pascal VOC's evaluator, with the options that results have as the evaluation had them."""
+
+    whole_pixels: bool = True
+    """whether a box has width + 1 times height + 1 pixels, both edges inside"""
+    claim: _names.ClaimRule = "voc"
+    """what claims a ground truth, one of `CLAIMS`"""
+
+    def with_options(self, iou_type: str | Sequence[str], whole_pixels: bool | None) -> VocEvaluator:
+        """Return the evaluator with its option, None for the default; for rotated boxes it is that of DOTA.
+
+        Raises:
+            TypeError: `whole_pixels` is no bool.
+            ValueError: it is True for rotated boxes.
+        """
+        is_dota = "rotated" in iou_type
+        if whole_pixels is None:
+            whole_pixels = not is_dota
+        _checks.boolean("whole_pixels", whole_pixels)
+        if not is_dota:
+            return replace(self, whole_pixels=bool(whole_pixels))
+        if whole_pixels:
+            raise ValueError(f"`whole_pixels` must be False with iou_type 'rotated'; got {whole_pixels}.")
+        return replace(self, title="DOTA", claim="dota", whole_pixels=False)
+
+
+def match_options(evaluator: Evaluator, *, is_difficult: Any = None, lists: Any = None) -> dict[str, Any]:
+    """Return the options of `match` that not all evaluators know.
+
+    Args:
+        evaluator: whose detections are matched.
+        is_difficult: ground truths that need not be found, or None; left out for evaluators that do not know such.
+        lists: of absent and of partly annotated classes, or None, see `match_federated`; likewise.
+    """
+    options = {}
+    if evaluator.knows_difficult:
+        options["is_difficult"] = is_difficult
+    if evaluator.is_federated:
+        options["lists"] = lists
+    if isinstance(evaluator, VocEvaluator):
+        options["whole_pixels"] = evaluator.whole_pixels
+        options["claim"] = evaluator.claim
+    return options
+
+
 def _average(matches: Matches, grid: inputs.CocoGrid, *, rule: Any, has_limits: bool, **_: Any) -> ClassAverages:
     """Average without a confidence."""
     return average_matches(matches, grid, rule=rule, has_limits=has_limits)
@@ -162,21 +184,40 @@ _with_limits, _without_limits = (partial(_average, has_limits=has_limits) for ha
 _yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
 _lvis = partial(Evaluator, match=match_federated, average=_with_limits, rules=tuple(AP_RULES), rule="coco")
 _lvis = partial(_lvis, has_limits=True, knows_crowds=True, is_federated=True, has_breakdown=False)
-_voc = partial(Evaluator, knows_difficult=True, whole_pixels=True, has_breakdown=False)
 _yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
+
+VOC_EVALUATOR = VocEvaluator(
+    title="Pascal VOC",
+    match=match_best_of_all,
+    average=_without_limits,
+    rules=VOC_RULES,
+    rule="voc",
+    iou_thresholds=(0.5,),
+    knows_difficult=True,
+    has_breakdown=False,
+)
 
 EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
     "lvis": _lvis("LVIS", max_detection_thresholds=(300,), limited="image"),
     "lvis_fixed": _lvis("LVIS, fixed AP", max_detection_thresholds=(10_000,), limited="class"),
-    "voc": _voc("Pascal VOC", match_best_of_all, _without_limits, VOC_RULES, "voc", (0.5,)),
+    "voc": VOC_EVALUATOR,
     "ultralytics": _yolo("Ultralytics", match_greedily, rule="ultralytics", confusion_rule="ultralytics"),
     "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(match_best_of_all, claim="scaled_yolov4")),
     "yolov4": _yolov4("YOLOv4", partial(match_best_of_all, claim="yolov4")),
 }
 """The evaluators by name."""
 
-_OPTIONS = ("title", "claim", "whole_pixels", "confidence")  # results have them as the evaluation had them
+_WITHOUT_EFFECT = {"claim": "voc", "whole_pixels": False}
+"""options of Pascal VOC that older files have with any evaluator, and their value there"""
+
+
+def evaluator_options(evaluator: Evaluator) -> dict[str, Any]:
+    """Return the options that results have as the evaluation had them."""
+    options = {"title": evaluator.title, "confidence": evaluator.confidence}
+    if isinstance(evaluator, VocEvaluator):
+        options |= {"claim": evaluator.claim, "whole_pixels": evaluator.whole_pixels}
+    return options
 
 
 def to_name_and_options(evaluator: Evaluator) -> tuple[str, dict[str, Any]]:
@@ -185,9 +226,9 @@ def to_name_and_options(evaluator: Evaluator) -> tuple[str, dict[str, Any]]:
     Raises:
         ValueError: an evaluator of one's own.
     """
-    options = {name: getattr(evaluator, name) for name in _OPTIONS}
+    options = evaluator_options(evaluator)
     for name, row in EVALUATORS.items():
-        if replace(row, **options) == evaluator:
+        if type(row) is type(evaluator) and replace(row, **options) == evaluator:
             return name, options
     names = ", ".join(EVALUATORS)
     raise ValueError(f"`evaluator` must be one of {names}, with its options; got {evaluator.title!r}.")
@@ -197,9 +238,16 @@ def from_name_and_options(name: str, options: Mapping[str, Any]) -> Evaluator:
     """Return an evaluator: the inverse of `to_name_and_options`.
 
     Raises:
-        ValueError: an unknown name or option.
+        ValueError: an unknown name, or an option that the evaluator does not have.
     """
     _checks.one_of("evaluator", name, EVALUATORS)
-    for option in options:
-        _checks.one_of("option", option, _OPTIONS)
-    return replace(EVALUATORS[name], **options)
+    row = EVALUATORS[name]
+    known = evaluator_options(row)
+    changed = {}
+    for option, value in options.items():
+        if option in known:
+            changed[option] = value
+        elif option not in _WITHOUT_EFFECT or value != _WITHOUT_EFFECT[option]:
+            names = ", ".join(known)
+            raise ValueError(f"`option` of evaluator {name!r} must be one of {names}; got {option}={value!r}.")
+    return replace(row, **changed)

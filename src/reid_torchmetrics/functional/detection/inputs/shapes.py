@@ -106,7 +106,7 @@ class BoxShapes(Shapes):
     areas_given: Float[Tensor, " boxes"] | None = None
     """areas for the area ranges, if not width times height"""
     box_format: str = "xywh"
-    """of `boxes`, converted some at a time"""
+    """of `boxes`; it is another one for very many boxes, since all of them converted would be a large copy"""
 
     def __len__(self) -> int:
         """See `Shapes`."""
@@ -117,18 +117,24 @@ class BoxShapes(Shapes):
         """See `Shapes`."""
         return self.boxes.device
 
+    @property
+    def xywh(self) -> Float[Tensor, "boxes 4"]:
+        """The boxes as x, y, width and height."""
+        return self.boxes if self.box_format == "xywh" else to_xywh(self.boxes, self.box_format)
+
     @cached_property
     def _sides(self) -> Sides:
-        return self.sides_of(to_xywh(self.boxes, self.box_format))
+        return self.sides_of(self.xywh)
 
     def __getitem__(self, rows: Tensor) -> BoxShapes:
-        """See `Shapes`."""
-        given = None if self.areas_given is None else self.areas_given.index_select(0, rows)
-        return BoxShapes(to_xywh(self.boxes.index_select(0, rows), self.box_format), self.sides_of, given)
+        """See `Shapes`; these boxes are converted."""
+        as_given = BoxShapes(self.boxes.index_select(0, rows), box_format=self.box_format)
+        areas = None if self.areas_given is None else self.areas_given.index_select(0, rows)
+        return BoxShapes(as_given.xywh, self.sides_of, areas)
 
     def areas(self) -> Float[Tensor, " boxes"]:
         """See `Shapes`: as given, or width times height."""
-        return box_areas(to_xywh(self.boxes, self.box_format)) if self.areas_given is None else self.areas_given
+        return box_areas(self.xywh) if self.areas_given is None else self.areas_given
 
     def overlaps(
         self, row: Rows, ground_truths: BoxShapes, true_row: Rows, is_crowd: Crowds | None = None

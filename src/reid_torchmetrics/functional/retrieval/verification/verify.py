@@ -3,8 +3,8 @@
 A pair is accepted if it scores at least a threshold. The false accept rate FAR is the share of impostors that are
 accepted, the true accept rate TAR that of genuine pairs, and FRR = 1 - TAR. They are also called FMR, and 1 - FNMR.
 
-Given pairs, of the benchmarks of faces, speakers and kinship, are the pairs of one query. The protocol of LFW cuts them
-into folds, in their order, and judges each fold by a threshold on the distance that the other folds choose from a grid.
+Given pairs, one score each, are the benchmarks of faces, speakers and kinship. The protocol of LFW cuts them into
+folds, in their order, and judges each fold by a threshold on the distance that the other folds choose from a grid.
 
 Recognition has one prediction for each query, judged over all queries together.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,8 +25,8 @@ from torch.nn import functional
 
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_listed_relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, given_scores
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores import Scores
 
 from .scored_pairs import ScoredPairs, impostor_quantiles
 
@@ -286,11 +286,7 @@ def verify(scores: Scores, relevance: Relevance) -> Verification:
         ValueError: a score of a pair that is not junk is NaN.
     """
     pairs = ScoredPairs(scores, relevance)
-    genuine = pairs.genuine_scores()
-    distinct, repeats = genuine.unique_consecutive(return_counts=True)
-    thresholds, num_genuine_at = distinct.flip(0), repeats.flip(0).cumsum(0)
-    at, above = pairs.count_impostors(thresholds)
-    return Verification(thresholds, num_genuine_at, at, above, len(genuine), pairs.num_impostors())
+    return _count_pairs(pairs.genuine_scores(), pairs.num_impostors(), pairs.count_impostors)
 
 
 @torch.no_grad()
@@ -316,13 +312,34 @@ def verify_pairs(
         (tensor([0.5000, 1.0000], dtype=torch.float64), tensor(0.7500, dtype=torch.float64))
     """
     scores, same = _checked("scores", scores, same)
-    genuine = same.nonzero()[:, 0]
-    relevance = find_listed_relevance([genuine], num_gallery=len(same))
-    found = verify(given_scores(scores[None], relevance), relevance)
-    if not found.num_genuine or not found.num_impostors:
-        came = f"{found.num_genuine} pairs of one identity and {found.num_impostors} of two"
+    genuine = scores[same].sort().values
+    impostors = scores[~same].sort().values
+    if not len(genuine) or not len(impostors):
+        came = f"{len(genuine)} pairs of one identity and {len(impostors)} of two"
         raise ValueError(f"`same` must be True for some pairs and False for others; got {came}.")
-    return found
+
+    def count_impostors(thresholds: Tensor) -> tuple[Tensor, Tensor]:
+        num_at = len(impostors) - torch.searchsorted(impostors, thresholds)
+        num_above = len(impostors) - torch.searchsorted(impostors, thresholds, right=True)
+        return num_at, num_above
+
+    return _count_pairs(genuine, len(impostors), count_impostors)
+
+
+def _count_pairs(
+    genuine: Float[Tensor, " genuine"], num_impostors: int, count_impostors: Callable[[Tensor], Iterable[Tensor]]
+) -> Verification:
+    """Count pairs at every distinct score of a genuine pair.
+
+    Args:
+        genuine: the scores of all genuine pairs, ascending.
+        num_impostors: their number.
+        count_impostors: returns how many impostors score at least, and more than, each of some thresholds.
+    """
+    distinct, repeats = genuine.unique_consecutive(return_counts=True)
+    thresholds, num_genuine_at = distinct.flip(0), repeats.flip(0).cumsum(0)
+    num_impostors_at, num_impostors_above = count_impostors(thresholds)
+    return Verification(thresholds, num_genuine_at, num_impostors_at, num_impostors_above, len(genuine), num_impostors)
 
 
 @torch.no_grad()

@@ -1,0 +1,184 @@
+"""Corners that are read as sizes are told by the edges of the images, where the sizes of images are known."""
+
+import json
+import warnings
+
+import pytest
+import torch
+
+from reid_torchmetrics import AdviceWarning, DetectionMAP, VocMAP, YoloMAP
+from reid_torchmetrics.coco import COCO, COCOeval
+from reid_torchmetrics.functional.detection import evaluate_images
+
+WIDTH, HEIGHT = 500, 400
+INSIDE, BEYOND = [100.0, 50.0, 300.0, 200.0], [200.0, 150.0, 440.0, 330.0]
+TRUE = [0.0, 0.0, 40.0, 40.0]
+
+
+def text_of(num_outside, num=10, names="`preds`"):
+    return (
+        f"{num_outside} of {num} checked boxes of {names} leave their image, and none does if they are two corners."
+        ' Give `box_format="xyxy"`; files of COCO must hold x, y, width and height.'
+    )
+
+
+def images_of(boxes, true_boxes=(TRUE,), size=(HEIGHT, WIDTH)):
+    """One image; `size` is height and width."""
+    scores = torch.linspace(0.9, 0.1, len(boxes))
+    preds = {"boxes": torch.tensor(boxes), "scores": scores, "labels": torch.zeros(len(boxes), dtype=torch.int64)}
+    target = {"boxes": torch.tensor(true_boxes), "labels": torch.zeros(len(true_boxes), dtype=torch.int64)}
+    target["image_id"] = torch.tensor([1])
+    if size is not None:
+        target["orig_size"] = torch.tensor(size)
+    return [preds], [target]
+
+
+def by_metric(metric_class):
+    def evaluate(images, box_format):
+        metric = metric_class(box_format=box_format)
+        metric.update(*images)
+        metric.compute()
+
+    return evaluate
+
+
+def by_coco_eval(images, box_format):
+    assert box_format == "xywh"
+    ((preds,), (target,)) = images
+    image = {"id": 1}
+    if "orig_size" in target:
+        height, width = target["orig_size"].tolist()
+        image |= {"height": height, "width": width}
+    rows = [
+        {"id": number, "image_id": 1, "category_id": 0, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}
+        for number, box in enumerate(target["boxes"].tolist(), 1)
+    ]
+    truth = COCO()
+    truth.dataset = {"images": [image], "annotations": rows, "categories": [{"id": 0, "name": "one"}]}
+    truth.createIndex()
+    results = [
+        {"image_id": 1, "category_id": 0, "bbox": box, "score": score}
+        for box, score in zip(preds["boxes"].tolist(), preds["scores"].tolist(), strict=True)
+    ]
+    evaluation = COCOeval(truth, truth.loadRes(results), "bbox")
+    evaluation.evaluate()
+    evaluation.accumulate()
+
+
+DOORS = {
+    "DetectionMAP": by_metric(DetectionMAP),
+    "VocMAP": by_metric(VocMAP),
+    "YoloMAP": by_metric(YoloMAP),
+    "evaluate_images": lambda images, box_format: evaluate_images(*images, box_format=box_format),
+    "COCOeval": by_coco_eval,
+}
+
+
+def told(images, box_format="xywh", door="DetectionMAP"):
+    """The advice that an evaluation gives."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DOORS[door](images, box_format)
+    return [str(warning.message) for warning in caught if warning.category is AdviceWarning]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_corners_that_leave_their_image_as_sizes_are_told_at_every_door(door):
+    assert told(images_of([INSIDE] * 9 + [BEYOND]), door=door) == [text_of(1)]  # 200 + 440 > 500
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        [50.0, 50.0, 150.0, 150.0],  # does not leave the image
+        [480.0, 380.0, 30.0, 30.0],  # leaves it, and is no pair of corners
+    ],
+)
+@pytest.mark.parametrize("door", DOORS)
+def test_other_boxes_are_not_told(door, box):
+    assert told(images_of([INSIDE] * 9 + [box]), door=door) == []
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_nothing_is_told_without_the_sizes_of_images(door):
+    assert told(images_of([BEYOND] * 10, size=None), door=door) == []
+
+
+@pytest.mark.parametrize(("num", "expected"), [(9, []), (10, [text_of(10)])])
+def test_a_few_boxes_say_nothing(num, expected):
+    assert told(images_of([BEYOND] * num)) == expected
+
+
+@pytest.mark.parametrize(("num_beyond", "expected"), [(1, []), (2, [text_of(2, 20)])])
+def test_one_box_in_ten_must_leave_its_image(num_beyond, expected):
+    assert told(images_of([INSIDE] * (20 - num_beyond) + [BEYOND] * num_beyond)) == expected
+
+
+@pytest.mark.parametrize(
+    ("corners", "is_told"),
+    [
+        ([300.0, 200.0, 501.0, 401.0], True),
+        ([300.0, 200.0, 501.0, 402.0], False),
+        ([300.0, 200.0, 502.0, 401.0], False),
+    ],
+)
+def test_corners_at_the_edges_of_the_image_are_told_as_well(corners, is_told):
+    """Corners may lie one pixel beyond the last row and column, as whole pixels are counted."""
+    assert told(images_of([corners] * 10)) == [text_of(10)] * is_told
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_corners_that_are_read_as_center_and_size_are_told(dtype):
+    preds, target = images_of([[320.0, 150.0, 440.0, 330.0]] * 10)  # from x = 100 to 540
+    preds[0]["boxes"] = preds[0]["boxes"].to(dtype)
+    assert told((preds, target), "cxcywh") == [text_of(10)]
+
+
+def test_ground_truths_as_corners_are_told_by_their_own_name():
+    assert told(images_of([TRUE] * 10, [BEYOND] * 10)) == [text_of(10, 10, "`target`")]
+    both = told(images_of([INSIDE] * 9 + [BEYOND], [[150.0, 350.0, 480.0, 390.0]] * 10))
+    assert both == [text_of(11, 20, "`preds` and `target`")]
+
+
+def test_a_detector_that_does_not_clip_its_boxes_but_finds_objects_is_not_told():
+    """Objects that fill their image: each box could be two corners, and leaves the image by a few pixels."""
+    objects = [[10.0 + number, 12.0, 480.0, 380.0] for number in range(10)]
+    found = [[x, y, width + 30, height] for x, y, width, height in objects]
+    assert told(images_of(found, objects)) == []
+
+
+def test_numbers_are_those_of_the_boxes_as_they_are_given():
+    images = images_of([BEYOND] * 10, [BEYOND])
+    metric = DetectionMAP(box_format="xywh")
+    metric.update(*images)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AdviceWarning)
+        assert float(metric.compute()["map"]) == 1
+
+
+def test_advice_is_given_once_and_again_after_reset():
+    metric = DetectionMAP(box_format="xywh")
+    counts = []
+    for _ in range(2):
+        metric.reset()
+        metric.update(*images_of([BEYOND] * 10))
+        for _ in range(2):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                metric.compute()
+                metric.results()
+            counts.append(len([warning for warning in caught if "leave their image" in str(warning.message)]))
+    assert counts == [1, 0, 1, 0]
+
+
+def test_results_in_files_are_told_when_they_are_evaluated(tmp_path):
+    images = [{"id": 1, "width": WIDTH, "height": HEIGHT}]
+    rows = [{"id": 1, "image_id": 1, "category_id": 0, "bbox": TRUE, "area": 1600}]
+    data_set = {"images": images, "annotations": rows, "categories": [{"id": 0, "name": "one"}]}
+    results = [{"image_id": 1, "category_id": 0, "bbox": BEYOND, "score": 0.5} for _ in range(10)]
+    paths = []
+    for name, content in (("dt.json", results), ("gt.json", data_set)):
+        path = tmp_path / name
+        path.write_text(json.dumps(content), encoding="utf-8")
+        paths.append(str(path))
+    assert told(DetectionMAP.coco_to_tm(*paths)) == [text_of(10)]

@@ -1,0 +1,192 @@
+"""Each step of the recipes in CONTRIBUTING.md is executed, in a copy of the tree, and gives what the recipe promises.
+
+The examples of all recipes are put into one copy. Then the contracts of the new parts are run there, and each recipe's
+block of Python, which prints what the comments at its end say.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import reid_torchmetrics
+from tests.recipes import CONTRIBUTING, RECIPES, Change, change_of, recipes_in
+from tests.test_docs_pages import printed
+
+ROOT = CONTRIBUTING.parent
+PACKAGE = Path(reid_torchmetrics.__file__).parent
+CONTRACTS = "tests/contracts/"
+REGISTRY = "tests/functional/retrieval/measures/test_registry.py"
+CHECKS = {
+    "Add a measure in three steps": [
+        f"{CONTRACTS}test_measures.py::test_a_measure_keeps_its_contract[f1]",
+        f"{CONTRACTS}test_rows.py::test_every_measure_is_reported_or_has_a_reason",
+        f"{REGISTRY}::test_every_row_is_evaluated_above_and_has_its_own_name",
+        "tests/test_docs.py::test_every_measure_has_a_row_with_its_words_its_formula_and_its_number",
+    ],
+    "Add a tie policy": [
+        f"{CONTRACTS}test_tie_policies.py::test_a_tie_policy_keeps_its_contract[competition]",
+        f"{CONTRACTS}test_rows.py::test_every_tie_policy_changes_the_numbers_of_a_row[competition]",
+        "tests/test_docs.py::test_the_tables_of_conventions_list_every_value_of_an_option[ties]",
+        "tests/test_docs.py::test_the_table_of_defaults_lists_every_value_and_marks_the_default[ties]",
+    ],
+    "Add a similarity": [f"{CONTRACTS}test_similarities.py::test_a_similarity_keeps_its_contract[manhattan]"],
+    "Add a label of samples": [
+        f"{CONTRACTS}test_labels.py::test_a_label_keeps_its_contract[seasons]",
+        f"{CONTRACTS}test_rows.py::test_every_label_and_every_rule_has_a_row",
+        f"{CONTRACTS}test_rows.py::test_the_reference_knows_every_rule",
+        "tests/metrics/test_shared_results.py::test_every_argument_is_in_the_table_or_changes_no_value",
+    ],
+    "Add a protocol": [
+        f"{CONTRACTS}test_protocols.py::test_a_protocol_keeps_its_contract[occluded_duke]",
+        "tests/command/test_start.py::test_the_words_of_protocols_are_those_of_the_protocols",
+        "tests/test_docs.py::test_every_protocol_has_a_row_and_the_row_is_what_the_protocol_says",
+    ],
+    "Add an evaluator of detections": [
+        f"{CONTRACTS}test_evaluators.py::test_an_evaluator_keeps_its_contract[greedy_voc]",
+    ],
+    "Add a shape": [
+        f"{CONTRACTS}test_shape_types.py::test_a_kind_of_shape_keeps_its_contract[intervals]",
+        "tests/test_architecture.py::test_a_file_that_one_other_imports_has_a_reason",
+    ],
+    "Add a reader of files": [
+        f"{CONTRACTS}test_readers.py::test_a_suffix_keeps_its_contract[.jsonl]",
+        "tests/test_security.py",
+    ],
+    "Add a figure": [
+        "tests/device/test_device_names.py",
+        "tests/functional/test_named_numbers.py::test_the_words_of_plot_name_every_figure",
+    ],
+    "Add a logger": [
+        "tests/integrations/test_log_picture.py::test_a_client_gets_an_image_of_pillow_with_its_name_and_step",
+    ],
+    "Add an option to a metric": ["tests/metrics/test_options.py"],
+    "Add an option to the command": ["tests/command/test_options.py::test_options_are_those_of_the_function"],
+    "Add a field to results": [
+        "tests/functional/test_result_files.py::test_fields_of_files_are_those_of_the_format",
+        "tests/functional/test_result_files.py::test_the_format_is_that_of_the_fields_and_of_the_page",
+    ],
+}
+"""the tests that are run for a recipe"""
+RUN_PROMISES = """
+import pathlib, sys
+
+for place, path in enumerate(sys.argv[1:]):
+    print(f"== {place}")
+    exec(compile(pathlib.Path(path).read_text(encoding="utf-8"), path, "exec"), {"__name__": "__main__"})
+"""
+
+
+def run(root: Path, *words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run Python in a copy of the tree, by its code."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(map(str, (root / "src", root))),
+        "TEST_PROFILE": "quick",
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder or root, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree with the examples of all recipes, and what their commands have written."""
+    root = tmp_path_factory.mktemp("tree")
+    left_out = shutil.ignore_patterns("__pycache__", "_build")
+    shutil.copytree(PACKAGE, root / "src" / PACKAGE.name, ignore=left_out)
+    for folder in ("tests", "docs"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=left_out)
+    for name in ("SECURITY.md", "CONTRIBUTING.md", "pyproject.toml"):
+        shutil.copy(ROOT / name, root)
+    for recipe in RECIPES.values():
+        for change in recipe.changes:
+            change.apply(root)
+    for command in [command for recipe in RECIPES.values() for command in recipe.commands]:
+        done = run(root, "-m", command)
+        assert done.returncode == 0, done.stderr
+    return root
+
+
+@pytest.fixture(scope="module")
+def promised(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The lines that the blocks of Python print, by the title of the recipe."""
+    folder = tmp_path_factory.mktemp("promises")
+    paths = [folder / f"recipe_{place}.py" for place in range(len(RECIPES))]
+    for path, recipe in zip(paths, RECIPES.values(), strict=True):
+        path.write_text(recipe.promise, encoding="utf-8")
+    done = run(tree, "-c", RUN_PROMISES, *map(str, paths), folder=folder)
+    assert done.returncode == 0, done.stderr
+    _, *outputs = re.split(r"^== \d+\n", done.stdout, flags=re.MULTILINE)
+    return {title: output.splitlines() for title, output in zip(RECIPES, outputs, strict=True)}
+
+
+def test_every_recipe_has_an_example_and_tests():
+    assert RECIPES.keys() == CHECKS.keys()
+    assert [title for title, recipe in RECIPES.items() if not recipe.changes] == []
+
+
+@pytest.mark.slow
+def test_what_a_recipe_adds_keeps_its_contracts(tree):
+    checks = [check for checks in CHECKS.values() for check in checks]
+    done = run(tree, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", *checks)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    assert "skipped" not in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", RECIPES)
+def test_a_recipe_gives_what_it_promises(promised, title):
+    assert promised[title][-len(printed(RECIPES[title].promise)) :] == printed(RECIPES[title].promise)
+
+
+EXAMPLE = """# Contributing
+
+## Add a word
+
+Run `python -m tests.words`.
+
+```diff
++++ words.txt
+ one
++two
+
+-three
+@@
++ten
+```
+
+```python
+print(1)
+# 1
+```
+
+## What a change brings
+"""
+
+
+def test_an_example_is_read_as_changes(tmp_path):
+    (recipe,) = recipes_in(EXAMPLE).values()
+    assert recipe == (
+        [Change("words.txt", "one\n\nthree\n", "one\ntwo\n\n"), Change("words.txt", "", "ten\n")],
+        ["tests.words"],
+        "print(1)\n# 1\n",
+    )
+    (tmp_path / "words.txt").write_text("# words\none\n\nthree\n")
+    for change in recipe.changes:
+        change.apply(tmp_path)
+    assert (tmp_path / "words.txt").read_text() == "# words\none\ntwo\n\nten\n"
+
+
+def test_lines_that_have_gone_or_are_there_twice_are_refused(tmp_path):
+    (tmp_path / "words.txt").write_text("# words\nthirty-one\ntwo\ntwo\n")
+    for line, count in (("one", 0), ("two", 2)):
+        message = f"words.txt must have these lines once; it has them {count} times:\n{line}"
+        with pytest.raises(ValueError, match=message):
+            Change("words.txt", f"{line}\n", "").apply(tmp_path)
+    with pytest.raises(ValueError, match=r"a line about words.txt must begin with a space, \+ or -; got 'one"):
+        change_of("words.txt", "one\n")
