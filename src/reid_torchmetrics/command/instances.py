@@ -29,7 +29,7 @@ class Instance(NamedTuple):
     class_name: str
     fields: dict[str, Any]
     is_named: bool
-    """whether the user named the class; otherwise it is the first one with all fields"""
+    """True if the user named the class; else it is the first one with all fields"""
 
     def make(self) -> Any:
         """Construct the object.

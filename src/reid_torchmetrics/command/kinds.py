@@ -72,7 +72,7 @@ class Kind(NamedTuple):
 
     @property
     def is_mapping(self) -> bool:
-        """Whether a value is a mapping with any keys."""
+        """True if a value is a mapping with any keys."""
         return self.base in ("MAP", "RANGES")
 
     @property

@@ -1,4 +1,4 @@
-"""Files of labels that come with what is evaluated: tables, or an array for each label."""
+"""Files of labels for embeddings, matrices and lists: tables, or an array for each label."""
 
 from __future__ import annotations
 

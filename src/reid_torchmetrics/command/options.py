@@ -47,7 +47,7 @@ class Option(NamedTuple):
 
     @property
     def is_positional(self) -> bool:
-        """Whether the words come without the name of an option."""
+        """True if the words come without the name of an option."""
         return self.kind[0] == "@"
 
     @property

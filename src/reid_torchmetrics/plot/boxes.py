@@ -28,7 +28,7 @@ _WIDEST = 2  # of an image, as width over the height that it may have
 _FAR = (-1e5, 1e5)  # pixels, that edges may lie outside
 _LEAST_SIDE = 3  # pixels, so that every box is seen
 _COLORS = {"right": GREEN, "wrong": RED, "missed": BLUE, "ignored": GRAY}
-"""of boxes by outcome, in the order of the legend"""
+"""colors of boxes by outcome, in the order of the legend"""
 _MARKS = {"right": "check", "wrong": "cross"}
 
 
