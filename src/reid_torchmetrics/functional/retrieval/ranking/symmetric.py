@@ -80,7 +80,7 @@ class SymmetricTiles:
         """the queries of each tile"""
 
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
-        """Return the scores at `tile.columns` where an item is positive, in any order within a query, else minus infinity."""
+        """Return the scores of the positives at `tile.columns`, in any order within a query, else minus infinity."""
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._positives.scores.dtype, device="cpu")
         scores[tile.positive] = self._positives.scores[self._positives.inside(rows)]
         return scores
@@ -378,12 +378,12 @@ class _BlockCounting:
         )
 
     def run(self) -> bool:
-        """Count all pairs of blocks; return False if a product depends on the order of its items: counts are wrong then."""
+        """Count the products of all pairs of blocks; return False, with wrong counts, if one depends on the items' order."""
+        # Blocks with positives are first: items are in falling order of their number of positives.
+        num_with_positives = sum(block.has_positives for block in self._blocks)
         pairs = []
-        for first, first_block in enumerate(self._blocks):
-            for second in range(first, len(self._blocks)):
-                if first_block.has_positives or self._blocks[second].has_positives:
-                    pairs.append((first, second))
+        for first in range(num_with_positives):
+            pairs.extend((first, second) for second in range(first, len(self._blocks)))
 
         def count(pair: tuple[int, int]) -> bool:
             return self._count_pair(*pair)
@@ -394,9 +394,8 @@ class _BlockCounting:
                 return False
         return True
 
-
     def _count_pair(self, first: int, second: int) -> bool:
-        """Count the products of two blocks in both directions; return False if they depend on the order of the items."""
+        """Count the products of two blocks in both directions; return False if they depend on the items' order."""
         rows = self._blocks[first]
         columns = self._blocks[second]
         first_items = self._scores.prepare(first, rows.items)
