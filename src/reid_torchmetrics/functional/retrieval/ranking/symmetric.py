@@ -311,7 +311,7 @@ class _BlockCounting:
         """Count all pairs of blocks; return False, with wrong counts, if a product depends on the items' order."""
         # Blocks with positives are first: items are in falling order of their number of positives.
         num_with_positives = sum(block.has_positives for block in self._blocks)
-        pairs = []
+        pairs: list[tuple[int, int]] = []
         for first in range(num_with_positives):
             pairs.extend((first, second) for second in range(first, len(self._blocks)))
 

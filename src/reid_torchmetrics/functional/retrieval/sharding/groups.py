@@ -73,6 +73,6 @@ def gather_groups(
         joined = unpacked(torch.cat([packed(labels, staying), columns]), labels)
         none = torch.zeros_like(joined["groups"])  # of a stable sort, that changes nothing
         order = joined.get("places", none).argsort(stable=True)
-        return embeddings.select(staying).beside(blocks).select(order), at(joined, order)
+        return embeddings.select(staying).followed_by(blocks).select(order), at(joined, order)
 
     return world.guarded(join)
