@@ -193,7 +193,7 @@ class EmbeddingQuality(base.GrowingStates):
             return states, [max(dimensions, default=0), *(sum(map(len, each)) for each in [*states.values()][1:])]
 
         asked = world.Settings(type(self).__name__, "compute", {"measures": repr(self.measures)}, {})
-        states, table = world.meet(self._world, look, lambda: asked)
+        states, table = world.agree(self._world, look, lambda: asked)
         dimensions, num_sums, sizes = map(list, zip(*table, strict=True))
         if len({*dimensions} - {0}) > 1:  # 0 of a process without samples
             raise world.differing("embedding dimension", dimensions)

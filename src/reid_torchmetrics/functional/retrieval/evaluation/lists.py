@@ -132,7 +132,7 @@ def evaluate_lists(
     _checks.positive_int("max_rank", max_rank)
     arguments = [name for name in inspect.signature(evaluate_lists).parameters if name != "options"]
     _checks.known_arguments("evaluate_lists", options, arguments)
-    chosen, further = take_protocol(protocol, options, lists=positives is not None)
+    chosen, further = take_protocol(protocol, options, lists=positives is not None, lists_argument="positives")
     if chosen.draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
     labels: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}

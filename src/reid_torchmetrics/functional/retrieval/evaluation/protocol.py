@@ -224,8 +224,13 @@ class Protocol:
         options = {name: getattr(self, name) for name in relevance.LABEL_OPTIONS}
         return options | {"camera_map": dict(self.camera_map) or None}
 
-    def check_relevance(self, options: Mapping[str, Any], *, lists: bool) -> None:
+    def check_relevance(self, options: Mapping[str, Any], *, lists: bool, lists_argument: str = "ground_truth") -> None:
         """Raise unless relevance can come as it does, from lists or from labels, with the options that were given.
+
+        Args:
+            options: the fields that the caller changes.
+            lists: whether relevance comes as lists.
+            lists_argument: the argument for lists, as the caller knows it.
 
         Raises:
             ValueError: lists and an option about labels, labels and an option about lists, or labels for a benchmark
@@ -234,13 +239,13 @@ class Protocol:
         about_labels = [name for name in options if name in ("cmc_same_camera", *relevance.LABEL_OPTIONS)]
         if lists and about_labels:
             raise ValueError(
-                f"`{about_labels[0]}` must come with labels; got `ground_truth`, lists, which it cannot act on."
+                f"`{about_labels[0]}` must come with labels; got `{lists_argument}`, lists, which it cannot act on."
             )
         for name in () if lists else ("positive_lists", "junk_lists"):
             if name in options and _frozen(options[name]) != getattr(self, name):
                 raise ValueError(f"`{name}` must come with lists for every query; got labels, which have no lists.")
         if self.needs_lists and not lists:
-            raise ValueError(f"`protocol` {self.name!r} needs `ground_truth`, lists for every query; got labels.")
+            raise ValueError(f"`protocol` {self.name!r} needs `{lists_argument}`, lists for every query; got labels.")
 
     def needed_by(self, options: Mapping[str, Any]) -> dict[str, str]:
         """The labels that options need to change what it decides, by name, with the reason."""

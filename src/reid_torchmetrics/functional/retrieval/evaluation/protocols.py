@@ -373,14 +373,21 @@ def find_protocol(protocol: _names.ProtocolName | Protocol) -> Protocol:
 
 
 def take_protocol(
-    protocol: _names.ProtocolName | Protocol, options: Mapping[str, Any], *, lists: bool
+    protocol: _names.ProtocolName | Protocol,
+    options: Mapping[str, Any],
+    *,
+    lists: bool,
+    lists_argument: str = "ground_truth",
 ) -> tuple[Protocol, dict[str, Any]]:
     """A protocol with the options that are its fields, and the other options; relevance comes as lists, or as labels.
+
+    `lists_argument` is the argument for lists, as messages call it.
 
     Raises:
         ValueError: an unknown name, or what `Protocol.check_relevance` and `Protocol.changed` refuse.
     """
     fields = {name: options[name] for name in options if name in PROTOCOL_FIELDS}
     chosen = find_protocol(protocol)
-    chosen.check_relevance(fields, lists=lists)
-    return chosen.changed(fields), {name: options[name] for name in options if name not in fields}
+    changed = chosen.changed(fields)  # a field of the wrong type is a TypeError, whatever relevance comes as
+    chosen.check_relevance(fields, lists=lists, lists_argument=lists_argument)
+    return changed, {name: options[name] for name in options if name not in fields}
