@@ -22,7 +22,7 @@ from .terminal import say
 
 def run(arguments: SimpleNamespace, options: dict[str, Any]) -> int:
     """Evaluate ranked lists; return the exit status."""
-    named = options.get("protocol") or "trec"
+    named: Any = options.get("protocol") or "trec"
     protocol, _ = take_protocol(named, options, lists=bool(arguments.positives), lists_argument="positives")
     extra = names_in_rules(protocol.relevance_options)
     files = label_files(arguments.labels, extra)
