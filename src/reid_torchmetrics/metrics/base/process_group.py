@@ -201,7 +201,7 @@ def devices_of(config: str, samples_device: torch.device) -> tuple[torch.device,
         is_served_apart = backends.get(device_type, backends["cpu"]) != backends["cpu"]
         return cpu, samples_device if is_served_apart else cpu
     if device_type not in backends:
-        device_type = next(iter(backends))
+        device_type, *_ = backends  # the first one
         samples_device = torch.device(device_type, getattr(torch, device_type).current_device())
     return samples_device, samples_device
 

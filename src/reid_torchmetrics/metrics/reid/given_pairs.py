@@ -15,7 +15,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._arrays import to_compute_device
 from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, verify_pairs
-from reid_torchmetrics.functional.world import SentRows, Settings, exchange_rows, meet
+from reid_torchmetrics.functional.world import SentRows, Settings, agree, exchange_rows
 from reid_torchmetrics.metrics import base
 
 _LEAST_NORM = 1e-30  # the cosine of a zero vector is 0
@@ -176,7 +176,7 @@ class PairVerification(base.GrowingStates):
 
         options = {name: repr(getattr(self, name)) for name in ("metric", "far", "p_target")}
         settings = Settings(type(self).__name__, method, options, {})
-        states, table = meet(self._world, collect, lambda: settings)
+        states, table = agree(self._world, collect, lambda: settings)
         num_pairs = [row[0] for row in table]
         num_indices = [row[1] for row in table]
         has_index = sum(num_indices) > 0

@@ -1,9 +1,9 @@
-"""Evaluate embeddings, scores, or what a counter has counted of a stream, under a benchmark protocol in one call."""
+"""Evaluate embeddings, scores, or the counts of a streamed gallery under a benchmark protocol, in one call."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -23,7 +23,6 @@ from reid_torchmetrics.functional.retrieval.advice import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import Counts, RankCounter
 from reid_torchmetrics.functional.retrieval.relevance import (
-    SIDES,
     GivenJunkPairs,
     SideLabels,
     check_needed,
@@ -43,8 +42,11 @@ from .protocol import Protocol, ProtocolOptions
 from .protocols import DEFAULT_PROTOCOL, camera_rules_of, find_protocol, take_protocol
 from .queries import check_own_places, pool_queries
 from .ranking import Ranking, examine_ranking, rank_problem
-from .ranking_options import SEVERAL_LABELS, Setup
+from .ranking_options import Setup, names_of_labels
 from .results import RetrievalResults, summarize
+
+_LABEL_ARGUMENTS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
+"""labels that are parameters of their own; all other labels are options"""
 
 
 class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
@@ -125,20 +127,29 @@ def evaluate(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, labels that are not
             whole numbers or are missing, or a rule that lists numbers where labels are names, or the reverse.
     """
-    given: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
-    given |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **options}
-    # `evaluate(embeddings, labels)`: a gallery is a matrix, so a row of numbers or names can only be identities.
+    # Collect labels from the arguments and from files.
+    arguments: dict[str, Any] = {
+        "query_identities": query_identities,
+        "gallery_identities": gallery_identities,
+        "query_cameras": query_cameras,
+        "gallery_cameras": gallery_cameras,
+        **options,
+    }
     if query_identities is None and are_labels(gallery):
-        gallery, given["query_identities"] = None, gallery
+        # `evaluate(embeddings, labels)`: a gallery is a matrix, so a row of numbers or names can only be identities.
+        arguments["query_identities"] = gallery
+        gallery = None
     if are_files(query):
         query, gallery, self_index = rows_by_role(query, gallery, self_index)
-        query, labels_of_files = read_files("query", query, given)
-        given |= labels_of_files
+        query, labels_of_files = read_files("query", query, arguments)
+        arguments.update(labels_of_files)
     if are_files(gallery):
-        gallery, labels_of_files = read_files("gallery", gallery, given)
-        given |= labels_of_files
-    sides = [given.pop(f"{side}_{name}") for name in ("identities", "cameras") for side in SIDES]
-    named, protocol, missing_cameras = _chosen(evaluate, sides, protocol, given, lists=ground_truth is not None)
+        gallery, labels_of_files = read_files("gallery", gallery, arguments)
+        arguments.update(labels_of_files)
+
+    # Read the protocol, the queries and the labels.
+    has_lists = ground_truth is not None
+    protocol, side_labels, missing_cameras = _protocol_and_labels(evaluate, protocol, arguments, lists=has_lists)
     _checks.boolean("multi_query", multi_query)
     if protocol.leave_one_out and gallery is not None:
         raise ValueError(
@@ -150,30 +161,37 @@ def evaluate(
     similarity = protocol.similarity_or(similarity)
     read = partial(read_embeddings, similarity=similarity, packed=packed, may_be_codes=may_be_codes)
     query = read("query", query)
-    others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
-    labels = Labels.of_sides(named, self_index, protocol, query.device, **others)
+    labels = Labels.from_arguments(
+        side_labels,
+        protocol,
+        query.device,
+        self_index=self_index,
+        junk_pairs=junk_pairs,
+        ground_truth=ground_truth,
+    )
+
     # The images of a query become one, before anything is compared.
     is_unpooled = False
     if multi_query:
         num_images = len(query)
-        query, labels = _pooled(query, labels, gallery)
+        query, labels = _pool(query, labels, gallery)
         is_unpooled = 0 < num_images == len(query)
-    # Leave-one-out: the gallery is the queries.
     if gallery is None:
-        beside = [f"gallery_{name}" for name in labels.gallery] + ["self_index"] * (labels.self_index is not None)
-        if beside:
-            raise ValueError(f"`{beside[0]}` must come with `gallery`; got it without.")
-        gallery, places = query, torch.arange(len(query), device=query.device)
-        labels = replace(labels, gallery=labels.query, self_index=places)
+        labels = _leave_one_out(labels, query)
+        gallery = query
     else:
         gallery = read("gallery", gallery)
-    problem = RetrievalProblem(Embeddings(*checked_rows(query, gallery), similarity, rerank, max_bytes), labels)
-    find_copied = partial(_has_copied_queries, query, gallery, problem, protocol)
+
+    # Rank and summarize.
+    query_rows, gallery_rows = checked_rows(query, gallery)
+    problem = RetrievalProblem(Embeddings(query_rows, gallery_rows, similarity, rerank, max_bytes), labels)
+    evidence = RetrievalEvidence(
+        missing_cameras=missing_cameras,
+        is_unpooled=is_unpooled,
+        has_copied_queries=partial(_has_copied_queries, query, gallery, problem, protocol),
+    )
     problem = problem.grouped(protocol)
     setup = problem.setup(ties=protocol.ties_or(ties), multi_query=multi_query)
-    evidence = RetrievalEvidence(
-        missing_cameras=missing_cameras, is_unpooled=is_unpooled, has_copied_queries=find_copied
-    )
     counts_ties = protocol.leaves_ties_open(ties)
     return _evaluate(problem, protocol, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
 
@@ -197,31 +215,49 @@ def evaluate_scores(
     max_bytes: int | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> RetrievalResults:
-    """Evaluate given scores, higher is closer, or given distances, lower is closer.
+    """Evaluate a matrix of scores, higher is closer, or of distances, lower is closer.
 
-    One of both is given; lists of neighbors hold minus the distance. A warning says once if right answers come last,
-    as if the one was taken for the other. The other arguments, the results and the errors are as in `evaluate`.
+    Pass one of both; lists of neighbors hold minus the distance. A warning says once if right answers come last, as if
+    distances were passed as scores, or the reverse. The other arguments, the results and the errors are as in
+    `evaluate`.
     """
     if (scores is None) == (distances is None):
-        came = "neither" if scores is None else "both"
-        raise ValueError(f"`scores` or `distances` must be given, and not both; got {came}.")
-    argument, given = ("scores", scores) if distances is None else ("distances", distances)
-    matrix = _checks.floating_matrix(argument, given, "G")
-    sides = query_identities, gallery_identities, query_cameras, gallery_cameras
-    lists = ground_truth is not None
-    named, chosen, missing_cameras = _chosen(evaluate_scores, sides, protocol, options, lists=lists)
-    others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
-    labels = Labels.of_sides(named, self_index, chosen, matrix.device, **others)
-    source = Matrix(matrix, max_bytes, argument, are_distances=distances is not None)
-    problem = RetrievalProblem(source, labels).grouped(chosen)
-    # A matrix does not tell which of its scores are of a query and itself.
-    check_own_places(chosen, labels.self_index, len(matrix))
-    setup = problem.setup(ties=chosen.ties_or(ties))
-    evidence = RetrievalEvidence(
-        missing_cameras=missing_cameras, find_worst=partial(_find_worst, matrix, are_distances=distances is not None)
+        got = "neither" if scores is None else "both"
+        raise ValueError(f"`scores` or `distances` must be given, and not both; got {got}.")
+    are_distances = scores is None
+    argument = "distances" if are_distances else "scores"
+    matrix = _checks.floating_matrix(argument, distances if are_distances else scores, "G")
+
+    # Read the protocol and the labels.
+    arguments: dict[str, Any] = {
+        "query_identities": query_identities,
+        "gallery_identities": gallery_identities,
+        "query_cameras": query_cameras,
+        "gallery_cameras": gallery_cameras,
+        **options,
+    }
+    has_lists = ground_truth is not None
+    protocol, side_labels, missing_cameras = _protocol_and_labels(evaluate_scores, protocol, arguments, lists=has_lists)
+    labels = Labels.from_arguments(
+        side_labels,
+        protocol,
+        matrix.device,
+        self_index=self_index,
+        junk_pairs=junk_pairs,
+        ground_truth=ground_truth,
     )
-    counts_ties = chosen.leaves_ties_open(ties)
-    return _evaluate(problem, chosen, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
+
+    # Rank and summarize.
+    source = Matrix(matrix, max_bytes, argument, are_distances=are_distances)
+    problem = RetrievalProblem(source, labels).grouped(protocol)
+    # A matrix does not tell which scores compare a query with itself.
+    check_own_places(protocol, labels.self_index, len(matrix))
+    setup = problem.setup(ties=protocol.ties_or(ties))
+    evidence = RetrievalEvidence(
+        missing_cameras=missing_cameras, find_worst=partial(_find_worst, matrix, are_distances=are_distances)
+    )
+    counts_ties = protocol.leaves_ties_open(ties)
+    return _evaluate(problem, protocol, setup, evidence, max_rank=max_rank, counts_ties=counts_ties)
 
 
 @torch.no_grad()
@@ -232,13 +268,13 @@ def evaluate_stream(
     protocol: _names.ProtocolName | Protocol = DEFAULT_PROTOCOL,
     max_rank: int = 50,
 ) -> RetrievalResults:
-    """Evaluate what a `RankCounter` has counted: the numbers of `evaluate` for the whole gallery.
+    """Evaluate the counts of a `RankCounter`: the numbers of `evaluate` for the whole gallery.
 
     The results hold no embeddings, and so no lists of neighbors.
 
     Args:
         counter: the counter; its rules of relevance are the protocol's.
-        counts: the sum of what it counted in all blocks; 0 for no block.
+        counts: the sum of its counts in all blocks; 0 for no block.
         protocol: a name in `PROTOCOLS` or a `Protocol`.
         max_rank: length of the CMC curve.
 
@@ -250,45 +286,56 @@ def evaluate_stream(
     """
     _checks.instance("counter", counter, (RankCounter,))
     _checks.positive_int("max_rank", max_rank)
-    named, protocol = protocol, find_protocol(protocol)
-    protocol.check_relevance({}, lists=False)
-    unlike = {
-        "draws galleries": protocol.draw is not None,
-        "ranks groups": protocol.needs_groups,
-        "has two": protocol.for_cmc is not protocol,
-    }
-    for what in (what for what in unlike if unlike[what]):
-        raise ValueError(
-            "`protocol` must rank one whole gallery of items by one camera rule, as a counter does; got"
-            f" {protocol.name!r}, which {what}."
-        )
-    check_own_places(protocol, counter.self_index, counter.query_counts.total)
-    rules, counted = in_one_spelling(protocol.relevance_options), counter.rules
-    if others := [name for name in rules if rules[name] != counted[name]]:
-        raise ValueError(
-            f"`protocol` must have the counter's rules; got {protocol.name!r} with {others[0]}={rules[others[0]]!r} for"
-            f" a counter with {counted[others[0]]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."
-        )
-    ranks, given = counter.ranks(counts), one_number_each(counter.query_labels)
-    index = torch.arange(ranks.num_queries, device=ranks.rank.device)
-    sides = given.get("identities"), given.get("cameras")
-    several = [SEVERAL_LABELS] if num_labels_of(counter.query_labels) else []
-    names = (*counter.query_labels, *several)
+    named_protocol = protocol
+    protocol = find_protocol(named_protocol)
+    _check_fits_counter(protocol, counter)
+
+    ranks = counter.ranks(counts)
+    labels = one_number_each(counter.query_labels)
+    label_names = names_of_labels(counter.query_labels)
     ranking = Ranking(
         ranks,
         counter.query_counts,
-        index,
-        *sides,
-        labels=names,
+        query_index=torch.arange(ranks.num_queries, device=ranks.rank.device),
+        query_identities=labels.get("identities"),
+        query_cameras=labels.get("cameras"),
+        labels=label_names,
         names=counter.label_names,
         may_be_unknown=counter.may_be_unknown,
     )
-    setup = Setup.of(counter.ties, counter.similarity, None, names)
+    setup = Setup.of(counter.ties, counter.similarity, None, label_names)
     results = summarize(ranking, ranking, protocol, setup, max_rank=max_rank)
-    missing_cameras = None if "cameras" in counter.query_labels else camera_rules_of(named, protocol)
+
+    missing_cameras = None
+    if "cameras" not in counter.query_labels:
+        missing_cameras = camera_rules_of(named_protocol, protocol)
     evidence = ranking.with_evidence(missing_cameras=missing_cameras, positions=counter.positions)
     advise_on_retrieval(evidence, ALONE)
     return results
+
+
+def _check_fits_counter(protocol: Protocol, counter: RankCounter) -> None:
+    """Raise unless a protocol ranks one whole gallery by the rules of a counter."""
+    protocol.check_relevance({}, lists=False)
+    obstacle = None
+    if protocol.draw is not None:
+        obstacle = "draws galleries"
+    elif protocol.needs_groups:
+        obstacle = "ranks groups"
+    elif protocol.for_cmc is not protocol:
+        obstacle = "has two"
+    if obstacle is not None:
+        raise ValueError(
+            "`protocol` must rank one whole gallery of items by one camera rule, as a counter does; got"
+            f" {protocol.name!r}, which {obstacle}."
+        )
+    check_own_places(protocol, counter.self_index, counter.query_counts.total)
+    for name, rule in in_one_spelling(protocol.relevance_options).items():
+        if rule != counter.rules[name]:
+            raise ValueError(
+                f"`protocol` must have the counter's rules; got {protocol.name!r} with {name}={rule!r} for a counter"
+                f" with {counter.rules[name]!r}: give it `**find_protocol({protocol.name!r}).relevance_options`."
+            )
 
 
 def _find_worst(matrix: Tensor, *, are_distances: bool) -> float:
@@ -299,36 +346,60 @@ def _find_worst(matrix: Tensor, *, are_distances: bool) -> float:
 
 
 def _has_copied_queries(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> bool:
-    """Whether most queries seem to find themselves."""
-    # With `self_index` the copies are left out, and lists are the benchmark's own answer.
+    """Return whether most queries seem to find themselves in the gallery."""
     labels = problem.labels
-    if labels.self_index is not None or labels.ground_truth is not None or not len(find_copies(query, gallery)[0]):
+    # `self_index` leaves the copies out, and lists are the benchmark's own answer.
+    if labels.self_index is not None or labels.ground_truth is not None:
         return False
-    labels = replace(labels, gallery={name: each for name, each in labels.gallery.items() if name != "groups"})
-    return has_copied_queries(query, gallery, labels.relevance(protocol, problem.source))
+    if not len(find_copies(query, gallery)[0]):
+        return False
+    labels_of_items = dict(labels.gallery)
+    labels_of_items.pop("groups", None)
+    relevance = replace(labels, gallery=labels_of_items).relevance(protocol, problem.source)
+    return has_copied_queries(query, gallery, relevance)
 
 
-def _chosen(
-    function: Any, sides: Sequence[Any], protocol: Any, options: Mapping[str, Any], *, lists: bool
-) -> tuple[dict[str, Any], Protocol, tuple[str, str] | None]:
-    """All labels by name, the protocol with the options that are its fields, and its rules about missing cameras.
+def _protocol_and_labels(
+    function: Callable[..., Any],
+    protocol: _names.ProtocolName | Protocol,
+    arguments: Mapping[str, Any],
+    *,
+    lists: bool,
+) -> tuple[Protocol, dict[str, Any], tuple[str, str] | None]:
+    """Return the protocol with the overridden fields, the labels by argument, and the rules about missing cameras.
 
-    The options fit labels, or lists.
+    Args:
+        function: the function that was called; messages name it.
+        protocol: a name or a `Protocol`.
+        arguments: labels, and fields of the protocol to change.
+        lists: whether relevance is by lists, and not by labels.
     """
-    arguments = [name for name in inspect.signature(function).parameters if name != "options"]
-    _checks.known_arguments(function.__name__, options, arguments)
-    chosen, labels = take_protocol(protocol, options, lists=lists)
-    names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
-    given = dict(zip(names, sides, strict=True)) | labels
+    options = {name: value for name, value in arguments.items() if name not in _LABEL_ARGUMENTS}
+    _checks.known_arguments(function.__name__, options, list(inspect.signature(function).parameters))
+    changed_protocol, further_labels = take_protocol(protocol, options, lists=lists)
+    labels = {name: arguments[name] for name in _LABEL_ARGUMENTS} | further_labels
+    if lists:
+        return changed_protocol, labels, None
+
+    # An option without its label has no effect. Leave-one-out: labels of the gallery are those of the queries.
+    reasons = find_protocol(protocol).needed_by(options)
+    missing = {name: reason for name, reason in reasons.items() if labels.get(f"query_{name}") is None}
+    check_needed(missing, labels, "query_", "gallery_")
     missing_cameras = None
-    if not lists:
-        # An option without its label has no effect. Leave-one-out: labels of the gallery are those of the queries.
-        reasons = find_protocol(protocol).needed_by(options)
-        missing = {name: reason for name, reason in reasons.items() if given.get(f"query_{name}") is None}
-        check_needed(missing, given, "query_", "gallery_")
-        if given["query_cameras"] is None:
-            missing_cameras = camera_rules_of(protocol, chosen)
-    return given, chosen, missing_cameras
+    if labels["query_cameras"] is None:
+        missing_cameras = camera_rules_of(protocol, changed_protocol)
+    return changed_protocol, labels, missing_cameras
+
+
+def _leave_one_out(labels: Labels, query: Tensor) -> Labels:
+    """Return labels for a gallery that is the queries, each of them left out for itself."""
+    needless = [f"gallery_{name}" for name in labels.gallery]
+    if labels.self_index is not None:
+        needless.append("self_index")
+    if needless:
+        raise ValueError(f"`{needless[0]}` must come with `gallery`; got it without.")
+    own_positions = torch.arange(len(query), device=query.device)
+    return replace(labels, gallery=labels.query, self_index=own_positions)
 
 
 def _evaluate(
@@ -342,43 +413,59 @@ def _evaluate(
 ) -> RetrievalResults:
     """Rank, summarize, and give advice; `evidence` is what the caller knows for it."""
     _checks.positive_int("max_rank", max_rank)
-    ranked: dict[str, Any] = {"ties": setup.ties, "longest": max_rank}
-    options = problem.ranking_options(protocol, for_cmc=True, **ranked)
+    options = problem.ranking_options(protocol, for_cmc=True, ties=setup.ties, longest=max_rank)
     options = replace(options, counts_ties=counts_ties)
-    # Once, or twice where the CMC has a camera rule of its own.
-    ranking = for_cmc = rank_problem(problem, options)
+    ranking_for_cmc = rank_problem(problem, options)
+    ranking = ranking_for_cmc
     if protocol.for_cmc is not protocol:
-        ranking = rank_problem(problem, problem.ranking_options(protocol, for_cmc=False, **ranked))
-    cameras, searched = problem.labels.gallery.get("cameras"), protocol.search_cameras
-    numbers = rules_by_number(protocol.relevance_options, problem.labels.names)["search_cameras"]
-    if not ranking.counts.valid and cameras is not None and len(cameras) and searched:
-        warn_once(
-            ALONE,
-            "search cameras",
-            f"`search_cameras` must hold cameras of the gallery; got {searched}, which no gallery item has, so that the"
-            " results are NaN.",
-            lambda: not set(numbers or ()) & set(cameras.tolist()),
-        )
-    results = replace(summarize(ranking, for_cmc, protocol, setup, max_rank=max_rank), problem=problem)
-    examined = examine_ranking(replace(for_cmc, evidence=evidence), problem, options)
+        other_options = problem.ranking_options(protocol, for_cmc=False, ties=setup.ties, longest=max_rank)
+        ranking = rank_problem(problem, other_options)
+    if not ranking.counts.valid:
+        _warn_unless_cameras_exist(problem, protocol)
+
+    results = summarize(ranking, ranking_for_cmc, protocol, setup, max_rank=max_rank)
+    examined = examine_ranking(replace(ranking_for_cmc, evidence=evidence), problem, options)
     advise_on_retrieval(replace(ranking, evidence=examined).with_evidence(), ALONE)
-    return results
+    return replace(results, problem=problem)
 
 
-def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Labels]:
-    """The mean query of every identity and camera."""
+def _warn_unless_cameras_exist(problem: RetrievalProblem, protocol: Protocol) -> None:
+    """Warn if no gallery item has one of the protocol's `search_cameras`."""
+    cameras = problem.labels.gallery.get("cameras")
+    if cameras is None or not len(cameras) or not protocol.search_cameras:
+        return
+    rules = rules_by_number(protocol.relevance_options, problem.labels.names)
+    searched = set(rules["search_cameras"] or ())
+    warn_once(
+        ALONE,
+        "search cameras",
+        f"`search_cameras` must hold cameras of the gallery; got {protocol.search_cameras}, which no gallery item has,"
+        " so that the results are NaN.",
+        lambda: not searched & set(cameras.tolist()),
+    )
+
+
+def _pool(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Labels]:
+    """Return the mean query of each identity and camera, with its labels."""
     # Images that are pooled need one identity and camera each; they may differ in all other labels.
     identities = labels.query.get("identities")
-    came = ["no `query_identities`"] if identities is None else []
-    came += ["no `gallery`"] if gallery is None else []
-    came += [f"`query_{name}`" for name in labels.query if name not in ("identities", "cameras")]
-    came += ["a matrix of labels as `query_identities`"] if num_labels_of(labels.query) else []
-    came += ["`self_index`"] if labels.self_index is not None else []
-    if identities is None or came:
+    obstacles = []
+    if identities is None:
+        obstacles.append("no `query_identities`")
+    if gallery is None:
+        obstacles.append("no `gallery`")
+    obstacles.extend(f"`query_{name}`" for name in labels.query if name not in ("identities", "cameras"))
+    if num_labels_of(labels.query):
+        obstacles.append("a matrix of labels as `query_identities`")
+    if labels.self_index is not None:
+        obstacles.append("`self_index`")
+    if identities is None or obstacles:
         raise ValueError(
             "`multi_query` needs `query_identities` and a `gallery`, no labels but identities and cameras, and no"
-            f" `self_index`; got {' and '.join(came)}."
+            f" `self_index`; got {' and '.join(obstacles)}."
         )
     pooled = pool_queries(query, identities, labels.query.get("cameras"))
-    of_pooled = {"identities": pooled.identities} | ({} if pooled.cameras is None else {"cameras": pooled.cameras})
-    return pooled.embeddings, replace(labels, query=of_pooled)
+    labels_of_pooled = {"identities": pooled.identities}
+    if pooled.cameras is not None:
+        labels_of_pooled["cameras"] = pooled.cameras
+    return pooled.embeddings, replace(labels, query=labels_of_pooled)

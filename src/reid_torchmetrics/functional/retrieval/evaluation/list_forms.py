@@ -44,8 +44,15 @@ class Truth(NamedTuple):
 
     @property
     def is_right(self) -> Bool[Tensor, " listed"]:
-        """Whether the item is a positive."""
-        return ~self.is_junk if self.grade is None else ~self.is_junk & (self.grade > 0)
+        """Mask of the positives."""
+        if self.grade is None:
+            return ~self.is_junk
+        return ~self.is_junk & (self.grade > 0)
+
+    def to(self, device: torch.device) -> Truth:
+        """Return the pairs on a device."""
+        grade = None if self.grade is None else self.grade.to(device)
+        return Truth(self.query.to(device), self.item.to(device), self.is_junk.to(device), grade)
 
 
 class ItemReader:

@@ -1,9 +1,10 @@
-"""Evaluate ranked lists that come from elsewhere: a vector index, a server, a run in TREC's form, a submission.
+"""Evaluate ranked lists from a vector index, a server, a run file of TREC or a submission.
 
-The truth is pairs of a query and an item; a pair is found in the matrix of lists by its key, query * items + item:
+The truth is pairs of a query and an item. The key query * items + item finds a pair in the matrix of lists:
 
-    retrieved  [[7, 4, 7]]     items of query 0 in the truth  4, 7     where the lists have them  [[1, 0, 1]]
-                               first places                   1, 0     so ranks                   1, 2
+    retrieved  [[7, 4, 7]]     pairs of query 0 in the truth     (0, 4), (0, 7), numbered 0 and 1
+                               pair at each entry                [[1, 0, 1]]
+                               first column of each pair         1, 0     so their ranks are 2 and 1
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from jaxtyping import Bool, Int, Integer, Real
+from jaxtyping import Bool, Float, Int, Integer, Real
 from torch import Tensor
 from typing_extensions import Unpack
 
@@ -31,7 +32,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     as_arguments,
     check_needed,
     find_relevance,
-    num_labels_of,
     one_number_each,
     rules_by_number,
 )
@@ -46,14 +46,15 @@ from .protocols import camera_rules_of, find_protocol, take_protocol
 from .queries import check_own_places
 from .rank_lists import RankLists
 from .ranking import Ranking
-from .ranking_options import SEVERAL_LABELS, Setup
+from .ranking_options import Setup, names_of_labels
 from .results import RetrievalResults, summarize
 
 Entries: TypeAlias = Int[Tensor, "queries longest"]
 """A number for each entry of the lists"""
 ListLabels: TypeAlias = Real[Tensor, " _"] | _checks.IntegersOrNames | Mapping[Any, Any]
 """Labels in the order of the samples, or by their names"""
-_ENTRIES_AT_A_TIME = 1 << 18  # of lists, looked up in one go: what that needs stays in the cache
+_ENTRIES_AT_A_TIME = 1 << 18  # of lists, looked up in one step, so that its tensors stay in the cache of a CPU
+_NO_SIMILARITY = "none, ranked lists"
 
 
 class ListOptions(SideLabels, ProtocolOptions, total=False):
@@ -81,13 +82,13 @@ def evaluate_lists(
 ) -> RetrievalResults:
     """Evaluate ranked lists that come from elsewhere, best first; they may be cut off.
 
-    What is right is told by `positives`, or by labels of queries and gallery items, as in `evaluate`: then junk is
-    taken out of the lists, and lists of the whole gallery have the numbers of `evaluate`.
+    Relevance is given by `positives`, or by labels of queries and gallery items, as in `evaluate`: then junk is removed
+    from the lists, and lists of the whole gallery have the numbers of `evaluate`.
 
     Positives that are not retrieved count: they add 0 to average precision, divided by all positives, and are beyond
     every cutoff. An item that a list repeats keeps its places and scores once; `results.list_counts` has the number of
-    such entries, and of lists that are shorter than the reported cutoffs once junk is taken out. In the results
-    `num_candidates` are the lengths of the lists, and `nearest` gives the lists, with minus the rank as score.
+    such entries, and of lists that are shorter than the reported cutoffs once junk is removed. In the results
+    `num_candidates` are the lengths of the lists, and `nearest` returns the lists, with minus the rank as score.
 
     Args:
         retrieved: for every query its items, ints or strings: a matrix of ints, as `search` of faiss returns it, where
@@ -105,14 +106,14 @@ def evaluate_lists(
             the names to identities, and likewise all other labels.
         query_cameras: cameras of the queries.
         gallery_cameras: cameras of the gallery.
-        self_index: for every query its own position in the gallery, or -1: it is taken out of the list.
+        self_index: for every query its own position in the gallery, or -1: it is removed from the list.
         gains: grades of `positives`, where these are a matrix or lists, in the same form.
         num_positives: how many positives a query has, where not all are listed: one number, or one for each query.
         protocol: a name in `PROTOCOLS` or a `Protocol`.
-        missing_queries: what becomes of a key of `positives` without a list: "neg", it retrieved nothing, or "skip",
-            it is left out.
-        unknown_queries: what becomes of a key of `retrieved` that `positives` lacks: "error", or "skip", it is left
-            out as by trec_eval.
+        missing_queries: treatment of a key of `positives` without a list: "neg", it retrieved nothing, or "skip", it is
+            left out.
+        unknown_queries: treatment of a key of `retrieved` that `positives` lacks: "error", or "skip", it is left out as
+            by trec_eval.
         max_rank: length of the CMC curve.
         options: further labels of both sides, such as `query_clothes` or `gallery_positions`, see `find_relevance`; and
             fields of the protocol to change, such as `reports=("map", "ndcg_10")` or `gain="exponential"`.
@@ -132,109 +133,184 @@ def evaluate_lists(
     _checks.positive_int("max_rank", max_rank)
     arguments = [name for name in inspect.signature(evaluate_lists).parameters if name != "options"]
     _checks.known_arguments("evaluate_lists", options, arguments)
-    chosen, further = take_protocol(protocol, options, lists=positives is not None, lists_argument="positives")
-    if chosen.draw is not None:
-        raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
-    labels: dict[str, Any] = {"query_identities": query_identities, "gallery_identities": gallery_identities}
-    labels |= {"query_cameras": query_cameras, "gallery_cameras": gallery_cameras, **further}
-    _check_beside(positives, {**labels, "self_index": self_index}, {"gains": gains, "num_positives": num_positives})
-    if positives is not None and options.get("leave_one_out"):
-        raise ValueError("`leave_one_out` must come with labels and `self_index`; got `positives`.")
-    reader, retrieved = ItemReader(), _arrays.to_compute_device(retrieved)
-    if positives is None:
-        reasons = chosen.needed_labels | find_protocol(protocol).needed_by(options)
-        check_needed(reasons, labels, "query_", "gallery_")
-        missing_cameras = camera_rules_of(protocol, chosen) if query_cameras is None else None
-        if chosen.needs_groups:
-            raise ValueError(f"`positives` must be given under protocol {chosen.name!r}, which ranks groups; got none.")
-        lists = read_labeled_lists(retrieved, labels, reader, missing_queries, unknown_queries)
-        results, evidence = _evaluate_by_labels(lists, self_index, chosen, reader, max_rank=max_rank)
-        advise_on_retrieval(replace(evidence, missing_cameras=missing_cameras), ALONE)
-        return results
-    # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
-    positives = listed_where_true("positives", positives)
-    queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
-    truth, num_queries = read_truth(positives, gains, chosen, reader, queries)
-    if isinstance(retrieved, Mapping):
-        retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
-    items = read_retrieved(retrieved, reader, num_queries)
-    truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
-    num_repeated = count_repeated(items)
-    items, place = _places_in(items, truth, queries, reader)
-    ranks, hits = _rank(items, place, truth, _count_positives(truth, queries, len(items), num_positives))
-    known = {
-        "query_index": _numbers_of(queries, items),
-        "query_identities": None,
-        "identities": None,
-        "scores": _minus_rank(items),
+    has_truth = positives is not None
+    changed_protocol, further_labels = take_protocol(protocol, options, lists=has_truth, lists_argument="positives")
+    if changed_protocol.draw is not None:
+        raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {changed_protocol.draw!r}.")
+    labels: dict[str, Any] = {
+        "query_identities": query_identities,
+        "gallery_identities": gallery_identities,
+        "query_cameras": query_cameras,
+        "gallery_cameras": gallery_cameras,
+        **further_labels,
     }
-    setup = Setup("stable", "none, ranked lists", lists=True, cut=True)
-    results = summarize_lists(ranks, items, hits, chosen, setup, max_rank=max_rank, **known)
-    counts = ListCounts(num_repeated=num_repeated)
-    return _with_names(replace(results, list_counts=counts), queries, reader)
+    _check_arguments_fit(
+        positives,
+        arguments_of_labels={**labels, "self_index": self_index},
+        arguments_of_positives={"gains": gains, "num_positives": num_positives},
+    )
+    if has_truth and options.get("leave_one_out"):
+        raise ValueError("`leave_one_out` must come with labels and `self_index`; got `positives`.")
+
+    reader = ItemReader()
+    retrieved = _arrays.to_compute_device(retrieved)
+    if positives is not None:
+        # Where the truth is a mapping, its keys are the queries; one without a list retrieved nothing.
+        positives = listed_where_true("positives", positives)
+        queries = find_queries(retrieved, positives, missing_queries, unknown_queries)
+        truth, num_queries = read_truth(positives, gains, changed_protocol, reader, queries)
+        if isinstance(retrieved, Mapping):
+            retrieved = [retrieved.get(key, ()) for key in queries.keys or ()]
+        items = read_retrieved(retrieved, reader, num_queries)
+        truth = truth.to(items.device)
+        num_positives_by_query = _count_positives(truth, queries, len(items), num_positives)
+        return _evaluate_by_truth(
+            items, truth, queries, num_positives_by_query, changed_protocol, reader, max_rank=max_rank
+        )
+
+    # An option without its label has no effect.
+    reasons = changed_protocol.needed_labels | find_protocol(protocol).needed_by(options)
+    check_needed(reasons, labels, "query_", "gallery_")
+    missing_cameras = None
+    if query_cameras is None:
+        missing_cameras = camera_rules_of(protocol, changed_protocol)
+    if changed_protocol.needs_groups:
+        name = changed_protocol.name
+        raise ValueError(f"`positives` must be given under protocol {name!r}, which ranks groups; got none.")
+    lists = read_labeled_lists(retrieved, labels, reader, missing_queries, unknown_queries)
+    results, evidence = _evaluate_by_labels(lists, self_index, changed_protocol, reader, max_rank=max_rank)
+    advise_on_retrieval(replace(evidence, missing_cameras=missing_cameras), ALONE)
+    return results
+
+
+def _check_arguments_fit(
+    positives: object, *, arguments_of_labels: Mapping[str, object], arguments_of_positives: Mapping[str, object]
+) -> None:
+    """Raise unless there are positives or labels, and no argument that needs the other."""
+    if positives is not None:
+        for name, value in arguments_of_labels.items():
+            if value is not None:
+                raise ValueError(f"`{name}` must come without `positives`; got both.")
+        return
+    for name, value in arguments_of_positives.items():
+        if value is not None:
+            raise ValueError(f"`{name}` must come with `positives`; got none.")
+    has_labels = any(value is not None for name, value in arguments_of_labels.items() if name != "self_index")
+    if not has_labels:
+        raise ValueError("`positives` must be given, or labels such as `query_identities`; got neither.")
+
+
+def _evaluate_by_truth(
+    items: Entries,
+    truth: Truth,
+    queries: ListQueries,
+    num_positives: Int[Tensor, " queries"],
+    protocol: Protocol,
+    reader: ItemReader,
+    *,
+    max_rank: int,
+) -> RetrievalResults:
+    """Evaluate lists by the pairs of their truth."""
+    num_repeated = count_repeated(items)
+    items, pairs = _find_pairs_without_junk(items, truth, queries, reader)
+    ranks, hits = _rank(items, pairs, truth, num_positives)
+    results = summarize_lists(
+        ranks,
+        items,
+        hits,
+        protocol,
+        Setup("stable", _NO_SIMILARITY, lists=True, cut=True),
+        max_rank=max_rank,
+        query_index=_query_numbers(queries, items),
+        scores=_minus_rank(items),
+    )
+    results = replace(results, list_counts=ListCounts(num_repeated=num_repeated))
+    return _with_names(results, queries, reader)
+
+
+class _LabeledRanking(NamedTuple):
+    """A ranking of lists under the camera rule of a protocol."""
+
+    ranking: Ranking
+    items: Entries
+    """the lists without junk"""
+    hits: Bool[Tensor, "queries longest"]
+    num_candidates: Int[Tensor, " queries"]
 
 
 def _evaluate_by_labels(
     lists: LabeledLists, self_index: Any, protocol: Protocol, reader: ItemReader, *, max_rank: int
 ) -> tuple[RetrievalResults, RetrievalEvidence]:
     """Evaluate lists under the labels of their queries and items; with evidence for advice."""
-    items, queries = lists.items, lists.queries
-    others: dict[str, Any] = {"junk_pairs": None, "ground_truth": None}
-    labels = Labels.of_sides(lists.labels, self_index, protocol, items.device, **others)
-    check_own_places(protocol, labels.self_index, len(items))
-    num_repeated = count_repeated(items)
-    of_queries, of_gallery = one_number_each(labels.query), one_number_each(labels.gallery)
-    given = (*labels.query, *([SEVERAL_LABELS] if num_labels_of(labels.query) else []))
+    labels = Labels.from_arguments(lists.labels, protocol, lists.items.device, self_index=self_index)
+    check_own_places(protocol, labels.self_index, len(lists.items))
+    num_repeated = count_repeated(lists.items)
 
-    def rank(ruled: Protocol) -> tuple[Ranking, Entries, Tensor, Tensor]:
-        rules = rules_by_number(ruled.relevance_options, labels.names)
-        named = as_arguments(labels.query, "query_", rules) | as_arguments(labels.gallery, "gallery_", rules)
-        relevance = find_relevance(**named, self_index=labels.self_index, **rules)
-        left, truth, num_candidates = judge(items, relevance)
-        left, place = _places_in(left, truth, queries, reader)
-        num_positives = truth.query[truth.is_right].bincount(minlength=len(items))
-        ranks, hits = _rank(left, place, truth, num_positives, all_are_judged=True)
-        known = of_queries.get("identities"), of_queries.get("cameras")
-        ranking = Ranking(
-            ranks,
-            relevance.counts(num_positives),
-            _numbers_of(queries, items),
-            *known,
-            labels=given,
-            names=labels.names,
-            may_be_unknown=relevance.may_be_unknown,
-        )
-        return ranking, left, hits, num_candidates
+    ranked = _rank_by_labels(lists, labels, protocol, reader)
+    ranking, items, hits, num_candidates = ranked
+    ranking_for_cmc = ranking
+    if protocol.for_cmc is not protocol:
+        ranking_for_cmc = _rank_by_labels(lists, labels, protocol.for_cmc, reader).ranking
 
-    ranking, left, hits, num_candidates = rank(protocol)
-    for_cmc = ranking if protocol.for_cmc is protocol else rank(protocol.for_cmc)[0]
+    num_short = 0
     cutoff = _largest_cutoff(protocol)
-    num_left = (left >= 0).sum(1)
-    is_short = torch.zeros_like(num_left, dtype=torch.bool)
     if cutoff is not None:
-        is_short = num_left < num_candidates.clamp(max=cutoff)
-    counts = ListCounts(int(is_short.sum()), cutoff, num_repeated)
-    known: dict[str, Any] = {
-        "query_index": ranking.query_index,
-        "query_identities": ranking.query_identities,
-        "identities": _labels_at(of_gallery.get("identities"), left),
-        "query_cameras": ranking.query_cameras,
-        "cameras": _labels_at(of_gallery.get("cameras"), left),
-        "scores": _minus_rank(left),
-    }
-    setup = Setup.of("stable", "none, ranked lists", None, given, cut=True)
-    results = _summarize(ranking, for_cmc, left, hits, protocol, setup, max_rank=max_rank, **known)
-    return _with_names(replace(results, list_counts=counts), queries, reader), ranking.with_evidence()
+        num_left = (items >= 0).sum(1)
+        num_short = int((num_left < num_candidates.clamp(max=cutoff)).sum())
+    gallery_labels = one_number_each(labels.gallery)
+    results = _summarize(
+        ranking,
+        ranking_for_cmc,
+        items,
+        hits,
+        protocol,
+        Setup.of("stable", _NO_SIMILARITY, None, ranking.labels, cut=True),
+        max_rank=max_rank,
+        scores=_minus_rank(items),
+        identities=_labels_at(gallery_labels.get("identities"), items),
+        cameras=_labels_at(gallery_labels.get("cameras"), items),
+    )
+    results = replace(results, list_counts=ListCounts(num_short, cutoff, num_repeated))
+    return _with_names(results, lists.queries, reader), ranking.with_evidence()
+
+
+def _rank_by_labels(lists: LabeledLists, labels: Labels, protocol: Protocol, reader: ItemReader) -> _LabeledRanking:
+    """Rank the positives of lists under the rules of a protocol."""
+    rules = rules_by_number(protocol.relevance_options, labels.names)
+    relevance = find_relevance(
+        **as_arguments(labels.query, "query_", rules),
+        **as_arguments(labels.gallery, "gallery_", rules),
+        self_index=labels.self_index,
+        **rules,
+    )
+    items, truth, num_candidates = judge(lists.items, relevance)
+    items, pairs = _find_pairs_without_junk(items, truth, lists.queries, reader)
+    num_positives = truth.query[truth.is_right].bincount(minlength=len(items))
+    ranks, hits = _rank(items, pairs, truth, num_positives, all_are_judged=True)
+    query_labels = one_number_each(labels.query)
+    ranking = Ranking(
+        ranks,
+        relevance.counts(num_positives),
+        query_index=_query_numbers(lists.queries, items),
+        query_identities=query_labels.get("identities"),
+        query_cameras=query_labels.get("cameras"),
+        labels=names_of_labels(labels.query),
+        names=labels.names,
+        may_be_unknown=relevance.may_be_unknown,
+    )
+    return _LabeledRanking(ranking, items, hits, num_candidates)
 
 
 def _largest_cutoff(protocol: Protocol) -> int | None:
-    """The largest cutoff of the numbers that a protocol reports; None where they look at whole lists."""
+    """Return the largest cutoff of the numbers that a protocol reports; None if all of them read whole lists."""
     cutoffs = [k for _, k in map(parse_report, protocol.reports) if k]
-    return max([*cutoffs, *([protocol.k] if protocol.k else [])], default=None)
+    if protocol.k:
+        cutoffs.append(protocol.k)
+    return max(cutoffs, default=None)
 
 
 def _labels_at(labels: Tensor | None, items: Entries) -> Tensor | None:
-    """The labels of items, -1 at padding."""
+    """Return the labels of items, -1 at padding."""
     return None if labels is None else labels[items.clamp(min=0)].where(items >= 0, -1)
 
 
@@ -242,164 +318,217 @@ def _minus_rank(items: Entries) -> Tensor:
     return (-1.0 - torch.arange(items.shape[1], device=items.device)).expand(items.shape)
 
 
-def _numbers_of(queries: ListQueries, items: Entries) -> Int[Tensor, " queries"]:
-    """What users know a query by."""
+def _query_numbers(queries: ListQueries, items: Entries) -> Int[Tensor, " queries"]:
+    """Return the numbers of the queries in the results."""
     numbers = range(len(items)) if queries.numbers is None else queries.numbers
     return torch.tensor(numbers, dtype=torch.int64, device=items.device)
 
 
-def _places_in(items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader) -> tuple[Entries, Entries]:
-    """The lists without the junk of the truth, and for every entry its pair of the truth, -1 for none."""
-    place = _find_pairs(items, truth, queries, reader)
-    if bool(truth.is_junk.any()):
-        items, place = without((place >= 0) & truth.is_junk[place.clamp(min=0)], items, place)
-    return items, place
-
-
 def _with_names(results: RetrievalResults, queries: ListQueries, reader: ItemReader) -> RetrievalResults:
+    """Return results with the names of queries and items, where lists have names."""
     results = replace(results, query_names=queries.names, item_names=tuple(reader.names) or None)
-    if reader.unnumbered:  # until they are asked for, which is seldom
-        lists = partial(_numbered, results.rank_lists, reader)
-        vars(results).update(rank_lists=lists, item_names=reader.all_names)
+    if reader.unnumbered:
+        # Items are numbered when a user reads the lists or the names, which is seldom.
+        number_lists = partial(_number_lists, results.rank_lists, reader)
+        vars(results).update(rank_lists=number_lists, item_names=reader.all_names)
     return results
 
 
-def _numbered(lists: Any, reader: ItemReader) -> Any:
+def _number_lists(lists: Any, reader: ItemReader) -> Any:
     return replace(lists, index=reader.numbered(lists.index))
 
 
 def summarize_lists(
-    ranks: PositiveRanks, items: Tensor, hits: Tensor, protocol: Protocol, setup: Setup, *, max_rank: int, **known: Any
-) -> RetrievalResults:
-    """Results of ranks in lists of items, -1 at padding, where `hits` marks positives.
-
-    A query with a positive, retrieved or not, is valid. `known` are the fields of `RankLists` for scores, for numbers
-    and identities of the queries, and for identities of the items.
-    """
-    _checks.positive_int("max_rank", max_rank)
-    total, valid = ranks.num_queries, int((ranks.num_positives > 0).sum())
-    counts = QueryCounts(total, valid=valid, junk=0, not_in_gallery=total - valid, same_camera_only=0)
-    ranking = Ranking(ranks, counts, known["query_index"], known["query_identities"])
-    without_cameras = {"query_cameras": None, "cameras": None}
-    return _summarize(ranking, ranking, items, hits, protocol, setup, max_rank=max_rank, **without_cameras, **known)
-
-
-def _summarize(
-    ranking: Ranking,
-    for_cmc: Ranking,
+    ranks: PositiveRanks,
     items: Tensor,
     hits: Tensor,
     protocol: Protocol,
     setup: Setup,
     *,
     max_rank: int,
-    **known: Any,
+    query_index: Tensor,
+    scores: Tensor,
+    query_identities: Tensor | None = None,
 ) -> RetrievalResults:
-    """Results of rankings of lists; `known` are fields of `RankLists`, as in `summarize_lists`, and cameras."""
-    results = summarize(ranking, for_cmc, protocol, setup, max_rank=max_rank)
-    total = ranking.ranks.num_queries
-    first = hits.byte().argmax(1, keepdim=True)
-    lacks_hit = ~hits.gather(1, first)[:, 0]
-    known["scores"] = known["scores"].masked_fill(items < 0, torch.nan)
-    cameras = known["cameras"]
+    """Return the results for the ranks of positives in lists; a query with a positive, retrieved or not, is valid.
+
+    Args:
+        ranks: of the positives.
+        items: the lists, -1 at padding.
+        hits: mask of the entries that are positives.
+        protocol: of the evaluation.
+        setup: of the evaluation.
+        max_rank: length of the CMC curve.
+        query_index: numbers of the queries.
+        scores: of the entries.
+        query_identities: identities of the queries.
+    """
+    _checks.positive_int("max_rank", max_rank)
+    total = ranks.num_queries
+    valid = int((ranks.num_positives > 0).sum())
+    counts = QueryCounts(total, valid=valid, junk=0, not_in_gallery=total - valid, same_camera_only=0)
+    ranking = Ranking(ranks, counts, query_index, query_identities)
+    return _summarize(ranking, ranking, items, hits, protocol, setup, max_rank=max_rank, scores=scores)
+
+
+def _summarize(
+    ranking: Ranking,
+    ranking_for_cmc: Ranking,
+    items: Tensor,
+    hits: Tensor,
+    protocol: Protocol,
+    setup: Setup,
+    *,
+    max_rank: int,
+    scores: Tensor,
+    identities: Tensor | None = None,
+    cameras: Tensor | None = None,
+) -> RetrievalResults:
+    """Return the results for rankings of lists; scores, identities and cameras are those of the entries."""
+    results = summarize(ranking, ranking_for_cmc, protocol, setup, max_rank=max_rank)
+    first_hit = hits.byte().argmax(1, keepdim=True)
+    lacks_hit = ~hits.gather(1, first_hit)[:, 0]
+    scores = scores.masked_fill(items < 0, torch.nan)
+
+    def at_first_hit(values: Tensor, padding: float) -> Tensor:
+        return values.gather(1, first_hit)[:, 0].masked_fill(lacks_hit, padding)
+
     lists = RankLists(
-        query=torch.arange(total, device=items.device),
+        query=torch.arange(ranking.ranks.num_queries, device=items.device),
+        query_index=ranking.query_index,
+        query_identities=ranking.query_identities,
+        query_cameras=ranking.query_cameras,
         index=items,
+        identities=identities,
+        cameras=cameras,
+        scores=scores,
         is_positive=hits,
         first_positive_rank=results.first_rank.masked_fill(lacks_hit, 0).long(),
-        first_positive_index=items.gather(1, first)[:, 0].masked_fill(lacks_hit, -1),
-        first_positive_score=known["scores"].gather(1, first)[:, 0].masked_fill(lacks_hit, torch.nan),
-        first_positive_camera=None if cameras is None else cameras.gather(1, first)[:, 0].masked_fill(lacks_hit, -1),
-        **known,
+        first_positive_index=at_first_hit(items, -1),
+        first_positive_score=at_first_hit(scores, torch.nan),
+        first_positive_camera=None if cameras is None else at_first_hit(cameras, -1),
     )
     return replace(results, rank_lists=lists)
 
 
-def _check_beside(positives: object, labels: Mapping[str, object], of_lists: Mapping[str, object]) -> None:
-    """Raise unless there are positives or identities, and nothing that needs the other."""
-    rule, came = ("with", "none") if positives is None else ("without", "both")
-    for name, value in (of_lists if positives is None else labels).items():
-        if value is not None:
-            raise ValueError(f"`{name}` must come {rule} `positives`; got {came}.")
-    has_labels = any(value is not None for name, value in labels.items() if name != "self_index")
-    if positives is None and not has_labels:
-        raise ValueError("`positives` must be given, or labels such as `query_identities`; got neither.")
+def _find_pairs_without_junk(
+    items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader
+) -> tuple[Entries, Entries]:
+    """Return the lists without the junk of the truth, and for every entry its pair of the truth, -1 for none."""
+    pairs = _find_pairs(items, truth, queries, reader)
+    if bool(truth.is_junk.any()):
+        is_junk = (pairs >= 0) & truth.is_junk[pairs.clamp(min=0)]
+        items, pairs = without(is_junk, items, pairs)
+    return items, pairs
 
 
 def _find_pairs(items: Entries, truth: Truth, queries: ListQueries, reader: ItemReader) -> Entries:
-    """For every entry of the lists its pair of the truth, -1 for none."""
+    """Return for every entry of the lists its pair of the truth, -1 for none."""
     pairs = torch.full_like(items, -1)
     if not len(truth.item):
         return pairs
-    # Keys fit int64 unless items are huge numbers: then they are numbered.
-    item, span = truth.item, int(truth.item.max()) + 1
+    # The key of a pair fits int64 unless items are huge numbers: then they are numbered.
+    item = truth.item
+    span = int(item.max()) + 1
     if span * len(items) >= 1 << 62:
         distinct, item = item.unique(return_inverse=True)
-        span, entry = len(distinct), torch.searchsorted(distinct, items).clamp_(max=len(distinct) - 1)
-        items = entry.masked_fill(distinct[entry] != items, -1)
+        span = len(distinct)
+        number = torch.searchsorted(distinct, items).clamp_(max=span - 1)
+        items = number.masked_fill(distinct[number] != items, -1)
     keys, order = (truth.query * span + item).sort()
-    if bool((twice := keys[1:] == keys[:-1]).any()):
-        pair = order[int(twice.nonzero()[0, 0])]
-        came = f"item {reader.name(int(truth.item[pair]))} twice for query {queries.name(int(truth.query[pair]))}"
-        raise ValueError(f"`positives` must list an item once for a query; got {came}.")
+    is_repeated = keys[1:] == keys[:-1]
+    if bool(is_repeated.any()):
+        pair = order[int(is_repeated.nonzero()[0, 0])]
+        item_name = reader.name(int(truth.item[pair]))
+        query_name = queries.name(int(truth.query[pair]))
+        got = f"item {item_name} twice for query {query_name}"
+        raise ValueError(f"`positives` must list an item once for a query; got {got}.")
+
+    # Look up the keys of the entries among those of the truth.
     for rows in segments.ranges(len(items), max(1, _ENTRIES_AT_A_TIME // items.shape[1])):
         block = items[rows]
-        first = span * torch.arange(rows.start, rows.stop, device=items.device)[:, None]
-        wanted = (block + first).masked_fill_((block < 0) | (block >= span), -1)
-        place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
-        pairs[rows] = order[place].masked_fill_(keys[place] != wanted, -1)
+        first_key = span * torch.arange(rows.start, rows.stop, device=items.device)[:, None]
+        entry_keys = (block + first_key).masked_fill_((block < 0) | (block >= span), -1)
+        place = torch.searchsorted(keys, entry_keys).clamp_(max=len(keys) - 1)
+        pairs[rows] = order[place].masked_fill_(keys[place] != entry_keys, -1)
     return pairs
 
 
 def _rank(
-    items: Entries, place: Entries, truth: Truth, num_positives: Tensor, *, all_are_judged: bool = False
-) -> tuple[PositiveRanks, Tensor]:
-    """The ranks of positives, and where they are in the lists.
+    items: Entries, pairs: Entries, truth: Truth, num_positives: Tensor, *, all_are_judged: bool = False
+) -> tuple[PositiveRanks, Bool[Tensor, "queries longest"]]:
+    """Return the ranks of positives, and a mask of their entries in the lists.
 
-    Labels judge every item; of items with grades those that have none are not judged.
+    Args:
+        items: the lists.
+        pairs: for every entry its pair of the truth, -1 for none.
+        truth: the pairs.
+        num_positives: of each query, retrieved or not.
+        all_are_judged: whether all items are judged, as by labels; else items without a grade are not.
     """
-    # Where a pair comes first in its list, which is as long as the matrix is wide; behind it if it never comes.
-    num_queries, longest = items.shape
-    query, column = (place >= 0).nonzero(as_tuple=True)
-    first = torch.full_like(truth.item, longest)
-    first.scatter_reduce_(0, place[query, column], column, "amin")
+    # The first column of each pair in its list; the width of the matrix if the list lacks it.
+    longest = items.shape[1]
+    query, column = (pairs >= 0).nonzero(as_tuple=True)
+    first_column = torch.full_like(truth.item, longest)
+    first_column.scatter_reduce_(0, pairs[query, column], column, "amin")
 
-    def at(pairs: Tensor) -> Bool[Tensor, "queries longest"]:
-        marks = torch.zeros_like(items, dtype=torch.bool)
-        marks[truth.query[pairs], first[pairs]] = True
-        return marks
-
-    is_positive = at(truth.is_right & (first < longest))
+    is_positive = _mark_first_entries(items, truth, first_column, truth.is_right)
     lengths = ((items >= 0) * torch.arange(1, longest + 1, device=items.device)).amax(1)
-    judged = None
+    judgments = None
     if truth.grade is not None:
-        # In the order of ranks: by query, then by first place.
-        chosen = truth.is_right.nonzero()[:, 0]
-        chosen = chosen[(truth.query[chosen] * (longest + 1) + first[chosen]).argsort(stable=True)]
-        judged = Judgments(truth.grade[chosen])
-        if not all_are_judged:
-            is_negative = ~truth.is_junk & (truth.grade == 0)
-            before = at(is_negative & (first < longest)).cumsum(1)
-            before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
-            num_negatives = torch.bincount(truth.query[is_negative], minlength=num_queries)
-            judged = Judgments(truth.grade[chosen], before, num_negatives)
+        judgments = _find_judgments(items, truth, first_column, truth.grade, all_are_judged=all_are_judged)
     rank = is_positive.nonzero()[:, 1] + 1
-    return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judged), is_positive
+    return ranks_of_hits(rank, is_positive.sum(1), num_positives, lengths, judgments), is_positive
+
+
+def _mark_first_entries(
+    items: Entries, truth: Truth, first_column: Int[Tensor, " listed"], is_marked: Bool[Tensor, " listed"]
+) -> Bool[Tensor, "queries longest"]:
+    """Return a mask of the entries of the lists that are the first ones of marked pairs."""
+    pairs = is_marked & (first_column < items.shape[1])
+    marks = torch.zeros_like(items, dtype=torch.bool)
+    marks[truth.query[pairs], first_column[pairs]] = True
+    return marks
+
+
+def _find_judgments(
+    items: Entries,
+    truth: Truth,
+    first_column: Int[Tensor, " listed"],
+    grade: Float[Tensor, " listed"],
+    *,
+    all_are_judged: bool,
+) -> Judgments:
+    """Return the grades of the positives, and unless all items are judged the judged negatives before each."""
+    num_queries, longest = items.shape
+    # In the order of ranks: by query, then by first column.
+    positives = truth.is_right.nonzero()[:, 0]
+    order = (truth.query[positives] * (longest + 1) + first_column[positives]).argsort(stable=True)
+    positives = positives[order]
+    if all_are_judged:
+        return Judgments(grade[positives])
+    is_negative = ~truth.is_junk & (grade == 0)
+    num_before = _mark_first_entries(items, truth, first_column, is_negative).cumsum(1)
+    num_before = num_before[truth.query[positives], first_column[positives].clamp(max=longest - 1)]
+    num_negatives = torch.bincount(truth.query[is_negative], minlength=num_queries)
+    return Judgments(grade[positives], num_before, num_negatives)
 
 
 def _count_positives(truth: Truth, queries: ListQueries, num_queries: int, declared: Any) -> Int[Tensor, " queries"]:
-    """The numbers of positives that are listed, or declared numbers, at least as many."""
-    listed = truth.query[truth.is_right].bincount(minlength=num_queries)
+    """Return the numbers of listed positives, or declared numbers, at least as many."""
+    num_listed = truth.query[truth.is_right].bincount(minlength=num_queries)
     declared = queries.values_of("num_positives", declared)
     if declared is None:
-        return listed
+        return num_listed
     if truth.grade is not None:
         raise ValueError("`num_positives` must come with positives that have no grades; got grades.")
     if isinstance(declared, int):
         _checks.positive_int("num_positives", declared, least=0)
-        declared = torch.full_like(listed, declared)
-    counts = _checks.integer_labels("num_positives", declared, len(listed)).long().to(listed.device)
-    for query in (counts < listed).nonzero()[:1, 0].tolist():
-        came = f"{int(counts[query])} for query {queries.name(query)}, which has {int(listed[query])}"
-        raise ValueError(f"`num_positives` must count the positives that are listed, too; got {came}.")
+        declared = torch.full_like(num_listed, declared)
+    counts = _checks.integer_labels("num_positives", declared, len(num_listed)).long().to(num_listed.device)
+    too_low = (counts < num_listed).nonzero()[:, 0]
+    if len(too_low):
+        query = int(too_low[0])
+        got = f"{int(counts[query])} for query {queries.name(query)}, which has {int(num_listed[query])}"
+        raise ValueError(f"`num_positives` must count the positives that are listed, too; got {got}.")
     return counts

@@ -1,8 +1,8 @@
-"""Person search: queries are sought among the boxes that a detector found in whole images.
+"""Person search: queries are searched for among the boxes that a detector found in whole images.
 
-Per query, of each image that holds the person the most similar box that overlaps the person's true box is right, and
-every other box of every searched image is wrong. Images without such a box lower the recall: their persons are never
-retrieved.
+For a query, each image that shows the person has at most one right box: the most similar one that overlaps the person's
+true box. Every other box of every searched image is wrong. Images without a right box lower the recall, as their
+persons are never retrieved.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def person_search(
         galleries: for every query the images that are searched (CUHK-SYSU); None for all images (PRW).
         query_cameras: cameras of the queries, for `same_camera="all"`.
         image_cameras: cameras of the images by their number.
-        listed_twice: search all images besides `galleries`, and take all their boxes for wrong ones: right boxes count
-            a second time, as wrong. It is what SeqNet and its copies do for CUHK-SYSU's full set, `gallery_size=-1`.
+        listed_twice: search all images in addition to `galleries`, and count all their boxes as wrong: right boxes
+            count a second time, as wrong. SeqNet and its copies do so for CUHK-SYSU's full set, `gallery_size=-1`.
         similarity: "cosine" or "dot".
         protocol: "cuhk_sysu", "prw" or another one. Its `same_camera` may be "keep" or "all", which searches images of
             other cameras only.
@@ -87,56 +87,79 @@ def person_search(
         ValueError: shapes, lengths or options that do not fit, boxes that are not finite or of negative size, cameras
             that are missing.
     """
-    chosen = find_protocol(protocol).changed(options)
+    changed_protocol = find_protocol(protocol).changed(options)
     _checks.one_of("similarity", similarity, ("cosine", "dot"))
-    _checks.one_of("same_camera", chosen.same_camera, ("keep", "all"))
+    _checks.one_of("same_camera", changed_protocol.same_camera, ("keep", "all"))
     _checks.positive_int("max_rank", max_rank)
     if listed_twice and galleries is None:
         raise ValueError("`listed_twice` must come with `galleries`; got none.")
-    # Everything is checked, and goes to one device.
+
+    # Everything is checked, and moved to one device.
     query, embeddings = _comparable(query_embeddings, embeddings, similarity)
     device = embeddings.device
-    boxes, true_boxes = _checked_boxes("boxes", boxes, device), _checked_boxes("true_boxes", true_boxes, device)
+    boxes = _checked_boxes("boxes", boxes, device)
+    true_boxes = _checked_boxes("true_boxes", true_boxes, device)
     _checks.length("boxes", len(boxes), len(embeddings))
 
-    def labels(argument: str, values: Any, length: int | None = None) -> Tensor:
+    def check_labels(argument: str, values: Any, length: int | None = None) -> Tensor:
         return _checks.whole_labels(argument, values, length).long().to(device)
 
-    true_images = labels("true_images", true_images, len(true_boxes))
-    images = labels("images", images, len(boxes))
+    true_images = check_labels("true_images", true_images, len(true_boxes))
+    images = check_labels("images", images, len(boxes))
     if galleries is not None:
         _checks.length("galleries", len(galleries), len(query))
-        galleries = [labels(f"galleries[{place}]", each) for place, each in enumerate(galleries)]
+        galleries = [check_labels(f"galleries[{place}]", gallery) for place, gallery in enumerate(galleries)]
     identities = {"query_identities": query_identities, "true_identities": true_identities}
     identities = number_names(identities, {}, sides=("query", "true")).values
     cameras = None
-    if chosen.same_camera == "all":
-        cameras = labels("query_cameras", query_cameras, len(query)), labels("image_cameras", image_cameras)
+    if changed_protocol.same_camera == "all":
+        cameras = (
+            check_labels("query_cameras", query_cameras, len(query)),
+            check_labels("image_cameras", image_cameras),
+        )
         _checks.in_range("images", torch.cat([images, true_images]), 0, len(cameras[1]))
-    query_images = labels("query_images", query_images, len(query))
-    query_identities = labels("query_identities", identities["query_identities"], len(query))
-    true_identities = labels("true_identities", identities["true_identities"], len(true_boxes))
-    # Of one person in one image the first box counts.
-    _, appearance = torch.stack([true_identities, true_images], dim=1).unique(dim=0, return_inverse=True)
+    query_images = check_labels("query_images", query_images, len(query))
+    query_identities = check_labels("query_identities", identities["query_identities"], len(query))
+    true_identities = check_labels("true_identities", identities["true_identities"], len(true_boxes))
+
+    # Only the first box of a person in an image counts.
+    appearances = torch.stack([true_identities, true_images], dim=1)
+    _, appearance = appearances.unique(dim=0, return_inverse=True)
     first = Grouping.of(appearance).first
-    true_boxes, true_images, true_identities = true_boxes[first], true_images[first], true_identities[first]
-    pairs = _overlapping(boxes, images, true_boxes, true_images)
-    sides = query, embeddings, query_images, query_identities, images, true_images, true_identities
-    scene = _Scene(*sides, *pairs, galleries, cameras, listed_twice)
-    results = _evaluate(scene, chosen, Setup("pessimistic", similarity, lists=True, cut=True), max_rank)
+    true_boxes = true_boxes[first]
+    true_images = true_images[first]
+    person, box = _overlapping(boxes, images, true_boxes, true_images)
+    scene = _Scene(
+        query=query,
+        embeddings=embeddings,
+        query_images=query_images,
+        query_identities=query_identities,
+        images=images,
+        true_images=true_images,
+        true_identities=true_identities[first],
+        person=person,
+        box=box,
+        galleries=galleries,
+        cameras=cameras,
+        twice=listed_twice,
+    )
+    setup = Setup("pessimistic", similarity, lists=True, cut=True)
+    results = _evaluate(scene, changed_protocol, setup, max_rank)
     advise_on_retrieval(RetrievalEvidence(boxes={"boxes": boxes, "true_boxes": true_boxes}), ALONE)
     return results
 
 
 def _comparable(query: object, embeddings: object, similarity: str) -> tuple[Tensor, Tensor]:
-    """Embeddings of queries and boxes with the similarity of their products, on the device of the boxes."""
+    """Return embeddings of queries and boxes with the similarity of their products, on the device of the boxes."""
     embeddings = _checks.embeddings("embeddings", embeddings)
     query = _checks.embeddings("query_embeddings", query)
     dtype = torch.promote_types(query.dtype, embeddings.dtype)
-    query, embeddings = query.to(embeddings.device, dtype), embeddings.to(dtype)
+    query = query.to(embeddings.device, dtype)
+    embeddings = embeddings.to(dtype)
     _checks.same_dimension("query_embeddings", query.shape[1], "embeddings", embeddings.shape[1])
     if similarity == "cosine":
-        query, embeddings = (torch.nn.functional.normalize(each, dim=1) for each in (query, embeddings))
+        query = torch.nn.functional.normalize(query, dim=1)
+        embeddings = torch.nn.functional.normalize(embeddings, dim=1)
     return query, embeddings
 
 
@@ -144,15 +167,16 @@ def _checked_boxes(argument: str, boxes: object, device: torch.device) -> Float[
     """Raise unless boxes are finite corners."""
     boxes = _checks.floating_matrix(argument, boxes, 4).double().to(device)
     _checks.finite(argument, (~boxes.isfinite()).any(1).nonzero()[:, 0])
-    sides = boxes[:, 2:] - boxes[:, :2]
-    if len(wrong := (sides < 0).any(1).nonzero()[:, 0]):
-        came = f"{len(wrong)} others of {len(boxes)}, the first {boxes[wrong[0]].tolist()} in row {int(wrong[0])}"
-        raise ValueError(f"`{argument}` must be x1 y1 x2 y2, with x2 at least x1 and y2 at least y1; got {came}.")
+    sizes = boxes[:, 2:] - boxes[:, :2]
+    wrong = (sizes < 0).any(1).nonzero()[:, 0]
+    if len(wrong):
+        got = f"{len(wrong)} others of {len(boxes)}, the first {boxes[wrong[0]].tolist()} in row {int(wrong[0])}"
+        raise ValueError(f"`{argument}` must be x1 y1 x2 y2, with x2 at least x1 and y2 at least y1; got {got}.")
     return boxes
 
 
-class _Found(NamedTuple):
-    """What the search for one query found: the ranks of the right boxes, ascending, and a list of boxes."""
+class _SearchResult(NamedTuple):
+    """Result of the search for one query: the ranks of the right boxes, ascending, and a list of boxes."""
 
     num_persons: int
     num_boxes: int
@@ -176,6 +200,7 @@ class _Scene(NamedTuple):
     person: Int[Tensor, " pairs"]
     """the true box of each pair of a true and a detected box that overlap enough"""
     box: Int[Tensor, " pairs"]
+    """the detected box of each pair"""
     galleries: Sequence[Tensor] | None
     cameras: tuple[Tensor, Tensor] | None
     """the cameras of queries and of images"""
@@ -183,70 +208,103 @@ class _Scene(NamedTuple):
     """whether all boxes are searched a second time, as wrong ones"""
 
     def is_searched(self, query: int, images: Int[Tensor, " any"]) -> Bool[Tensor, " any"]:
-        """Whether images are searched for a query."""
+        """Return a mask of the images that are searched for a query."""
         searched = images != self.query_images[query]
         if self.galleries is not None:
             searched &= torch.isin(images, self.galleries[query])
         if self.cameras is not None:
-            searched &= self.cameras[1][images] != self.cameras[0][query]
+            query_cameras, image_cameras = self.cameras
+            searched &= image_cameras[images] != query_cameras[query]
         return searched
 
-    def search(self, query: int, scores: Float[Tensor, " boxes"], k: int) -> _Found:
+    def search(self, query: int, scores: Float[Tensor, " boxes"], k: int) -> _SearchResult:
         """Rank the boxes for a query, and list the first k."""
-        # The true boxes of the person, and of each the most similar box that overlaps it enough; of equals the last.
+        # The right box of each true box is the most similar one that overlaps it enough; of equal boxes the last.
         is_person = (self.true_identities == self.query_identities[query]) & self.is_searched(query, self.true_images)
         pairs = is_person[self.person].nonzero()[:, 0].flip(0)
         pairs = pairs[scores[self.box[pairs]].argsort(descending=True, stable=True)]
         right = self.box[pairs[Grouping.of(self.person[pairs]).first]].sort().values
+
         # All other boxes that are searched are wrong; a second time all boxes are.
         is_wrong = self.is_searched(query, self.images)
         is_wrong[right] = False
         wrong = is_wrong.nonzero()[:, 0]
         if self.twice:
-            wrong = torch.cat([wrong, (self.images != self.query_images[query]).nonzero()[:, 0]])
+            boxes_of_other_images = (self.images != self.query_images[query]).nonzero()[:, 0]
+            wrong = torch.cat([wrong, boxes_of_other_images])
+
         # Of equal scores wrong boxes come first.
         boxes = torch.cat([wrong, right])
         order = scores[boxes].argsort(descending=True, stable=True)
         is_right = order >= len(wrong)
-        place = is_right.nonzero()[:, 0]
-        listed = torch.cat([torch.arange(min(k, len(boxes)), device=place.device), place[place >= k][:1]])
-        shown = boxes[order[listed]]
-        return _Found(int(is_person.sum()), len(boxes), place + 1, shown, scores[shown], is_right[listed])
+        right_places = is_right.nonzero()[:, 0]
+        first_places = torch.arange(min(k, len(boxes)), device=order.device)
+        listed_places = torch.cat([first_places, right_places[right_places >= k][:1]])
+        listed_boxes = boxes[order[listed_places]]
+        return _SearchResult(
+            num_persons=int(is_person.sum()),
+            num_boxes=len(boxes),
+            rank=right_places + 1,
+            boxes=listed_boxes,
+            scores=scores[listed_boxes],
+            is_right=is_right[listed_places],
+        )
 
 
 def _evaluate(scene: _Scene, protocol: Protocol, setup: Setup, max_rank: int) -> RetrievalResults:
     """Search query by query, from scores of a few at a time."""
-    query, embeddings, found = scene.query, scene.embeddings, list[_Found]()
-    blocks = segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(embeddings))))
+    query = scene.query
+    searches: list[_SearchResult] = []
+    blocks = segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(scene.embeddings))))
     for rows in _progress.steps(blocks, "Person search"):
-        scores = query[rows] @ embeddings.T
+        scores = query[rows] @ scene.embeddings.T
         _checks.no_nan("embeddings", scores)
-        found += [scene.search(rows.start + row, each, max_rank) for row, each in enumerate(scores)]
+        for row, scores_of_query in enumerate(scores):
+            searches.append(scene.search(rows.start + row, scores_of_query, max_rank))
+
     index = torch.arange(len(query), device=query.device)
-
-    def stacked(name: str, padding: float) -> Tensor:
-        rows = [getattr(each, name) for each in found]
-        longest = torch.full((max_rank + 1,), padding, device=index.device)  # a row of its own, to be as wide
-        return torch.nn.utils.rnn.pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]
-
-    numbers = [(len(each.rank), each.num_persons, each.num_boxes) for each in found]
-    num_right, persons, boxes = torch.tensor(numbers, dtype=torch.int64, device=index.device).view(-1, 3).unbind(1)
-    ranks = ranks_of_hits(torch.cat([index[:0], *(each.rank for each in found)]), num_right, persons, boxes)
-    known = {"query_index": index, "query_identities": scene.query_identities, "scores": stacked("scores", 0.0)}
-    items, hits = stacked("boxes", -1), stacked("is_right", 0).bool()
-    results = summarize_lists(ranks, items, hits, protocol, setup, max_rank=max_rank, identities=None, **known)
+    sizes = [(len(search.rank), search.num_persons, search.num_boxes) for search in searches]
+    columns = torch.tensor(sizes, dtype=torch.int64, device=index.device).view(-1, 3)
+    num_right, num_persons, num_boxes = columns.unbind(1)
+    rank = torch.cat([index[:0], *(search.rank for search in searches)])
+    results = summarize_lists(
+        ranks_of_hits(rank, num_right, num_persons, num_boxes),
+        items=_stack_lists([search.boxes for search in searches], max_rank, -1, index.device),
+        hits=_stack_lists([search.is_right for search in searches], max_rank, 0, index.device).bool(),
+        protocol=protocol,
+        setup=setup,
+        max_rank=max_rank,
+        query_index=index,
+        scores=_stack_lists([search.scores for search in searches], max_rank, 0.0, index.device),
+        query_identities=scene.query_identities,
+    )
     return replace(results, rank_lists=results.nearest(max_rank))
 
 
+def _stack_lists(rows: list[Tensor], max_rank: int, padding: float, device: torch.device) -> Tensor:
+    """Return lists as a matrix of `max_rank` + 1 columns."""
+    longest = torch.full((max_rank + 1,), padding, device=device)  # a last row, which sets the width
+    return torch.nn.utils.rnn.pad_sequence([*rows, longest], batch_first=True, padding_value=padding)[:-1]
+
+
 def _overlapping(boxes: Tensor, images: Tensor, true_boxes: Tensor, true_images: Tensor) -> tuple[Tensor, Tensor]:
-    """The pairs of a true box and a detected box of one image that overlap enough, as two columns."""
+    """Return the pairs of a true box and a detected box of one image that overlap enough, as two columns."""
     # The boxes of an image lie together once they are sorted: one run for each true box.
-    ordered, order = images.sort(stable=True)
-    first, last = (torch.searchsorted(ordered, true_images, right=right) for right in (False, True))
-    person, place = segments.runs(first, last - first)
-    one, other = true_boxes[person], boxes[order[place]]
-    inside = (one[:, 2:].minimum(other[:, 2:]) - one[:, :2].maximum(other[:, :2])).clamp(min=0).prod(1)
-    sides = one[:, 2:] - one[:, :2]
-    overlap = inside / (sides.prod(1) + (other[:, 2:] - other[:, :2]).prod(1) - inside)
-    enough = overlap >= (sides.prod(1) / (sides + 10).prod(1)).clamp(max=0.5)
-    return person[enough], order[place][enough]
+    sorted_images, order = images.sort(stable=True)
+    start = torch.searchsorted(sorted_images, true_images)
+    stop = torch.searchsorted(sorted_images, true_images, right=True)
+    person, place = segments.runs(start, stop - start)
+    box = order[place]
+
+    true_corners = true_boxes[person]
+    corners = boxes[box]
+    top_left = true_corners[:, :2].maximum(corners[:, :2])
+    bottom_right = true_corners[:, 2:].minimum(corners[:, 2:])
+    intersection = (bottom_right - top_left).clamp(min=0).prod(1)
+    true_size = true_corners[:, 2:] - true_corners[:, :2]
+    true_area = true_size.prod(1)
+    area = (corners[:, 2:] - corners[:, :2]).prod(1)
+    iou = intersection / (true_area + area - intersection)
+    least_iou = (true_area / (true_size + 10).prod(1)).clamp(max=0.5)
+    is_enough = iou >= least_iou
+    return person[is_enough], box[is_enough]

@@ -1,4 +1,4 @@
-"""Rank lists: the first candidates of queries, with all that it takes to look at them, in any world."""
+"""Rank lists: the first candidates of queries with their labels, for any number of processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.measures import knn_accuracy
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
-from reid_torchmetrics.functional.retrieval.relevance import one_number_each
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, one_number_each
 from reid_torchmetrics.functional.retrieval.scores import GroupScores
 from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 
@@ -23,15 +23,21 @@ from .protocol import Protocol
 
 
 class Later:
-    """A field of a dataclass, None unless given, that may be put as a function: then its value is found when asked."""
+    """A field of a dataclass that may hold a function: the first access calls it, and stores the value.
+
+    The default is None.
+    """
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        value = None if instance is None else vars(instance)[self._name]
+        if instance is None:
+            return None
+        value = vars(instance)[self._name]
         if callable(value):
-            value = vars(instance)[self._name] = value()
+            value = value()
+            vars(instance)[self._name] = value
         return value
 
     def __set__(self, instance: object, value: object) -> None:
@@ -77,7 +83,7 @@ class RankLists:
         return len(self.query)
 
     def first(self, k: int) -> RankLists:
-        """The same lists, cut after `k` candidates.
+        """Cut the lists after `k` candidates.
 
         Raises:
             TypeError: `k` is not an int.
@@ -86,11 +92,11 @@ class RankLists:
         _checks.positive_int("k", k)
         if k > self.index.shape[1]:
             raise ValueError(f"`k` must be at most {self.index.shape[1]}, the length of the lists; got {k}.")
-        # Matrices hold lists, vectors one value for each of them.
-        return self._map(lambda values: values[:, :k] if values.ndim == 2 else values)
+        lists = {name: values[:, :k] for name, values in self._tensors().items() if values.ndim == 2}
+        return replace(self, **lists)  # type: ignore[arg-type]
 
     def select(self, rows: Integer[Tensor, " rows"] | _checks.Integers) -> RankLists:
-        """Some of the lists, in the order of `rows`; lists are counted from 0.
+        """Select some of the lists, in the order of `rows`; lists are counted from 0.
 
         Raises:
             TypeError: `rows` is not an integer tensor.
@@ -99,10 +105,11 @@ class RankLists:
         rows = _checks.integer_labels("rows", rows)
         _checks.in_range("rows", rows, 0, len(self))
         rows = rows.long().to(self.query.device)
-        return self._map(lambda values: values[rows])
+        selected = {name: values[rows] for name, values in self._tensors().items()}
+        return replace(self, **selected)  # type: ignore[arg-type]
 
     def names(self, label: Literal["identities", "cameras"] = "identities") -> list[list[int | str]]:
-        """The identities of the listed candidates, or their cameras, as the evaluation was given them.
+        """Return the identities of the listed candidates, or their cameras, as the evaluation was given them.
 
         Padding is left out.
 
@@ -113,19 +120,22 @@ class RankLists:
         values: Tensor | None = getattr(self, label)
         if values is None:
             raise ValueError(f"`{label}` must have been given to the evaluation; got lists without them.")
-        names, num_listed = (self.label_names or {}).get(label, {}), (~self.scores.isnan()).sum(1).tolist()
-        rows = zip(values.tolist(), num_listed, strict=True)
-        return [[names.get(number, number) for number in row[:length]] for row, length in rows]
+        names = (self.label_names or {}).get(label, {})
+        lengths = (~self.scores.isnan()).sum(1).tolist()
+        named_lists = []
+        for numbers, length in zip(values.tolist(), lengths, strict=True):
+            named_lists.append([names.get(number, number) for number in numbers[:length]])
+        return named_lists
 
     def margins(self) -> Float[Tensor, " queries"]:
-        """How much the best candidate scores above the first right answer.
+        """Score of the best candidate minus the score of the first right answer.
 
-        0 where it is the first right answer, NaN where there is no right answer.
+        It is 0 where the best candidate is right, NaN where there is no right answer.
         """
         return self.scores[:, 0] - self.first_positive_score
 
     def confident_mistakes(self, n: int) -> Int[Tensor, " mistakes"]:
-        """Up to `n` lists that begin with a wrong candidate, by falling margin: many of them are errors of labels.
+        """Return up to `n` lists that begin with a wrong candidate, by falling margin; many are errors of labels.
 
         Equal margins are in the order of the lists. A list without any right answer is no mistake.
 
@@ -139,7 +149,7 @@ class RankLists:
         return wrong[self.margins()[wrong].argsort(descending=True, stable=True)[:n]]
 
     def knn_accuracy(self, **options: Any) -> Float[Tensor, " queries"]:
-        """Whether the vote of the listed candidates names the query's identity, 1 or 0; see `knn_accuracy`.
+        """Return 1 for each query whose identity wins the vote of the listed candidates, else 0; see `knn_accuracy`.
 
         Raises:
             ValueError: relevance came as lists, so that no identity is known, or as `knn_accuracy`.
@@ -148,16 +158,14 @@ class RankLists:
             raise ValueError("`identities` must have been given to the evaluation; got lists without them.")
         return knn_accuracy(self.identities, self.scores, self.query_identities, **options)
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
-        tensors = {name: values for name, values in vars(self).items() if isinstance(values, Tensor)}
-        mapped: dict[str, Any] = {name: function(values) for name, values in tensors.items()}
-        return replace(self, **mapped)
+    def _tensors(self) -> dict[str, Tensor]:
+        return {name: values for name, values in vars(self).items() if isinstance(values, Tensor)}
 
 
 def find_rank_lists(
     problem: RetrievalProblem, protocol: Protocol, k: int, queries: Tensor | None, *, ties: Any, world: World = ALONE
 ) -> RankLists:
-    """The first k candidates of all queries, or of chosen ones; every process gets all of them.
+    """Find the first k candidates of all queries, or of some of them; every process returns all lists.
 
     The gallery does not move: processes exchange the best of their parts, and the labels of listed candidates.
 
@@ -168,35 +176,30 @@ def find_rank_lists(
     """
     scores, relevance = problem.prepare(protocol, ties, world)
     places = problem.kept_places(relevance)
-    # Places of candidates and first positives, then the labels that go with them.
     listed = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
-    numbers, labels = problem.numbers_of_queries, problem.labels
+    numbers = problem.query_numbers
     query = torch.arange(len(numbers), device=numbers.device) if queries is None else queries.long()
-    if isinstance(scores, GroupScores):  # the best members of groups; another pass on the gallery
+    if isinstance(scores, GroupScores):
+        listed = _with_best_members(listed, scores, relevance, problem, query, world)
 
-        def best_members(row: Tensor, groups: Tensor) -> Tensor:
-            asked = query[row], groups if relevance.kept is None else torch.searchsorted(relevance.kept, groups)
-            best = workers.run(lambda: scores.best_members(*asked), scores.device, inside=scores.keeps_thread)
-            return best if problem.places is None else problem.places[best]
+    # Look up the labels of the candidates.
+    gallery_labels = one_number_each(problem.labels.gallery)
 
-        places, first_place = _look_up(listed, best_members, world)
-        listed = replace(listed, places=places, first_place=first_place)
-
-    def of_listed(name: str) -> tuple[Tensor | None, Tensor | None]:
-        if name not in of_gallery:  # on all processes or on none
+    def look_up_label(name: str) -> tuple[Tensor | None, Tensor | None]:
+        if name not in gallery_labels:  # on all processes or on none
             return None, None
-        return _look_up(listed, lambda _, position: of_gallery[name].long()[position], world)
+        return _look_up(listed, lambda _, position: gallery_labels[name].long()[position], world)
 
-    of_queries, of_gallery = one_number_each(labels.query), one_number_each(labels.gallery)
-    known = {name: values.long()[query] for name, values in of_queries.items() if name in ("identities", "cameras")}
-    cameras, first_cameras = of_listed("cameras")
+    query_labels = one_number_each(problem.labels.query)
+    cameras, first_cameras = look_up_label("cameras")
+    identities, _ = look_up_label("identities")
     return RankLists(
         query=query,
         query_index=numbers[query],
-        query_identities=known.get("identities"),
-        query_cameras=known.get("cameras"),
+        query_identities=_select(query_labels.get("identities"), query),
+        query_cameras=_select(query_labels.get("cameras"), query),
         index=listed.places.masked_fill(listed.scores.isnan(), -1),
-        identities=of_listed("identities")[0],
+        identities=identities,
         cameras=cameras,
         scores=listed.scores,
         is_positive=listed.positive,
@@ -204,23 +207,53 @@ def find_rank_lists(
         first_positive_index=listed.first_place.masked_fill(listed.first_rank == 0, -1),
         first_positive_score=listed.first_score,
         first_positive_camera=first_cameras,
-        label_names=labels.names or None,
+        label_names=problem.labels.names or None,
     )
 
 
-def _look_up(listed: Nearest, known: Callable[[Tensor, Tensor], Tensor], world: World) -> tuple[Tensor, Tensor]:
-    """A number of each candidate that is listed, and of the first positives; -1 at padding.
+def _select(labels: Tensor | None, query: Int[Tensor, " queries"]) -> Int[Tensor, " queries"] | None:
+    return None if labels is None else labels.long()[query]
 
-    Only the process that holds an item knows its number, by the row in the lists and the position of the item.
+
+def _with_best_members(
+    listed: Nearest,
+    scores: GroupScores,
+    relevance: Relevance,
+    problem: RetrievalProblem,
+    query: Int[Tensor, " queries"],
+    world: World,
+) -> Nearest:
+    """Return lists of groups with the places of their best members, by another pass over the gallery."""
+
+    def find_best_members(row: Tensor, groups: Tensor) -> Tensor:
+        if relevance.kept is not None:
+            groups = torch.searchsorted(relevance.kept, groups)
+        rows = query[row]
+        best = workers.run(lambda: scores.best_members(rows, groups), scores.device, inside=scores.keeps_thread)
+        return best if problem.places is None else problem.places[best]
+
+    places, first_place = _look_up(listed, find_best_members, world)
+    return replace(listed, places=places, first_place=first_place)
+
+
+def _look_up(listed: Nearest, look_up_here: Callable[[Tensor, Tensor], Tensor], world: World) -> tuple[Tensor, Tensor]:
+    """Return a number of each listed candidate, and of the first positives; -1 at padding.
+
+    Args:
+        listed: the lists.
+        look_up_here: returns the numbers of items of this process, by their rows in the lists and their positions. No
+            other process knows them.
+        world: the processes that take part.
     """
     # The first positive is looked up with the list, as its last column; a position is negative on other processes.
     position = torch.cat([listed.positions, listed.first_position[:, None]], dim=1)
     exists = torch.cat([~listed.scores.isnan(), listed.first_rank[:, None] > 0], dim=1)
 
-    def numbers() -> Tensor:
-        known_here, (row, column) = torch.zeros_like(position), (position >= 0).nonzero(as_tuple=True)
-        known_here[row, column] = known(row, position[row, column])
-        return known_here.flatten()
+    def numbers_here() -> Tensor:
+        numbers = torch.zeros_like(position)
+        row, column = (position >= 0).nonzero(as_tuple=True)
+        numbers[row, column] = look_up_here(row, position[row, column])
+        return numbers.flatten()
 
-    looked_up = all_reduce_values(world, numbers).view(position.shape).masked_fill(~exists, -1)
-    return looked_up[:, :-1], looked_up[:, -1]
+    numbers = all_reduce_values(world, numbers_here).view(position.shape).masked_fill(~exists, -1)
+    return numbers[:, :-1], numbers[:, -1]

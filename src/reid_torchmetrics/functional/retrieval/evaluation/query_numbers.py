@@ -1,0 +1,64 @@
+"""Numbers of every query: from rankings to the values of the measures that a protocol reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval import measures
+
+from .protocol import Protocol
+from .ranking import Ranking
+
+
+class QueryNumbers(NamedTuple):
+    """Values of every query, and the mean CMC curve."""
+
+    values: Mapping[str, Float[Tensor, " queries"]]
+    """by number: those that the protocol reports, "map" and "minp" """
+    cmc: Float[Tensor, " max_rank"]
+    weight: Float[Tensor, " queries"] | None
+    """weight of each query in means; None for 1"""
+    drawn: measures.DrawnResults | None
+    """expectations over drawn galleries, with a CMC curve that ends at the last reported rank"""
+
+
+def measure_queries(ranking: Ranking, ranking_for_cmc: Ranking, protocol: Protocol, *, max_rank: int) -> QueryNumbers:
+    """Evaluate every query; the values are no views of the rankings, which may be shared."""
+    drawn = ranking_for_cmc.drawn
+    if drawn is not None:
+        drawn = _cut_curves(drawn, protocol, max_rank)
+
+    values = {}
+    # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
+    for name in dict.fromkeys((*protocol.reports, "map", "minp")):
+        measure, _ = measures.parse_report(name)
+        if drawn is not None and protocol.draws(measure):
+            values_of_measure = measures.measure_drawn(name, drawn)
+        else:
+            ranks = ranking_for_cmc.ranks if measure.is_cmc else ranking.ranks
+            values_of_measure = measures.measure(name, ranks, protocol)
+        values[name] = values_of_measure.clone()
+
+    weight = None
+    if drawn is not None and protocol.queries_in_draw:
+        weight = drawn.weight
+    action = ranking_for_cmc.counts.counting(protocol.empty_target_action)
+    if drawn is None:
+        cmc = measures.cmc_curve(ranking_for_cmc.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
+    else:
+        cmc = measures.mean_over_queries(drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
+    return QueryNumbers(values, cmc, weight, drawn)
+
+
+def _cut_curves(drawn: measures.DrawnResults, protocol: Protocol, max_rank: int) -> measures.DrawnResults:
+    """Cut expected CMC curves after the last rank that is reported; metrics share longer ones."""
+    length = max_rank
+    for measure, k in map(measures.parse_report, protocol.reports):
+        if measure.is_cmc:
+            length = max(length, k)
+    return replace(drawn, cmc=drawn.cmc[:, :length].contiguous())
